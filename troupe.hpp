@@ -17,6 +17,7 @@
 #include "troupe/models/network.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/net/cluster/tf_config_resolver.hpp"
+#include "troupe/tensors/op_check.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/conv2d.hpp"
 #include "troupe/tensors/ops/dense.hpp"

@@ -40,12 +40,23 @@ void network::check_input(const shape& example) const {
       + "; give other data or a model with this input");
 }
 
+void network::check_batch(const shape& inputs) const {
+  if (inputs == input()) {
+    std::vector<std::int64_t> batch{1};
+    batch.insert(batch.end(), inputs.begin(), inputs.end());
+    throw std::invalid_argument(
+      "the model " + detail::in_quotes(name())
+      + " takes batches, but these inputs " + to_string(inputs)
+      + " have the shape of one example; reshape them to "
+      + to_string(shape{batch}));
+  }
+  check_input(inputs.rank() == 0 ? shape{} : inputs.axes(1, inputs.rank()));
+}
+
 tensor network::forward(const tensor& inputs,
                         std::span<const variable> variables,
                         const forward_options& options) const {
-  if (inputs.dims().rank() == 0)
-    check_input({});
-  check_input(inputs.dims().axes(1, inputs.dims().rank()));
+  check_batch(inputs.dims());
   if (inputs.type() != dtype::float32)
     throw std::invalid_argument("the model " + detail::in_quotes(name())
                                 + " computes in float32, but these examples "

@@ -56,6 +56,10 @@ public:
   ///         differ.
   void check_input(const shape& example) const;
 
+  /// @errors throws std::invalid_argument unless `inputs` is a batch of such
+  ///         examples.
+  void check_batch(const shape& inputs) const;
+
   /// Computes the output of a batch.
   /// @shape inputs  [n, input...] float32, any n
   /// @param variables variables of the parameters that were made from

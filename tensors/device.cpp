@@ -17,7 +17,8 @@ device parse_device(std::string_view text) {
   const auto colon = text.find(':');
   const auto kind = text.substr(0, colon);
   if (kind == "cuda" || kind == "gpu")
-    return refuse("needs a build with CUDA; this one has cpu:0, cpu:1, ...");
+    return refuse("cannot be used: Troupe runs on CPUs only; devices are named "
+                  "cpu:0, cpu:1, ...");
   if (kind != "cpu")
     return refuse("is unknown; devices are named cpu:0, cpu:1, ...");
   device out;

@@ -125,6 +125,13 @@ float update_rule::learning_rate() const {
   return std::visit([](const auto& rule) { return rule.learning_rate; }, rule_);
 }
 
+void update_rule::set_learning_rate(float x) {
+  auto changed = *this;
+  std::visit([&](auto& rule) { rule.learning_rate = x; }, changed.rule_);
+  changed.check();
+  *this = changed;
+}
+
 std::size_t update_rule::slots() const {
   if (const auto* rule = std::get_if<sgd>(&rule_))
     return rule->momentum > 0 ? 1 : 0;

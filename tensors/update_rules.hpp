@@ -77,6 +77,8 @@ public:
   hyperparameters numbers() const;
 
   float learning_rate() const;
+  /// @errors throws std::invalid_argument if x is negative or not finite.
+  void set_learning_rate(float x);
 
   /// Number of floats of state for each element of a parameter: 0 to 2.
   std::size_t slots() const;

@@ -60,6 +60,7 @@ model::model(model&&) noexcept = default;
 model& model::operator=(model&&) noexcept = default;
 
 history model::fit(const data::dataset& batches, const fit_options& options) {
+  state_->steps += state_->loop_optimizer.take_updates();
   return troupe::fit(state_, batches, options);
 }
 
@@ -107,6 +108,10 @@ tensor model::operator()(const tensor& inputs,
   return state_->net.forward(inputs, state_->variables(), options);
 }
 
+troupe::optimizer& model::optimizer() {
+  return state_->loop_optimizer;
+}
+
 const std::vector<variable>& model::variables() const {
   return state_->model_parameters.variables();
 }
@@ -128,7 +133,7 @@ std::uint64_t model::seed() const {
 }
 
 std::uint64_t model::steps() const {
-  return state_->steps;
+  return state_->loop_optimizer.steps();
 }
 
 std::string model::summary() const {

@@ -5,6 +5,7 @@
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
 #include "troupe/training/loop/fit.hpp"
+#include "troupe/training/loop/optimizer.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"
 
 #include <filesystem>
@@ -71,12 +72,19 @@ public:
   tensor operator()(const tensor& inputs,
                     const models::forward_options& options = {}) const;
 
+  /// Returns the optimizer of this model, for a custom training loop. It has
+  /// the update rule of this model, and the slots and the number of steps that
+  /// `fit` uses and `save` writes. The reference is valid as long as the model
+  /// exists.
+  troupe::optimizer& optimizer();
+
   const std::vector<variable>& variables() const;
   const models::model_description& description() const;
   strategy made_in() const;
   const std::string& loss() const; ///< Name of the loss.
   std::uint64_t seed() const;
-  std::uint64_t steps() const; ///< Steps so far, over all fits.
+  /// Steps so far, over all fits and custom loops with `optimizer()`.
+  std::uint64_t steps() const;
 
   /// Returns a table of layers, output shapes and parameters.
   std::string summary() const;
@@ -85,10 +93,11 @@ public:
   /// float32.
   std::string weights_sha256() const;
 
-  /// Writes the model and, if a fit was interrupted, its position to a file
-  /// (docs/formats.md). The file appears complete or not at all. In a job of
-  /// several workers, every worker must call `save`. The chief writes the file,
-  /// and the file exists when `save` returns on any worker.
+  /// Writes the model with the state of its optimizer and, if a fit was
+  /// interrupted, its position to a file (docs/formats.md). The file appears
+  /// complete or not at all. In a job of several workers, every worker must
+  /// call `save`. The chief writes the file, and the file exists when `save`
+  /// returns on any worker.
   /// @param note text that `note()` of the loaded model returns.
   /// @errors throws std::runtime_error on all workers if the file cannot be
   ///         written. Throws std::logic_error and writes no file if the copies

@@ -97,6 +97,9 @@ private:
 
   // -- kinds ------------------------------------------------------------------
 
+  static constexpr auto same_order =
+    "; all workers must call run, fit, evaluate and save in the same order";
+
   std::string what_happened() const {
     switch (report_.kind) {
       case failure_kind::unspecified:
@@ -137,10 +140,10 @@ private:
                + " than the other replicas";
       case failure_kind::run_left:
         return requester(0) + " left run " + to_string(report_.run)
-               + " and requests " + request(0);
+               + " and requests " + request(0) + same_order;
       case failure_kind::runs_differ:
         return requester(0) + " requests " + request(0) + ", but "
-               + requester(1) + " requests " + request(1);
+               + requester(1) + " requests " + request(1) + same_order;
       case failure_kind::run_ended:
         return "run " + to_string(report_.run) + " of " + process_list()
                + " has ended for all other processes";

@@ -1,14 +1,18 @@
 #include "troupe/actors/core/fiber.hpp"
 
+#include "troupe/actors/core/stack_overflow.hpp"
 #include "troupe/actors/core/step.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include <boost/context/fiber.hpp>
-#include <boost/context/protected_fixedsize_stack.hpp>
+#include <boost/context/stack_context.hpp>
+#include <boost/context/stack_traits.hpp>
 #include <cstring>
 #include <cxxabi.h>
+#include <new>
 #include <stdexcept>
+#include <sys/mman.h>
 #include <utility>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -37,23 +41,28 @@ namespace {
 
 namespace ctx = boost::context;
 
-/// The usable address range of a stack, without its guard page.
-struct stack_range {
-  const void* base = nullptr;
-  std::size_t size = 0;
-};
-
-/// Allocates a stack with a guard page. Stores the stack's range in `range`,
-/// because the sanitizers need it.
+/// Allocates a stack above a guard area. Stores the stack's range in `range`,
+/// because the sanitizers and the report of an overflow need it.
 struct guarded_stack_allocator {
-  ctx::protected_fixedsize_stack stacks;
+  std::size_t bytes;
   stack_range* range;
 
   ctx::stack_context allocate() {
-    auto stack = stacks.allocate();
-    const auto guard = ctx::stack_traits::page_size();
-    range->size = stack.size - guard;
-    range->base = static_cast<char*>(stack.sp) - range->size;
+    const auto page = ctx::stack_traits::page_size();
+    range->size = (bytes + page - 1) / page * page;
+    ctx::stack_context stack;
+    stack.size = stack_guard_bytes + range->size;
+    auto* memory = ::mmap(nullptr, stack.size, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+      throw std::bad_alloc{};
+    auto* base = static_cast<char*>(memory) + stack_guard_bytes;
+    if (::mprotect(base, range->size, PROT_READ | PROT_WRITE) != 0) {
+      ::munmap(memory, stack.size);
+      throw std::bad_alloc{};
+    }
+    range->base = base;
+    stack.sp = base + range->size;
     return stack;
   }
 
@@ -61,10 +70,9 @@ struct guarded_stack_allocator {
 #ifdef TROUPE_ASAN
     // Functions that never returned leave poisoned memory behind. Clear it,
     // because the addresses will be used again.
-    __asan_unpoison_memory_region(static_cast<char*>(stack.sp) - stack.size,
-                                  stack.size);
+    __asan_unpoison_memory_region(range->base, range->size);
 #endif
-    stacks.deallocate(stack);
+    ::munmap(static_cast<char*>(stack.sp) - stack.size, stack.size);
   }
 };
 
@@ -141,10 +149,8 @@ fiber::impl::impl(context* body_context, std::size_t bytes)
 #endif
   // On x86-64, a fiber begins with the mode of the thread that makes it.
   const flush_denormals flushing;
-  code = ctx::fiber{
-    std::allocator_arg,
-    guarded_stack_allocator{ctx::protected_fixedsize_stack{bytes}, &stack},
-    [this](ctx::fiber&& x) { return main(std::move(x)); }};
+  code = ctx::fiber{std::allocator_arg, guarded_stack_allocator{bytes, &stack},
+                    [this](ctx::fiber&& x) { return main(std::move(x)); }};
 #ifdef TROUPE_TSAN
   __tsan_switch_to_fiber(resumer, 0);
 #endif
@@ -160,6 +166,7 @@ fiber::impl::~impl() {
 
 void fiber::impl::run_until_parked() {
   auto* outer = std::exchange(on_thread, this);
+  const auto* outer_stack = exchange_running_stack(&stack);
   auto* before = exchange_context(saved_context);
   const auto handled = exception_globals::exchange(in_flight);
   // On x86-64, a switch of the stack also switches the mode. On arm64 it does
@@ -170,6 +177,7 @@ void fiber::impl::run_until_parked() {
   running = false;
   in_flight = exception_globals::exchange(handled);
   saved_context = exchange_context(before);
+  exchange_running_stack(outer_stack);
   on_thread = outer;
 }
 

@@ -22,7 +22,8 @@ struct context;
 class fiber {
 public:
   /// Default stack size, in bytes of address space. Only touched pages use
-  /// memory. A guard page terminates the program if a stack overflows.
+  /// memory. If a stack overflows, the program prints a sentence and ends
+  /// (stack_overflow.hpp).
   static constexpr std::size_t default_stack = std::size_t{1} << 20;
 
   /// Makes a fiber without a body. The fiber is `done()`.

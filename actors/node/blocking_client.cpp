@@ -1,5 +1,7 @@
 #include "troupe/actors/node/blocking_client.hpp"
 
+#include <caf/exit_reason.hpp>
+
 #include <future>
 
 namespace troupe {
@@ -48,6 +50,27 @@ std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
     return std::move(*connection);
   throw job_error{ec::protocol,
                   address + ": the connection does not carry frames"};
+}
+
+caf::error detail::exit_reason_of(caf::scoped_actor& self,
+                                  const caf::actor_addr& ended_actor) {
+  auto reason = caf::make_error(ec::peer_lost, std::string{"the role ended"});
+  self->monitor(ended_actor);
+  // The actor has ended, so its exit reason arrives at once. The timeout only
+  // prevents an endless wait.
+  self->receive(
+    [&](const caf::down_msg& x) {
+      if (x.reason.category() == caf::atom("troupe"))
+        reason = x.reason;
+      else if (x.reason && x.reason != caf::exit_reason::user_shutdown)
+        reason = caf::make_error(
+          ec::peer_lost, "the role ended: " + self->system().render(x.reason));
+      else
+        reason = caf::make_error(ec::peer_lost,
+                                 std::string{"the role has ended normally"});
+    },
+    caf::after(std::chrono::seconds{1}) >> [] {});
+  return reason;
 }
 
 } // namespace troupe

@@ -7,6 +7,7 @@
 #include "troupe/net/session/endpoint.hpp"
 
 #include <caf/scoped_actor.hpp>
+#include <caf/sec.hpp>
 
 #include <optional>
 
@@ -31,29 +32,42 @@ std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
                                          const net::hello& hello,
                                          std::chrono::milliseconds timeout);
 
-/// Sends a request to an actor and waits for the response.
+namespace detail {
+
+/// Returns the exit reason of an actor that has ended, as the error of a
+/// request to this actor.
+caf::error exit_reason_of(caf::scoped_actor& self,
+                          const caf::actor_addr& ended_actor);
+
+} // namespace detail
+
+/// Sends a request to an actor and waits for the response, at most for
+/// `timeout`.
 /// @param operation start of the error text, such as "node a:1: spawning
 ///        \"x\"".
-/// @errors throws `job_error` with the code of the actor's error.
+/// @errors throws `job_error` with the code of the actor's error; stalled if no
+///         response arrives in time; peer_lost with the exit reason if the
+///         actor has ended.
 template <class T, class Handle, class... Ts>
 T ask(caf::actor_system& system, const std::string& operation,
       const Handle& target, std::chrono::milliseconds timeout,
       const Ts&... xs) {
-  // If the target is a proxy, it reports a timeout with a reason. This function
-  // waits longer than the proxy by `proxy_allowance`, so that it receives the
-  // report.
-  constexpr std::chrono::milliseconds proxy_allowance{500};
   std::optional<T> response;
   caf::error error;
   {
     caf::scoped_actor self{system};
-    self->request(target, timeout + proxy_allowance, xs...)
+    self->request(target, timeout, xs...)
       .receive([&](T& x) { response = std::move(x); },
                [&](caf::error& e) { error = std::move(e); });
+    if (error == caf::sec::request_receiver_down)
+      error = detail::exit_reason_of(self, target->address());
   }
   release_caf_logger();
   if (response)
     return std::move(*response);
+  if (error == caf::sec::request_timeout)
+    throw job_error{ec::stalled, operation + ": no response within "
+                                   + std::to_string(timeout.count()) + " ms"};
   const auto note = wire::to_wire(error, system);
   throw job_error{note.code, operation + ": " + note.text};
 }

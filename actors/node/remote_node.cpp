@@ -7,6 +7,12 @@
 
 namespace troupe {
 
+namespace {
+
+constexpr auto own_close_reason = "the client closed the node's handle";
+
+} // namespace
+
 struct remote_node::impl {
   impl(runtime& local_runtime, const std::string& node_address,
        const client_options& options)
@@ -21,11 +27,13 @@ struct remote_node::impl {
       node_proxy{local_runtime.system().spawn(
         proxy<node_actor>, connection->open(root_channel),
         proxy_options{.request_timeout = options.connect_timeout,
-                      .target = "node " + node_address})} {
+                      .target = "node " + node_address,
+                      .process = "node " + node_address,
+                      .own_close_reason = own_close_reason})} {
     release_caf_logger();
   }
 
-  ~impl() { connection->close("the client closed the node's handle"); }
+  ~impl() { connection->close(own_close_reason); }
 
   std::string address;
   client_options options;
@@ -73,7 +81,9 @@ caf::actor_system& remote_node::system() {
 proxy_options remote_node::role_options(const std::string& role) const {
   return {.request_timeout = impl_->options.request_timeout,
           .window = impl_->options.window,
-          .target = "role \"" + role + "\" of node " + impl_->address};
+          .target = "role \"" + role + "\" of node " + impl_->address,
+          .process = "node " + impl_->address,
+          .own_close_reason = own_close_reason};
 }
 
 } // namespace troupe

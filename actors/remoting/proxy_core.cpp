@@ -183,7 +183,13 @@ caf::error proxy_core::on_terminated(const net::frame& frame) {
 }
 
 caf::error proxy_core::on_channel_closed(const channel_closed& end) {
-  end_error_ = caf::make_error(end.code, end.reason);
+  const bool process_ended = end.code == ec::peer_lost
+                             && !options_.process.empty()
+                             && end.reason != options_.own_close_reason;
+  end_error_ = caf::make_error(
+    end.code, process_ended
+                ? "the process of " + options_.process + " ended: " + end.reason
+                : end.reason);
   return end_error_;
 }
 

@@ -36,6 +36,13 @@ struct proxy_options {
   /// Text that names the role and its process in errors and in the log, such as
   /// "replica 3 of worker 1".
   std::string target = "a remote role";
+  /// Name of the peer's process, such as "node 10.0.0.1:4100", which errors
+  /// contain when this process ends. Empty: the errors contain only how the
+  /// channel closed.
+  std::string process{};
+  /// Reason with which this process closes the channel. Such a close does not
+  /// mean that the peer's process ended. Empty: there is no such reason.
+  std::string own_close_reason{};
   /// Receives the warnings about lost messages. Null: `log_of_connections`.
   net::log_function log{};
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/remoting/role_fingerprint.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
@@ -61,6 +62,21 @@ private:
 
 namespace detail {
 
+/// Spawns a role from its behavior, as a `responding_role`.
+template <class Handle, class F, class... Args>
+Handle spawn_role(caf::actor_system& sys, const F& fn, Args&&... args) {
+  using base = caf::infer_impl_from_fun_t<F>;
+  using role = responding_role<base>;
+  caf::detail::init_fun_factory<base, F> factory;
+  caf::actor_config config;
+  config.init_fun = caf::actor_config::init_fun_type{
+    [make = factory.make(fn, std::forward<Args>(args)...)](
+      caf::local_actor* self) mutable {
+      return static_cast<role*>(self)->initialize_with(*make);
+    }};
+  return sys.spawn_class<role, caf::no_spawn_options>(config);
+}
+
 template <class Handle, class F, class... Args>
 caf::expected<caf::actor> create_role(const role_context& context,
                                       net::reader& in, const F& fn) {
@@ -79,7 +95,7 @@ caf::expected<caf::actor> create_role(const role_context& context,
                                                caf::actor_system&, Args...>)
         handle = fn(context.system, std::move(xs)...);
       else
-        handle = context.system.spawn(fn, std::move(xs)...);
+        handle = spawn_role<Handle>(context.system, fn, std::move(xs)...);
       if (!handle)
         return caf::make_error(ec::refused,
                                std::string{"the role was not created"});
@@ -104,7 +120,11 @@ caf::actor open_role_skeleton(caf::actor_system& sys, const caf::actor& role,
 /// @param fn the role's behavior, as `actor_system::spawn` takes it, or a
 ///        function that spawns the role: `Handle (caf::actor_system&, Args...)`
 ///        or `Handle (const role_context&, Args...)`. The node waits for the
-///        function, so the function must return quickly.
+///        function, so the function must return quickly. A role that is made
+///        from its behavior responds to a request with the text of an
+///        exception, and continues. A behavior that calls
+///        `install_exception_handler(self)` ends instead. A role that the
+///        function spawns itself keeps the exception handler that it sets.
 /// @errors throws std::logic_error as `role_registry::add` does.
 template <class Handle, net::encodable... Args, class F>
 void register_role(role_registry& registry, const std::string& name, F fn) {

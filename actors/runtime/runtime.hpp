@@ -27,7 +27,9 @@ struct runtime_options {
 };
 
 /// An actor system of this process. A process may have several runtimes. A
-/// runtime never ends the process and installs no signal handler.
+/// runtime never ends the process. It installs one signal handler, for SIGSEGV,
+/// which only adds a sentence if the stack of a step overflows
+/// (stack_overflow.hpp). A handler of the program takes precedence.
 class runtime {
 public:
   explicit runtime(const runtime_options& options = {});

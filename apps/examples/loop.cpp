@@ -7,8 +7,8 @@ int main() {
   troupe::runtime runtime;
   troupe::mirrored_strategy strategy{runtime, {"cpu:0", "cpu:1"}};
   const auto scope = strategy.scope();
-  troupe::model model{troupe::models::mlp(), troupe::adam{}};
-  troupe::optimizer optimizer{troupe::adam{.learning_rate = 1e-3f}};
+  troupe::model model{troupe::models::mlp(),
+                      troupe::adam{.learning_rate = 1e-3f}};
 
   const auto digits = troupe::data::digits({.examples = 6'400});
   const auto batches = strategy.distribute(digits.shuffle().batch(64));
@@ -23,7 +23,7 @@ int main() {
           auto loss = troupe::cross_entropy(scores, b.labels) / b.global_rows;
           auto gradients = replica.all_reduce(
             troupe::sum, tape.gradient(loss, model.variables()));
-          optimizer.apply(gradients, model.variables());
+          model.optimizer().apply(gradients, model.variables());
           return loss;
         },
         batch);

@@ -164,5 +164,20 @@ tensor operator+(const tensor& a, double b) {
 tensor operator-(const tensor& a, double b) {
   return subtract(a, scalar_like(a, b));
 }
+tensor operator*(double a, const tensor& b) {
+  return multiply(scalar_like(b, a), b);
+}
+tensor operator/(double a, const tensor& b) {
+  return divide(scalar_like(b, a), b);
+}
+tensor operator+(double a, const tensor& b) {
+  return add(scalar_like(b, a), b);
+}
+tensor operator-(double a, const tensor& b) {
+  return subtract(scalar_like(b, a), b);
+}
+tensor operator-(const tensor& a) {
+  return multiply(a, scalar_like(a, -1));
+}
 
 } // namespace troupe

@@ -32,6 +32,13 @@ tensor operator*(const tensor& a, double b);
 tensor operator/(const tensor& a, double b);
 tensor operator+(const tensor& a, double b);
 tensor operator-(const tensor& a, double b);
+tensor operator*(double a, const tensor& b);
+tensor operator/(double a, const tensor& b);
+tensor operator+(double a, const tensor& b);
+tensor operator-(double a, const tensor& b);
+
+/// Returns -1 * a.
+tensor operator-(const tensor& a);
 
 namespace ops {
 

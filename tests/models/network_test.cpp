@@ -272,11 +272,17 @@ TEST(Network, RejectsInputOfAnotherShapeOrDtypeAndNamesBoth) {
             }),
             "the model \"mlp\" takes examples of shape [28, 28, 1], but these "
             "are [784]; give other data or a model with this input");
+  EXPECT_EQ(
+    error_of([&] {
+      x(tensor::zeros({28, 28, 1}));
+    }),
+    "the model \"mlp\" takes batches, but these inputs [28, 28, 1] have "
+    "the shape of one example; reshape them to [1, 28, 28, 1]");
   EXPECT_EQ(error_of([&] {
-              x(tensor::zeros({28, 28, 1}));
+              x(tensor::zeros({28, 28}));
             }),
             "the model \"mlp\" takes examples of shape [28, 28, 1], but these "
-            "are [28, 1]; give other data or a model with this input");
+            "are [28]; give other data or a model with this input");
   EXPECT_EQ(error_of([&] {
               x(tensor::zeros({5, 28, 28, 1}, dtype::uint8));
             }),

@@ -1,17 +1,17 @@
-#include "troupe/data/sources/digits.hpp"
-#include "troupe/models/layers.hpp"
+// [doc:begin includes]
 #include "troupe/simulation/determinism_check.hpp"
-#include "troupe/training/model.hpp"
+#include "troupe/troupe.hpp"
 
 #include <gtest/gtest.h>
-
-#include <stdexcept>
-
-namespace {
 
 using namespace std::chrono_literals;
 using namespace troupe;
 using namespace troupe::simulation;
+// [doc:end]
+
+#include <stdexcept>
+
+namespace {
 
 // [doc:begin job]
 /// Trains a small classifier and returns the variables of each replica.

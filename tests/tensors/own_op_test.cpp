@@ -1,4 +1,5 @@
 #include "op_cases.hpp"
+#include "troupe/tensors/op_check.hpp"
 #include "troupe/tensors/tape.hpp"
 
 #include <gtest/gtest.h>
@@ -69,6 +70,7 @@ troupe::tensor apply_swish(const troupe::tensor& x, float beta) {
 }
 
 // Once, at the start of the program: troupe::register_op(mine::swish);
+// In a test of the program: troupe::check_op(mine::swish) must return no text.
 
 } // namespace mine
 // [doc:end]
@@ -88,18 +90,80 @@ TEST(OwnOp, IsFoundByNameAfterRegistrationAndPassesItsCases) {
   register_op(mine::swish);
   EXPECT_EQ(find_op("swish"), &mine::swish);
   EXPECT_THROW(register_op(mine::swish), std::logic_error);
-  std::size_t tried = 0;
-  for (const auto& x : op_grid()) {
-    if (x.definition != &mine::swish)
-      continue;
-    run_of_op narrow{x, draw(x, dtype::float32)};
-    run_of_op wide{x, draw(x, dtype::float64)};
-    for (std::size_t i = 0; i < wide.call.out.size(); ++i)
-      EXPECT_NEAR(narrow.call.out.data<float>()[i],
-                  wide.call.out.data<double>()[i], 1e-6);
-    ++tried;
-  }
-  EXPECT_EQ(tried, mine::cases.size());
+  EXPECT_EQ(check_op(mine::swish), std::vector<std::string>{});
+}
+
+/// Returns the failures of an op that differs from swish in some members.
+template <class F>
+std::vector<std::string> failures_of(F change) {
+  auto changed = mine::swish;
+  change(changed);
+  return check_op(changed);
+}
+
+/// Returns true if there is a failure, and one contains each text.
+bool name(const std::vector<std::string>& failures, std::string_view kernel,
+          std::string_view problem) {
+  for (const auto& one : failures)
+    if (one.find(kernel) != one.npos && one.find(problem) != one.npos)
+      return true;
+  for (const auto& one : failures)
+    ADD_FAILURE() << one;
+  return false;
+}
+
+template <class T>
+void wrong_backward(op_call& c) {
+  mine::backward<T>(c);
+  c.grad_in[0].mutable_data<T>()[0] *= T(1.001);
+}
+
+template <class T>
+void overwriting_backward(op_call& c) {
+  c.accumulate = 0;
+  mine::backward<T>(c);
+}
+
+void wrong_forward(op_call& c) {
+  mine::forward<float>(c);
+  c.out.mutable_data<float>()[0] += 0.01f;
+}
+
+void throwing_forward(op_call&) {
+  throw std::runtime_error("no such device");
+}
+
+TEST(OpCheck, NamesTheWrongKernel) {
+  EXPECT_TRUE(name(
+    failures_of([](op& x) { x.reference_backward = wrong_backward<double>; }),
+    "swish, case 1 on [7, 5], seed 1001: the gradient of input "
+    "0 is ",
+    " at element 0, but central differences of the reference "
+    "give "));
+  EXPECT_TRUE(
+    name(failures_of([](op& x) { x.backward = {wrong_backward<float>}; }),
+         "the float32 kernel's gradient of input 0", "the bound of the case"));
+  EXPECT_TRUE(name(failures_of([](op& x) { x.forward = {wrong_forward}; }),
+                   "the float32 kernel's result", "the bound of the case"));
+  EXPECT_TRUE(name(
+    failures_of([](op& x) { x.backward = {overwriting_backward<float>}; }),
+    "the float32 gradient of input 0", "add to grad_in[0] if accumulates(0)"));
+  EXPECT_TRUE(
+    name(failures_of([](op& x) { x.reference_forward = throwing_forward; }),
+         "swish, case 0", "an exception: no such device"));
+}
+
+TEST(OpCheck, NamesAMissingMember) {
+  using texts = std::vector<std::string>;
+  EXPECT_EQ(failures_of([](op& x) { x.cases = {}; }),
+            texts{"swish: it has no cases; give shapes of inputs with which it "
+                  "can be checked"});
+  EXPECT_EQ(failures_of([](op& x) { x.reference_backward = nullptr; }),
+            texts{"swish: it has only one of the kernels backward and "
+                  "reference_backward; give both, or none if it is not "
+                  "differentiable"});
+  EXPECT_EQ(failures_of([](op& x) { x.infer = nullptr; }),
+            texts{"swish: it has no shape rule (infer)"});
 }
 
 TEST(OwnOp, IsRejectedWithoutAReferenceOrAName) {

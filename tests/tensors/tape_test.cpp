@@ -36,6 +36,23 @@ TEST(Tape, DifferentiatesASumOfProducts) {
   EXPECT_EQ(g[1].data<double>()[1], 3);
 }
 
+TEST(Tape, DifferentiatesOperatorsWithANumberOnTheLeft) {
+  const auto result_and_gradient = [](auto fn) {
+    tape t;
+    const auto x = t.watch(tensor::of<double>({1}, {4}));
+    const auto y = fn(x);
+    return std::pair{y.template item<double>(),
+                     t.gradient(y, std::array{x})[0].template item<double>()};
+  };
+  using result = std::pair<double, double>;
+  EXPECT_EQ(result_and_gradient([](auto& x) { return 2 - x; }), result(-2, -1));
+  EXPECT_EQ(result_and_gradient([](auto& x) { return 2 + x; }), result(6, 1));
+  EXPECT_EQ(result_and_gradient([](auto& x) { return 2 * x; }), result(8, 2));
+  EXPECT_EQ(result_and_gradient([](auto& x) { return 2 / x; }),
+            result(0.5, -0.125));
+  EXPECT_EQ(result_and_gradient([](auto& x) { return -x; }), result(-4, -1));
+}
+
 TEST(Tape, AddsTheGradientsOfAValueThatIsUsedTwiceInOneOp) {
   tape t;
   const auto x = t.watch(tensor::of<double>({3}, {1, 2, 3}));

@@ -68,7 +68,7 @@ saved_header header_of(const model_state& state, const std::string& note) {
   out.optimizer = state.rule.name();
   out.optimizer_numbers = state.rule.numbers();
   out.seed = state.seed;
-  out.steps = state.steps;
+  out.steps = state.loop_optimizer.steps();
   out.next_epoch = state.next_epoch;
   out.note = note;
   out.fit = state.interrupted;

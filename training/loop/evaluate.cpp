@@ -63,10 +63,8 @@ evaluation evaluate(const std::shared_ptr<model_state>& state,
 }
 
 tensor predict(const model_state& state, const tensor& inputs) {
-  if (inputs.dims().rank() == 0)
-    state.net.check_input({});
   const auto& dims = inputs.dims();
-  state.net.check_input(dims.axes(1, dims.rank()));
+  state.net.check_batch(dims);
   if (is_recorded(inputs))
     throw std::logic_error(
       "gradients do not flow through predict(), but a tape records "

@@ -16,7 +16,8 @@ model_state::model_state(const models::model_description& architecture,
     loss{&loss},
     seed{seed},
     model_parameters{net.parameters(), strategy->copies,
-                     strategy->placement.count()} {
+                     strategy->placement.count()},
+    loop_optimizer{*this} {
   for (std::uint32_t copy = 0; copy < model_parameters.copies(); ++copy) {
     auto& mine = slots.emplace_back();
     for (std::size_t s = 0; s < rule.slots(); ++s)

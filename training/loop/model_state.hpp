@@ -6,6 +6,7 @@
 #include "troupe/tensors/variable.hpp"
 #include "troupe/training/loop/fit.hpp"
 #include "troupe/training/loop/metric_list.hpp"
+#include "troupe/training/loop/optimizer.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <algorithm>
@@ -73,6 +74,8 @@ struct model_state {
   model_state(const models::model_description& architecture,
               const update_rule& update, const models::loss& loss,
               std::uint64_t seed, std::shared_ptr<strategy_state> owner);
+  model_state(const model_state&) = delete;
+  model_state& operator=(const model_state&) = delete;
 
   std::shared_ptr<strategy_state> strategy;
   models::network net;
@@ -83,7 +86,10 @@ struct model_state {
   /// State of the update rule: `slots[copy][slot]` is a float32 tensor of shape
   /// [parameters::size()].
   std::vector<std::vector<tensor>> slots;
+  /// Updates so far, without those that `loop_optimizer` counts.
   std::uint64_t steps = 0;
+  /// The optimizer that `model::optimizer` returns. It refers to this state.
+  optimizer loop_optimizer;
   /// Epoch of the dataset with which the next fit begins by default.
   std::uint64_t next_epoch = 0;
   std::optional<fit_position> interrupted;

@@ -8,11 +8,19 @@
 
 namespace troupe {
 
-/// An update rule with its state, for a custom training loop. An optimizer
-/// belongs to the strategy in whose scope it is constructed.
+struct model_state;
+
+/// An update rule with its state, for a custom training loop.
+/// `model::optimizer` is the optimizer of a model, which is saved with the
+/// model. An optimizer that a program constructs has a state of its own, which
+/// no file contains. It belongs to the strategy in whose scope it is
+/// constructed.
 class optimizer {
 public:
   explicit optimizer(const update_rule& rule);
+  /// For the library's own use. Makes the optimizer of a model: its rule, slots
+  /// and number of steps are those of `model`, which must exist as long.
+  explicit optimizer(model_state& model);
   ~optimizer();
   optimizer(optimizer&&) noexcept;
   optimizer& operator=(optimizer&&) noexcept;
@@ -24,16 +32,32 @@ public:
   /// @param gradients gradients of `variables`, in their order and with their
   ///        shapes.
   /// @errors throws std::logic_error for wrong shapes, for a wrong number of
-  ///         gradients, outside a replica's function, and in the run of another
-  ///         strategy.
+  ///         gradients, outside a replica's function, in the run of another
+  ///         strategy, and if the optimizer of a model gets the variable of
+  ///         another model.
   void apply(std::span<const tensor> gradients,
              std::span<const variable> variables);
 
+  /// The rule with the current learning rate.
+  const update_rule& rule() const;
   float learning_rate() const;
 
-  /// Sets the learning rate of all later steps.
+  /// Sets the learning rate of all later steps. The learning rate of a model's
+  /// optimizer is saved with the model, and `fit` uses it if it has no
+  /// schedule.
   /// @pre no step runs.
+  /// @errors throws std::invalid_argument if x is negative or not finite.
   void set_learning_rate(float x);
+
+  /// Number of updates so far. For the optimizer of a model, updates by `fit`
+  /// count too.
+  /// @pre no step runs.
+  std::uint64_t steps() const;
+
+  /// For the library's own use. Returns the number of updates by `apply` since
+  /// the last call.
+  /// @pre no step runs.
+  std::uint64_t take_updates();
 
 private:
   struct impl;

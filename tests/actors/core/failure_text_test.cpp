@@ -204,10 +204,12 @@ const std::vector<example>& examples() {
     {{.kind = kind::step_not_granted, .replicas = {9}, .step = 4},
      "replica 9 reported step 4, which it was not granted"},
     {{.kind = kind::run_left, .run = 1, .requests = {{1, 2, 0, 3}}},
-     "worker 1 left run 1 and requests steps [0, 3) as its run 2"},
+     "worker 1 left run 1 and requests steps [0, 3) as its run 2; all workers "
+     "must call run, fit, evaluate and save in the same order"},
     {{.kind = kind::runs_differ, .requests = {{1, 1, 0, 10}, {2, 1, 0, 11}}},
      "worker 1 requests steps [0, 10) as its run 1, but worker 2 requests "
-     "steps [0, 11) as its run 1"},
+     "steps [0, 11) as its run 1; all workers must call run, fit, evaluate and "
+     "save in the same order"},
     {{.kind = kind::run_ended, .processes = {1}, .run = 3},
      "run 3 of worker 1 has ended for all other processes"},
     {{.kind = kind::run_not_joined,

@@ -3,10 +3,14 @@
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tests/support/denormals.hpp"
 #include "troupe/tests/support/hosts.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 
+#include <csignal>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <vector>
 
 namespace troupe {
@@ -251,6 +255,63 @@ TEST_P(Fiber, RunsEachBodyOnTheSameStack) {
       ASSERT_EQ(frame, first) << "body " << i;
     }
   });
+}
+
+/// Calls itself until the stack overflows.
+__attribute__((noinline)) int recurse(int depth) {
+  volatile char frame[4096];
+  frame[0] = static_cast<char>(depth);
+  return depth == 1'000'000 ? 0 : recurse(depth + 1) + frame[0];
+}
+
+/// Writes to an array that is larger than the stack.
+__attribute__((noinline)) void use_large_array() {
+  volatile char all[std::size_t{2} << 20];
+  for (std::size_t i = 0; i < sizeof all; i += 512)
+    all[i] = 1;
+}
+
+void run_on_fiber(void (*fn)()) {
+  fiber a{fn};
+  a.resume();
+}
+
+TEST(FiberDeathTest, AnOverflowOfTheStackIsReported) {
+  if (test::slowness > 1)
+    GTEST_SKIP() << "sanitizers report overflows themselves";
+  constexpr auto text =
+    "^troupe: a step or a simulated process overflowed its stack of 1048576 "
+    "bytes; put large arrays on the heap, in a std::vector or a tensor\n$";
+  const testing::KilledBySignal killed{SIGSEGV};
+  EXPECT_EXIT(run_on_fiber([] { recurse(0); }), killed, text);
+  EXPECT_EXIT(run_on_fiber(use_large_array), killed, text);
+}
+
+TEST(FiberDeathTest, OtherSegmentationFaultsAndHandlersAreUnchanged) {
+  if (test::slowness > 1)
+    GTEST_SKIP() << "sanitizers handle this signal";
+  const testing::KilledBySignal killed{SIGSEGV};
+  EXPECT_EXIT(run_on_fiber([] { ::raise(SIGSEGV); }), killed, "^$");
+  EXPECT_EXIT(run_on_fiber([] {
+                // A write to a page without access.
+                static_cast<volatile char*>(::mmap(nullptr, 4096, PROT_NONE,
+                                                   MAP_PRIVATE | MAP_ANONYMOUS,
+                                                   -1, 0))[0] = 1;
+              }),
+              killed, "^$");
+  // The handler of a program that was installed later.
+  EXPECT_EXIT(run_on_fiber([] {
+                ::signal(SIGSEGV, [](int) { ::_exit(7); });
+                ::raise(SIGSEGV);
+              }),
+              testing::ExitedWithCode(7), "^$");
+}
+
+TEST(FiberStack, HasTheGivenSize) {
+  fiber a{use_large_array, nullptr, std::size_t{4} << 20};
+  a.resume();
+  EXPECT_TRUE(a.done());
+  EXPECT_EQ(a.error(), nullptr);
 }
 
 } // namespace

@@ -1,4 +1,6 @@
+#include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
@@ -288,4 +290,132 @@ TEST(RemoteNode, StopsANode) {
   // two have different exit reasons. Therefore the test accepts any error.
   EXPECT_TRUE(exit_reason_of(client_runtime, role, [&] { node.stop(); }));
   EXPECT_TRUE(server.node.wait_for_stop(long_enough));
+}
+
+namespace {
+
+using moody_actor = caf::typed_actor<
+  // Throws an exception if the number is negative. Returns the sum of the
+  // numbers.
+  caf::replies_to<int>::with<int>,
+  // Never responds.
+  caf::replies_to<bool>::with<int>,
+  // Throws an exception.
+  caf::reacts_to<atom::next>>;
+
+struct moody_state {
+  static inline const char* name = "moody";
+  int total = 0;
+  std::vector<caf::typed_response_promise<int>> promises;
+};
+
+moody_actor::behavior_type
+moody(moody_actor::stateful_pointer<moody_state> self) {
+  return {[self](int x) -> caf::result<int> {
+            auto lost_promise = self->make_response_promise<int>();
+            if (x < -1)
+              throw job_error{ec::busy, "not more than one"};
+            if (x < 0)
+              throw std::runtime_error("-1 is negative");
+            lost_promise.deliver(self->state.total += x);
+            return lost_promise;
+          },
+          [self](bool) -> caf::result<int> {
+            return self->state.promises.emplace_back(
+              self->make_response_promise<int>());
+          },
+          [](atom::next) { throw 3; }};
+}
+
+moody_actor::behavior_type
+strict(moody_actor::stateful_pointer<moody_state> self) {
+  install_exception_handler(self);
+  return moody(self);
+}
+
+moody_actor::behavior_type
+stillborn(moody_actor::stateful_pointer<moody_state>) {
+  throw std::runtime_error("no memory");
+}
+
+struct moody_node : server_side {
+  moody_node() {
+    register_role<moody_actor>(local_runtime, "moody", moody);
+    register_role<moody_actor>(local_runtime, "strict", strict);
+    register_role<moody_actor>(local_runtime, "stillborn", stillborn);
+  }
+};
+
+template <class... Ts>
+int ask_for_int(runtime& client_runtime, const moody_actor& role,
+                const Ts&... xs) {
+  return ask<int>(client_runtime.system(), "adding", role, long_enough, xs...);
+}
+
+} // namespace
+
+TEST(RemoteRole, RespondsWithTheTextOfAnExceptionAndContinues) {
+  moody_node server;
+  runtime client_runtime;
+  remote_node node{client_runtime, server.node.address()};
+  const auto role = node.spawn<moody_actor>("moody");
+  EXPECT_EQ(ask_for_int(client_runtime, role, 4), 4);
+  const auto why = failure_of([&] { ask_for_int(client_runtime, role, -1); });
+  EXPECT_EQ(why.code, ec::invalid);
+  EXPECT_STREQ(why.what(), "adding: -1 is negative");
+  const auto busy = failure_of([&] { ask_for_int(client_runtime, role, -2); });
+  EXPECT_EQ(busy.code, ec::busy);
+  EXPECT_STREQ(busy.what(), "adding: not more than one");
+  caf::anon_send(role, atom::next_v);
+  EXPECT_EQ(ask_for_int(client_runtime, role, 2), 6) << "it kept its state";
+}
+
+TEST(RemoteRole, EndsByAnExceptionIfItsBehaviorAsksForThat) {
+  moody_node server;
+  runtime client_runtime;
+  remote_node node{client_runtime, server.node.address()};
+  for (const auto* name : {"strict", "stillborn"}) {
+    const auto role = node.spawn<moody_actor>(name);
+    const auto why =
+      exit_reason_of(client_runtime, role, [&] { caf::anon_send(role, -1); });
+    const auto text = client_runtime.system().render(why);
+    EXPECT_EQ(why, ec::peer_lost) << text;
+    EXPECT_NE(
+      text.find(name == std::string{"strict"} ? "-1 is negative" : "no memory"),
+      text.npos)
+      << text;
+  }
+}
+
+TEST(RemoteRole, IsWaitedForNoLongerThanTold) {
+  moody_node server;
+  runtime client_runtime;
+  remote_node node{client_runtime, server.node.address()};
+  const auto role = node.spawn<moody_actor>("moody");
+  const auto why = failure_of(
+    [&] { ask<int>(client_runtime.system(), "waiting", role, 20ms, true); });
+  EXPECT_EQ(why.code, ec::stalled);
+  EXPECT_STREQ(why.what(), "waiting: no response within 20 ms");
+}
+
+TEST(RemoteRole, IsLostWithItsProcessOrWithItsClient) {
+  auto server = std::make_unique<moody_node>();
+  runtime client_runtime;
+  const auto address = server->node.address();
+  auto node = std::make_unique<remote_node>(client_runtime, address);
+  const auto released = node->spawn<moody_actor>("moody");
+  exit_reason_of(client_runtime, released, [&] { node.reset(); });
+  const auto mine =
+    failure_of([&] { ask_for_int(client_runtime, released, 1); });
+  EXPECT_EQ(mine.code, ec::peer_lost);
+  EXPECT_STREQ(mine.what(), "adding: the client closed the node's handle");
+  node = std::make_unique<remote_node>(client_runtime, address);
+  const auto lost = node->spawn<moody_actor>("moody");
+  exit_reason_of(client_runtime, lost, [&] { server.reset(); });
+  const auto why = failure_of([&] { ask_for_int(client_runtime, lost, 1); });
+  EXPECT_EQ(why.code, ec::peer_lost);
+  EXPECT_EQ(std::string{why.what()}.rfind(
+              "adding: the process of node " + address + " ended: ", 0),
+            0u)
+    << why.what();
 }

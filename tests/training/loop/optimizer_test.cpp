@@ -1,6 +1,7 @@
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 
@@ -111,6 +112,116 @@ TEST(Optimizer, ModelConstructedOutsideTheScopeIsRejected) {
               message[1].npos)
       << message[1];
   }
+}
+
+/// Makes the steps [begin, end) of a custom loop with the model's optimizer.
+/// The loop has an epoch of five batches, and lowers the learning rate at
+/// step 4.
+void make_steps(model& model, const strategy& over, std::uint64_t begin,
+                std::uint64_t end) {
+  const auto batches = over.distribute(digits_200().shuffle(200, 7).batch(40));
+  for (auto i = begin; i < end; ++i) {
+    if (i == 4)
+      model.optimizer().set_learning_rate(1e-3f);
+    for (const auto& step : batches.iterate({i / 5, i % 5})) {
+      over.run(
+        [&](replica_context& self, const batch& mine) {
+          tape t;
+          const auto losses =
+            models::cross_entropy(model(mine.inputs), mine.labels)
+            / mine.global_rows;
+          model.optimizer().apply(
+            self.all_reduce(sum, t.gradient(losses, model.variables())),
+            model.variables());
+        },
+        step);
+      break;
+    }
+  }
+}
+
+class ModelOptimizer : public scratch_test {
+protected:
+  runtime actors;
+  const std::vector<strategy> strategies{
+    turns(2), mirrored_strategy{actors, {"cpu:0", "cpu:1"}}};
+  const std::vector<update_rule> rules{sgd{.momentum = 0.9f}, adam{}};
+};
+
+TEST_F(ModelOptimizer, SavedLoopEndsWithTheWeightsOfAnUndisturbedOne) {
+  for (const auto& rule : rules) {
+    SCOPED_TRACE(rule.name());
+    std::string expected;
+    {
+      const auto scope = strategies[0].scope();
+      model undisturbed{small_net(), rule, {.seed = 5}};
+      make_steps(undisturbed, strategies[0], 0, 9);
+      expected = undisturbed.weights_sha256();
+    }
+    for (const auto& before : strategies)
+      for (const auto& after : strategies) {
+        SCOPED_TRACE(before.name() + ", then " + after.name());
+        {
+          const auto scope = before.scope();
+          model first{small_net(), rule, {.seed = 5}};
+          make_steps(first, before, 0, 6);
+          first.save(folder / "half.troupe");
+        }
+        const auto scope = after.scope();
+        auto second = model::load(folder / "half.troupe");
+        EXPECT_EQ(second.steps(), 6u);
+        EXPECT_EQ(second.optimizer().steps(), 6u);
+        EXPECT_EQ(second.optimizer().learning_rate(), 1e-3f);
+        make_steps(second, after, second.steps(), 9);
+        EXPECT_EQ(second.weights_sha256(), expected);
+      }
+  }
+}
+
+TEST_F(ModelOptimizer, FitAndLoopShareTheStateOfTheRule) {
+  for (const auto& over : strategies)
+    for (const auto& rule : rules) {
+      SCOPED_TRACE(over.name() + ", " + std::string{rule.name()});
+      const auto scope = over.scope();
+      const auto loop_and_fit = [&] {
+        model model{small_net(), rule, {.seed = 5}};
+        make_steps(model, over, 0, 2);
+        model.fit(digits_200().batch(40), {.epochs = 1});
+        make_steps(model, over, 2, 4);
+        return model;
+      };
+      const auto one = loop_and_fit();
+      EXPECT_EQ(one.steps(), 9u);
+      // A file between the parts of the training changes nothing.
+      {
+        model other{small_net(), rule, {.seed = 5}};
+        make_steps(other, over, 0, 2);
+        other.save(folder / "a.troupe");
+      }
+      auto other = model::load(folder / "a.troupe");
+      other.fit(digits_200().batch(40), {.epochs = 1});
+      EXPECT_EQ(other.steps(), 7u);
+      other.save(folder / "b.troupe");
+      other = model::load(folder / "b.troupe");
+      make_steps(other, over, 2, 4);
+      EXPECT_EQ(other.weights_sha256(), one.weights_sha256());
+    }
+}
+
+TEST_F(ModelOptimizer, UpdatesOnlyTheVariablesOfItsModel) {
+  model own{small_net(), sgd{}}, other{small_net(), sgd{}};
+  const std::vector<tensor> gradients{
+    tensor::zeros(other.variables()[0].dims())};
+  try {
+    own.optimizer().apply(gradients, std::span{other.variables()}.first(1));
+    FAIL() << "no error";
+  } catch (const std::logic_error& e) {
+    EXPECT_NE(
+      std::string{e.what()}.find("does not belong to the model \"small\""),
+      std::string::npos)
+      << e.what();
+  }
+  EXPECT_THROW(own.optimizer().set_learning_rate(-1), std::invalid_argument);
 }
 
 } // namespace
