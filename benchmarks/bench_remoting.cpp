@@ -44,6 +44,7 @@ store(store_actor::stateful_pointer<store_state> self) {
 }
 
 struct settings {
+  std::string transport = "shm";
   int rounds = 15;
 };
 
@@ -84,7 +85,10 @@ void measure(const settings& s, const char* label, std::size_t mib, F fn) {
 void run(const settings& s, const std::string& address) {
   using namespace std::chrono_literals;
   runtime actors;
-  remote_node node{actors, address, {.credentials = net::credentials{}}};
+  remote_node node{
+    actors,
+    address,
+    {.credentials = net::credentials{}, .shared_memory = s.transport == "shm"}};
   const auto role = node.spawn<store_actor>("store");
   for (const std::size_t mib : {1, 64}) {
     const auto elements = static_cast<std::int64_t>(mib << 18);
@@ -104,6 +108,8 @@ void run(const settings& s, const std::string& address) {
 int main(int argc, char** argv) {
   settings s;
   CLI::App app{"Measures requests with tensors to a role in another process"};
+  app.add_option("--transport", s.transport)
+    ->check(CLI::IsMember({"shm", "tcp"}));
   app.add_option("--rounds", s.rounds)->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   int address_pipe[2];

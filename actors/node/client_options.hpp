@@ -24,6 +24,9 @@ struct client_options {
   std::chrono::milliseconds heartbeat_interval{100};
   /// Silence after which the peer counts as unreachable.
   std::chrono::milliseconds heartbeat_timeout{1000};
+  /// True: large tensors pass through shared memory if the peer is on this host
+  /// and both processes can set it up. Otherwise they pass over a stream.
+  bool shared_memory = true;
 };
 
 } // namespace troupe
