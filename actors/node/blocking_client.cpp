@@ -15,21 +15,10 @@ ec error_code_of(const net::endpoint::dial_result& x) {
                                                  : ec::peer_lost;
 }
 
-} // namespace
-
-std::unique_ptr<net::endpoint>
-make_client_endpoint(const client_options& options) {
-  net::endpoint_options endpoint_config;
-  endpoint_config.connection = options.connection;
-  endpoint_config.connection.handshake_timeout =
-    std::min(options.connection.handshake_timeout, options.connect_timeout);
-  return std::make_unique<net::endpoint>(endpoint_config);
-}
-
-std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
-                                         const std::string& address,
-                                         const net::hello& hello,
-                                         std::chrono::milliseconds timeout) {
+net::accepted_connection dial(net::endpoint& endpoint,
+                              const std::string& address,
+                              const net::hello& hello,
+                              std::chrono::milliseconds timeout) {
   const auto target = net::parse_address(address);
   const auto done =
     std::make_shared<std::promise<net::endpoint::dial_result>>();
@@ -45,11 +34,39 @@ std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
   auto attempt = result.get();
   if (!attempt.connection)
     throw job_error{error_code_of(attempt), attempt.reason};
-  if (auto* connection =
-        std::get_if<std::shared_ptr<net::connection>>(&*attempt.connection))
+  return std::move(*attempt.connection);
+}
+
+} // namespace
+
+std::unique_ptr<net::endpoint>
+make_client_endpoint(const client_options& options) {
+  net::endpoint_options endpoint_config;
+  endpoint_config.connection = options.connection;
+  endpoint_config.connection.handshake_timeout =
+    std::min(options.connection.handshake_timeout, options.connect_timeout);
+  return std::make_unique<net::endpoint>(endpoint_config);
+}
+
+std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
+                                         const std::string& address,
+                                         const net::hello& hello,
+                                         std::chrono::milliseconds timeout) {
+  auto dialed = dial(endpoint, address, hello, timeout);
+  if (auto* connection = std::get_if<std::shared_ptr<net::connection>>(&dialed))
     return std::move(*connection);
   throw job_error{ec::protocol,
                   address + ": the connection does not carry frames"};
+}
+
+std::unique_ptr<net::stream> connect_stream(net::endpoint& endpoint,
+                                            const std::string& address,
+                                            const net::hello& hello,
+                                            std::chrono::milliseconds timeout) {
+  auto dialed = dial(endpoint, address, hello, timeout);
+  if (auto* stream = std::get_if<std::unique_ptr<net::stream>>(&dialed))
+    return std::move(*stream);
+  throw job_error{ec::protocol, address + ": the connection carries frames"};
 }
 
 caf::error detail::exit_reason_of(caf::scoped_actor& self,

@@ -22,15 +22,19 @@ namespace troupe {
 std::unique_ptr<net::endpoint>
 make_client_endpoint(const client_options& options);
 
-/// Connects to a process and waits for the connection.
+/// Connects to a process and waits for the connection or the stream. The
+/// purpose in `hello` decides which of them it is (`net::carries_frames`).
 /// @errors throws std::invalid_argument for a malformed address, and
 ///         `job_error` that names the address: refused, peer_lost, unreachable,
-///         or protocol. The purpose in `hello` decides whether a connection
-///         carries frames. If it carries none, the code is protocol.
+///         or protocol if the purpose is one of the other function.
 std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
                                          const std::string& address,
                                          const net::hello& hello,
                                          std::chrono::milliseconds timeout);
+std::unique_ptr<net::stream> connect_stream(net::endpoint& endpoint,
+                                            const std::string& address,
+                                            const net::hello& hello,
+                                            std::chrono::milliseconds timeout);
 
 namespace detail {
 

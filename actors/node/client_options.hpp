@@ -18,6 +18,9 @@ struct client_options {
   std::chrono::milliseconds request_timeout{30'000};
   /// Maximum number of requests to one role that wait for a response.
   std::size_t window = 256;
+  /// True: large tensors pass through shared memory if the peer is on this host
+  /// and both processes can set it up. Otherwise they pass over a stream.
+  bool shared_memory = true;
 };
 
 } // namespace troupe

@@ -39,7 +39,7 @@ void node_state::accept(const client_ref& ref) {
     skeleton_options{.request_timeout = settings.request_timeout}));
   self->monitor(client_skeleton);
   clients.emplace(client_skeleton.address(),
-                  client{ref.connection, client_skeleton});
+                  client{ref.connection, ref.lane, client_skeleton});
 }
 
 caf::expected<caf::actor>
@@ -87,7 +87,8 @@ caf::result<std::uint32_t> node_state::spawn(const spawn_request& request) {
   const auto registered = settings.roles->find(request.role);
   auto skeleton = registered->open_skeleton(
     self->system(), *handle, owner.connection->open(channel),
-    {.request_timeout = settings.request_timeout});
+    {.request_timeout = settings.request_timeout,
+     .lane = owner.lane ? owner.lane->open(channel) : nullptr});
   ++owner.roles;
   self->monitor(*handle);
   self->monitor(skeleton);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/protocol/node_actor.hpp"
+#include "troupe/actors/remoting/connection_lane.hpp"
 #include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/net/session/connection.hpp"
 
@@ -11,6 +12,9 @@ namespace troupe {
 /// Tells a node or a status service that it must serve a new client connection.
 struct client_ref {
   std::shared_ptr<net::connection> connection;
+  /// Lane for the large tensors of the connection. Null: the connection has
+  /// none.
+  std::shared_ptr<connection_lane> lane{};
 };
 
 } // namespace troupe
@@ -59,6 +63,7 @@ struct node_state {
   /// A client connection.
   struct client {
     std::shared_ptr<net::connection> connection;
+    std::shared_ptr<connection_lane> lane; ///< Null: there is none.
     caf::actor skeleton; ///< Skeleton of the node on this connection.
     /// Number of the last channel that was opened.
     std::uint32_t last_channel = root_channel;

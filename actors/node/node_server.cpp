@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/spawn.hpp"
+#include "troupe/actors/node/lane_acceptor.hpp"
 #include "troupe/actors/node/node.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/notification.hpp"
@@ -34,14 +35,37 @@ struct node_server::impl {
       router{std::make_shared<service_router>(make_endpoint_options(options))},
       node_handle{local_runtime.system().spawn(
         node, make_settings(local_runtime, options))},
+      lanes{
+        std::make_shared<lane_acceptor>(lane_config(local_runtime, options))},
       registration{router->serve(
         {}, "node",
-        {[](const net::hello&) { return net::hello_response{}; },
-         [target = node_handle](const net::hello&,
-                                net::accepted_connection&& accepted) {
+        {[incarnation = local_runtime.incarnation()](const net::hello& peer) {
+           // The payload tells the client that its connection gets a lane.
+           net::hello_response response;
+           response.responder.incarnation = incarnation;
+           response.responder.payload = peer.payload;
+           return response;
+         },
+         [lanes = lanes, target = node_handle](
+           const net::hello&, net::accepted_connection&& accepted) {
            if (auto* connection =
                  std::get_if<std::shared_ptr<net::connection>>(&accepted))
-             caf::anon_send(target, client_ref{std::move(*connection)});
+             serve(target, *lanes, *connection);
+         }})},
+      lane_registration{router->serve(
+        {}, tensors_purpose,
+        {[lanes = lanes](const net::hello& peer) {
+           return lanes->expects(peer)
+                    ? net::hello_response{}
+                    : net::hello_response{
+                      .accepted = false,
+                      .reason = "no connection waits for this lane"};
+         },
+         [lanes = lanes](const net::hello& peer,
+                         net::accepted_connection&& accepted) {
+           if (auto* stream =
+                 std::get_if<std::unique_ptr<net::stream>>(&accepted))
+             lanes->accept(peer, std::move(*stream));
          }})},
       address{to_string(router->endpoint().advertised_address())} {
     router->open();
@@ -49,8 +73,31 @@ struct node_server::impl {
   }
 
   ~impl() {
+    lane_registration.reset();
     registration.reset();
     caf::anon_send_exit(node_handle, caf::exit_reason::user_shutdown);
+  }
+
+  static void serve(const node_internal_actor& target, lane_acceptor& lanes,
+                    const std::shared_ptr<net::connection>& connection) {
+    try {
+      caf::anon_send(target, client_ref{connection, lanes.open(connection)});
+    } catch (const std::exception& e) {
+      connection->close(e.what());
+    }
+  }
+
+  lane_acceptor::options lane_config(const runtime& local_runtime,
+                                     const node_server_options& options) const {
+    lane_acceptor::options config;
+    config.incarnation = local_runtime.incarnation();
+    // Lanes end after their connections, so for a moment there can be more.
+    config.max_lanes = 2 * options.max_clients;
+    config.thread.lane.stream_transport =
+      router->endpoint().uses_tls() ? "tls" : "tcp";
+    config.thread.lane.handshake_timeout = options.connection.handshake_timeout;
+    config.thread.log = options.log ? options.log : log_of_connections;
+    return config;
   }
 
   node_settings make_settings(runtime& local_runtime,
@@ -69,7 +116,9 @@ struct node_server::impl {
   std::shared_ptr<net::notification> stop_requested;
   std::shared_ptr<service_router> router;
   node_internal_actor node_handle;
+  std::shared_ptr<lane_acceptor> lanes;
   std::unique_ptr<service_router::registration> registration;
+  std::unique_ptr<service_router::registration> lane_registration;
   std::string address;
 };
 

@@ -1,15 +1,25 @@
 #include "troupe/actors/node/remote_node.hpp"
 
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
+#include "troupe/actors/node/lane_acceptor.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/remoting/lane_thread.hpp"
 
 #include <caf/scoped_actor.hpp>
+
+#include <random>
 
 namespace troupe {
 
 namespace {
 
 constexpr auto own_close_reason = "the client closed the node's handle";
+
+std::uint64_t random_number() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
 
 } // namespace
 
@@ -20,10 +30,14 @@ struct remote_node::impl {
       options{options},
       system{local_runtime.system()},
       endpoint{make_client_endpoint(options)},
+      hello{{},
+            options.name,
+            local_runtime.incarnation(),
+            "node",
+            net::encode(random_number())},
+      deadline{std::chrono::steady_clock::now() + options.connect_timeout},
       connection{
-        connect(*endpoint, node_address,
-                {{}, options.name, local_runtime.incarnation(), "node", {}},
-                options.connect_timeout)},
+        connect(*endpoint, node_address, hello, options.connect_timeout)},
       node_proxy{local_runtime.system().spawn(
         proxy<node_actor>, connection->open(root_channel),
         proxy_options{.request_timeout = options.connect_timeout,
@@ -31,16 +45,51 @@ struct remote_node::impl {
                       .process = "node " + node_address,
                       .own_close_reason = own_close_reason})} {
     release_caf_logger();
+    if (connection->peer().payload == hello.payload) // the node has a lane
+      open_lane();
   }
 
   ~impl() { connection->close(own_close_reason); }
+
+  /// Opens the lane. The hello of its stream has the payload of the
+  /// connection's hello, so the node knows to which connection the lane
+  /// belongs.
+  void open_lane() {
+    using std::chrono::milliseconds;
+    const auto left = std::chrono::duration_cast<milliseconds>(
+      deadline - std::chrono::steady_clock::now());
+    hello.purpose = tensors_purpose;
+    std::promise<std::unique_ptr<net::stream>> opened;
+    opened.set_value(connect_stream(*endpoint, address, hello,
+                                    std::max(left, milliseconds{100})));
+    lane = std::make_shared<connection_lane>(connection_lane::options{
+      .ends = {0, hello.incarnation, connection->peer().incarnation}});
+    driver.emplace(
+      connection, lane, opened.get_future(),
+      lane_thread::options{.lane = lane_config(), .log = log_of_connections});
+  }
+
+  net::lane_options lane_config() const {
+    net::lane_options config;
+    config.policy = options.shared_memory ? net::lane_policy::automatic
+                                          : net::lane_policy::stream;
+    config.is_dialer = true;
+    config.stream_transport = endpoint->uses_tls() ? "tls" : "tcp";
+    config.handshake_timeout = options.connect_timeout;
+    return config;
+  }
 
   std::string address;
   client_options options;
   caf::actor_system& system;
   std::unique_ptr<net::endpoint> endpoint;
+  net::hello hello;
+  std::chrono::steady_clock::time_point deadline; ///< To connect.
   std::shared_ptr<net::connection> connection;
   node_actor node_proxy;
+  /// Lane for large tensors. Null: the node has none for this connection.
+  std::shared_ptr<connection_lane> lane;
+  std::optional<lane_thread> driver;
 };
 
 remote_node::remote_node(runtime& local_runtime, const std::string& address,
@@ -49,7 +98,7 @@ remote_node::remote_node(runtime& local_runtime, const std::string& address,
 
 remote_node::~remote_node() = default;
 
-std::shared_ptr<net::channel>
+remote_node::spawned_role
 remote_node::request_spawn(const spawn_request& request) {
   const auto operation =
     "node " + impl_->address + ": spawning \"" + request.role + "\"";
@@ -57,7 +106,15 @@ remote_node::request_spawn(const spawn_request& request) {
     ask<std::uint32_t>(system(), operation, impl_->node_proxy,
                        impl_->options.connect_timeout, atom::spawn_v, request);
   try {
-    return impl_->connection->open(channel);
+    auto opened = impl_->connection->open(channel);
+    return {
+      std::move(opened),
+      {.request_timeout = impl_->options.request_timeout,
+       .window = impl_->options.window,
+       .target = "role \"" + request.role + "\" of node " + impl_->address,
+       .process = "node " + impl_->address,
+       .own_close_reason = own_close_reason,
+       .lane = impl_->lane ? impl_->lane->open(channel) : nullptr}};
   } catch (const std::logic_error& e) { // the node broke the protocol
     throw job_error{ec::protocol,
                     operation + ": the response is invalid: " + e.what()};
@@ -76,14 +133,6 @@ void remote_node::stop() {
 
 caf::actor_system& remote_node::system() {
   return impl_->system;
-}
-
-proxy_options remote_node::role_options(const std::string& role) const {
-  return {.request_timeout = impl_->options.request_timeout,
-          .window = impl_->options.window,
-          .target = "role \"" + role + "\" of node " + impl_->address,
-          .process = "node " + impl_->address,
-          .own_close_reason = own_close_reason};
 }
 
 } // namespace troupe

@@ -40,9 +40,9 @@ public:
   ///         peer_lost or unreachable if the connection is lost.
   template <class Handle, class... Args>
   Handle spawn(const std::string& role, const Args&... args) {
-    auto channel = request_spawn(make_spawn_request<Handle>(role, args...));
-    Handle handle =
-      system().spawn(proxy<Handle>, std::move(channel), role_options(role));
+    auto spawned = request_spawn(make_spawn_request<Handle>(role, args...));
+    Handle handle = system().spawn(proxy<Handle>, std::move(spawned.channel),
+                                   spawned.options);
     release_caf_logger();
     return handle;
   }
@@ -56,9 +56,13 @@ public:
   void stop();
 
 private:
-  std::shared_ptr<net::channel> request_spawn(const spawn_request& request);
+  /// What the proxy of a spawned role needs.
+  struct spawned_role {
+    std::shared_ptr<net::channel> channel;
+    proxy_options options;
+  };
+  spawned_role request_spawn(const spawn_request& request);
   caf::actor_system& system();
-  proxy_options role_options(const std::string& role) const;
 
   struct impl;
   std::unique_ptr<impl> impl_;

@@ -35,4 +35,13 @@ deliver_to_mailbox(const caf::actor_addr& receiver) {
   return std::make_shared<mailbox_listener>(receiver);
 }
 
+tensor_channel::listener
+deliver_tensors_to_mailbox(const caf::actor_addr& receiver) {
+  return [receiver](tensor_channel::event&& event) {
+    if (const auto target = caf::actor_cast<caf::actor>(receiver))
+      std::visit([&](auto&& x) { caf::anon_send(target, std::move(x)); },
+                 std::move(event));
+  };
+}
+
 } // namespace troupe

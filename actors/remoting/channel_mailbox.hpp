@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/core/error_code_caf.hpp"
+#include "troupe/actors/remoting/tensor_channel.hpp"
 #include "troupe/net/session/channel.hpp"
 #include "troupe/strategies/fields.hpp"
 
@@ -11,8 +12,11 @@
 #include <string>
 #include <tuple>
 
-// A frame holds encoded bytes, so CAF never serializes it.
+// A frame holds encoded bytes, so CAF never serializes it. The events of a lane
+// stay in their process.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::net::frame)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::arrived_tensors)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::lane_ended)
 
 namespace troupe {
 
@@ -30,5 +34,10 @@ struct channel_closed {
 /// keep the actor alive.
 std::shared_ptr<net::channel_listener>
 deliver_to_mailbox(const caf::actor_addr& receiver);
+
+/// Makes a listener that sends each event of a tensor channel to the mailbox of
+/// an actor. The listener does not keep the actor alive.
+tensor_channel::listener
+deliver_tensors_to_mailbox(const caf::actor_addr& receiver);
 
 } // namespace troupe

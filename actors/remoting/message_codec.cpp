@@ -36,27 +36,13 @@ std::optional<shape> get_shape(net::reader& in) {
   }
 }
 
-} // namespace
+/// Byte that stands for a tensor of the lane. An empty tensor begins with 0, a
+/// tensor in the message with 1.
+constexpr std::uint8_t lane_mark = 2;
 
-void put_tensor(net::writer& out, const tensor& value) {
-  out(static_cast<bool>(value));
-  if (!value)
-    return;
-  out(static_cast<std::uint8_t>(value.type()),
-      static_cast<std::uint8_t>(value.dims().rank()));
-  for (const auto extent : value.dims())
-    out(extent);
-  out.reserve(value.bytes());
-  out.raw({value.raw(), value.bytes()});
-}
-
-void get_tensor(net::reader& in, tensor& value) {
-  value = {};
-  bool present = false;
+/// Reads what follows the first byte of a tensor in the message.
+void get_present_tensor(net::reader& in, tensor& value) {
   std::uint8_t type = 0;
-  in(present);
-  if (!present)
-    return;
   in(type);
   if (type >= dtype_count)
     return in.fail("a tensor of dtype " + std::to_string(type));
@@ -76,17 +62,26 @@ void get_tensor(net::reader& in, tensor& value) {
   std::copy(bytes.begin(), bytes.end(), value.raw());
 }
 
-void put_tensors(net::writer& out, const tensors& xs) {
+bool is_inline(const net::writer&, const tensor&) {
+  return true;
+}
+bool is_inline(const message_writer& out, const tensor& x) {
+  return out.is_inline(x);
+}
+
+template <class Writer>
+void put_list(Writer& out, const tensors& xs) {
   std::size_t bytes = 0;
-  for (const auto& x : xs)
-    bytes += x ? x.bytes() + 96 : 1; // 96 bytes hold any shape and dtype
+  for (const auto& x : xs) // 96 bytes hold any shape and dtype
+    bytes += x && is_inline(out, x) ? x.bytes() + 96 : 1;
   out(std::uint64_t{xs.size()});
   out.reserve(bytes);
   for (const auto& x : xs)
     put_tensor(out, x);
 }
 
-void get_tensors(net::reader& in, tensors& xs) {
+template <class Reader>
+void get_list(Reader& in, tensors& xs) {
   xs.clear();
   std::uint64_t count = 0;
   in(count);
@@ -94,6 +89,91 @@ void get_tensors(net::reader& in, tensors& xs) {
     return in.fail("a list of " + std::to_string(count) + " tensors");
   for (; count > 0 && !in.failed(); --count)
     get_tensor(in, xs.emplace_back());
+}
+
+} // namespace
+
+// -- writing and reading ------------------------------------------------------
+
+bool message_writer::is_inline(const tensor& value) const {
+  return !uses_lane_ || !value || value.bytes() <= max_inline_tensor_bytes;
+}
+
+void message_writer::put_mark(const tensor& value) {
+  (*this)(lane_mark);
+  lane_tensors_.push_back(value);
+}
+
+tensor message_reader::take_lane_tensor() {
+  if (taken_ < lane_tensors_.size())
+    return std::move(lane_tensors_[taken_++]);
+  fail("a mark of tensor " + std::to_string(taken_) + " of the lane, but "
+       + std::to_string(lane_tensors_.size())
+       + " tensors belong to the message");
+  return {};
+}
+
+std::optional<net::decode_error> message_reader::finish() {
+  if (!failed() && taken_ < lane_tensors_.size())
+    fail("marks of " + std::to_string(taken_) + " tensors of the lane, but "
+         + std::to_string(lane_tensors_.size())
+         + " tensors belong to the message");
+  return net::reader::finish();
+}
+
+// -- values -------------------------------------------------------------------
+
+void put_tensor(net::writer& out, const tensor& value) {
+  out(static_cast<bool>(value));
+  if (!value)
+    return;
+  out(static_cast<std::uint8_t>(value.type()),
+      static_cast<std::uint8_t>(value.dims().rank()));
+  for (const auto extent : value.dims())
+    out(extent);
+  out.reserve(value.bytes());
+  out.raw({value.raw(), value.bytes()});
+}
+
+void put_tensor(message_writer& out, const tensor& value) {
+  if (out.is_inline(value))
+    put_tensor(static_cast<net::writer&>(out), value);
+  else
+    out.put_mark(value);
+}
+
+void get_tensor(net::reader& in, tensor& value) {
+  value = {};
+  bool present = false;
+  in(present);
+  if (present)
+    get_present_tensor(in, value);
+}
+
+void get_tensor(message_reader& in, tensor& value) {
+  value = {};
+  std::uint8_t mark = 0;
+  in(mark);
+  if (mark == lane_mark)
+    value = in.take_lane_tensor();
+  else if (mark == 1)
+    get_present_tensor(in, value);
+  else if (mark > lane_mark)
+    in.fail("a tensor with the mark " + std::to_string(mark));
+}
+
+void put_tensors(net::writer& out, const tensors& xs) {
+  put_list(out, xs);
+}
+void put_tensors(message_writer& out, const tensors& xs) {
+  put_list(out, xs);
+}
+
+void get_tensors(net::reader& in, tensors& xs) {
+  get_list(in, xs);
+}
+void get_tensors(message_reader& in, tensors& xs) {
+  get_list(in, xs);
 }
 
 void get_step(net::reader& in, step_function_ref& step) {

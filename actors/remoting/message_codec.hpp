@@ -11,6 +11,7 @@
 #include <caf/atom.hpp>
 #include <caf/replies_to.hpp>
 
+#include <concepts>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -35,31 +36,82 @@ template <class T>
 concept is_serializable = is_atom<T>::value || carries_tensors<
   T> || std::same_as<T, step_function_ref> || net::encodable<T>;
 
+// -- writing and reading ------------------------------------------------------
+
+/// Size in bytes above which a tensor leaves its message for the lane of the
+/// connection, if the connection has one.
+inline constexpr std::size_t max_inline_tensor_bytes = std::size_t{64} * 1024;
+
+/// Writes a message. If the connection has a lane, a tensor of more than
+/// `max_inline_tensor_bytes` becomes a mark in the message, and the writer
+/// keeps the tensor for the lane.
+class message_writer : public net::writer {
+public:
+  explicit message_writer(bool uses_lane = false) : uses_lane_{uses_lane} {}
+
+  /// True if the elements of this tensor are written into the message.
+  bool is_inline(const tensor& value) const;
+  /// Writes a mark in place of a tensor, and keeps the tensor for the lane.
+  void put_mark(const tensor& value);
+
+  /// Returns the tensors for the lane, in the order of their marks.
+  tensors take_lane_tensors() && { return std::move(lane_tensors_); }
+
+private:
+  bool uses_lane_;
+  tensors lane_tensors_;
+};
+
+/// Reads a message and puts the tensors of the lane in place of their marks.
+class message_reader : public net::reader {
+public:
+  /// @pre the bytes outlive the reader.
+  explicit message_reader(std::span<const std::byte> bytes,
+                          tensors lane_tensors = {})
+    : net::reader{bytes}, lane_tensors_{std::move(lane_tensors)} {}
+
+  /// Returns the tensor of the next mark. If no tensor is left, it sets an
+  /// error and returns an empty tensor.
+  tensor take_lane_tensor();
+
+  /// Sets an error if bytes or tensors of the lane are left, and returns the
+  /// first error of this reader.
+  std::optional<net::decode_error> finish();
+
+private:
+  tensors lane_tensors_;
+  std::size_t taken_ = 0; ///< Number of the tensors that were taken.
+};
+
 // -- values -------------------------------------------------------------------
 
 /// Writes shape and dtype, then the elements in their memory layout.
 void put_tensor(net::writer& out, const tensor& value);
+void put_tensor(message_writer& out, const tensor& value);
 
 /// Reads what `put_tensor` has written.
 /// @errors sets an error in the reader if the tensor is malformed. No memory is
 ///         allocated before this check.
 void get_tensor(net::reader& in, tensor& value);
+void get_tensor(message_reader& in, tensor& value);
 
 /// Writes the number of tensors, then each tensor.
 void put_tensors(net::writer& out, const tensors& xs);
+void put_tensors(message_writer& out, const tensors& xs);
 
 /// Reads what `put_tensors` has written.
 /// @errors sets an error in the reader if a tensor is malformed, or if there
 ///         are more than 65,536 tensors.
 void get_tensors(net::reader& in, tensors& xs);
+void get_tensors(message_reader& in, tensors& xs);
 
 /// Reads the name of a step function. The replica that runs it finds the
 /// function in its `step_registry`.
 /// @errors sets an error in the reader if the name is empty.
 void get_step(net::reader& in, step_function_ref& step);
 
-template <is_serializable T>
-void put(net::writer& out, const T& value) {
+template <std::derived_from<net::writer> Writer, is_serializable T>
+void put(Writer& out, const T& value) {
   if constexpr (std::same_as<T, tensor>)
     put_tensor(out, value);
   else if constexpr (std::same_as<T, tensors>)
@@ -70,8 +122,8 @@ void put(net::writer& out, const T& value) {
     out(value);
 }
 
-template <is_serializable T>
-void get(net::reader& in, T& value) {
+template <std::derived_from<net::reader> Reader, is_serializable T>
+void get(Reader& in, T& value) {
   if constexpr (std::same_as<T, tensor>)
     get_tensor(in, value);
   else if constexpr (std::same_as<T, tensors>)

@@ -29,10 +29,10 @@ struct request_timer {
 /// when the proxy has sent the message or put it into the backlog
 /// (proxy_options).
 template <class Role>
-using proxy_internal_actor =
-  typename Role::template extend<caf::reacts_to<net::frame>,
-                                 caf::reacts_to<channel_closed>,
-                                 caf::reacts_to<request_timer>>;
+using proxy_internal_actor = typename Role::template extend<
+  caf::reacts_to<net::frame>, caf::reacts_to<arrived_tensors>,
+  caf::reacts_to<lane_ended>, caf::reacts_to<channel_closed>,
+  caf::reacts_to<request_timer>>;
 
 // -- state --------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ struct proxy_state : proxy_core {
 namespace detail {
 
 template <class... Os>
-void read_response(caf::response_promise& promise, net::reader& in) {
+void read_response(caf::response_promise& promise, wire::message_reader& in) {
   std::tuple<Os...> values;
   std::apply([&in](auto&... ys) { (wire::get(in, ys), ...); }, values);
   if (!in.finish())
@@ -79,7 +79,7 @@ void read_response(caf::response_promise& promise, net::reader& in) {
 }
 
 template <class Sig, class... Is>
-void write_message(net::writer& out, std::size_t position,
+void write_message(wire::message_writer& out, std::size_t position,
                    std::uint32_t timeout_ms, const Is&... xs) {
   static const auto fingerprint = wire::signature<Sig>::fingerprint();
   out(static_cast<std::uint16_t>(position), fingerprint, timeout_ms);
@@ -100,7 +100,7 @@ auto forwarder_of(
       ((void)xs, ...);
       problem = state.nonserializable_error(message::nonserializable_type());
     } else {
-      net::writer out;
+      wire::message_writer out{state.uses_lane()};
       write_message<decltype(sig)>(out, Position, 0, xs...);
       problem = state.send_oneway(std::move(out), wire::priority_of<Is...>,
                                   self->clock().now());
@@ -131,7 +131,7 @@ auto forwarder_of(
       return self->state.nonserializable_error(message::nonserializable_type());
     } else {
       auto& state = self->state;
-      net::writer out;
+      wire::message_writer out{state.uses_lane()};
       write_message<decltype(sig)>(out, Position, state.request_timeout_ms(),
                                    xs...);
       auto promise = self->template make_response_promise<Os...>();
@@ -153,7 +153,9 @@ proxy_behavior(Self* self, caf::detail::type_list<Sigs...>,
   };
   return {
     forwarder_of<Positions>(self, Sigs{})...,
-    [=](const net::frame& x) { quit(self->state.on_frame(x)); },
+    [=](net::frame& x) { quit(self->state.on_frame(x)); },
+    [=](arrived_tensors& x) { quit(self->state.on_tensors(x)); },
+    [=](const lane_ended& x) { quit(self->state.on_lane_ended(x)); },
     [=](const channel_closed& x) { quit(self->state.on_channel_closed(x)); },
     [=](const request_timer&) { self->state.on_timer(); },
   };
@@ -172,6 +174,8 @@ proxy(typename proxy_internal_actor<Role>::template stateful_pointer<
       std::shared_ptr<net::channel> channel, proxy_options options) {
   install_exception_handler(self);
   channel->set_listener(deliver_to_mailbox(self->address()));
+  if (options.lane)
+    options.lane->set_listener(deliver_tensors_to_mailbox(self->address()));
   self->state.open(std::move(channel), options);
   using list = typename Role::signatures;
   return detail::proxy_behavior<Role>(

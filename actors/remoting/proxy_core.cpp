@@ -25,14 +25,14 @@ proxy_core::~proxy_core() {
     end_error_ = caf::make_error(ec::peer_lost, std::string{"the proxy ended"});
   for (auto& [tag, x] : pending_)
     x.promise.deliver(end_error_);
-  if (channel_)
-    channel_->close("the proxy ended");
+  channel_.close("the proxy ended");
 }
 
 void proxy_core::open(std::shared_ptr<net::channel> channel,
                       const proxy_options& options) {
-  channel_ = std::move(channel);
+  channel_ = {std::move(channel), options.lane};
   options_ = options;
+  options_.lane = nullptr;
 }
 
 std::uint32_t proxy_core::request_timeout_ms() const {
@@ -40,34 +40,36 @@ std::uint32_t proxy_core::request_timeout_ms() const {
 }
 
 caf::error proxy_core::check_size(std::size_t bytes,
+                                  const tensors& lane_tensors,
                                   net::priority priority) const {
-  const auto limit = channel_->limits().max_payload(priority);
-  if (bytes <= limit)
-    return {};
-  return caf::make_error(ec::invalid, "a message of " + std::to_string(bytes)
-                                        + " bytes; the limit of the channel is "
-                                        + std::to_string(limit) + " bytes");
+  if (const auto problem = channel_.size_problem(bytes, lane_tensors, priority))
+    return caf::make_error(ec::invalid, "a message of " + *problem);
+  return {};
 }
 
 /// Sends a frame with the next tag. Returns true if the channel accepted it.
 bool proxy_core::send_frame(net::frame_kind kind, net::priority priority,
-                            std::vector<std::byte>&& payload) {
-  const bool taken = channel_->post(
-    {kind, priority, options_.view_id, last_tag_ + 1, std::move(payload)});
+                            std::vector<std::byte>&& payload,
+                            tensors lane_tensors) {
+  const bool taken = channel_.post(
+    {kind, priority, options_.view_id, last_tag_ + 1, std::move(payload)},
+    std::move(lane_tensors));
   last_tag_ += taken;
   return taken;
 }
 
-caf::error proxy_core::send_oneway(net::writer&& message,
+caf::error proxy_core::send_oneway(wire::message_writer&& message,
                                    net::priority priority, time_point now) {
+  const auto lane_tensors = std::move(message).take_lane_tensors();
   auto payload = std::move(message).bytes();
-  if (auto problem = check_size(payload.size(), priority))
+  if (auto problem = check_size(payload.size(), lane_tensors, priority))
     return problem;
   // A frame that the channel rejects is destroyed. So the payload is copied
   // first if the message may have to wait in the backlog.
   if (backlog_.empty()) {
     auto copy = must_deliver() ? payload : std::vector<std::byte>{};
-    if (send_frame(net::frame_kind::oneway, priority, std::move(payload)))
+    if (send_frame(net::frame_kind::oneway, priority, std::move(payload),
+                   lane_tensors))
       return {};
     payload = std::move(copy);
     retry_at_ = now + options_.retry_interval;
@@ -80,7 +82,7 @@ caf::error proxy_core::send_oneway(net::writer&& message,
                                            + " messages are waiting already"
                                        : std::string{"the channel accepts no "
                                                      "more frames"});
-  backlog_.push_back({priority, std::move(payload)});
+  backlog_.push_back({priority, std::move(payload), lane_tensors});
   return {};
 }
 
@@ -105,18 +107,21 @@ void proxy_core::log_loss(const std::string& message,
                         + " messages to it were lost since the last warning"));
 }
 
-void proxy_core::send_request(net::writer&& message, net::priority priority,
-                              time_point now, caf::response_promise promise,
+void proxy_core::send_request(wire::message_writer&& message,
+                              net::priority priority, time_point now,
+                              caf::response_promise promise,
                               response_reader read) {
   if (pending_.size() >= options_.window)
     return promise.deliver(
       caf::make_error(ec::busy, std::to_string(pending_.size())
                                   + " requests are open already"));
+  auto lane_tensors = std::move(message).take_lane_tensors();
   auto payload = std::move(message).bytes();
-  if (auto problem = check_size(payload.size(), priority))
+  if (auto problem = check_size(payload.size(), lane_tensors, priority))
     return promise.deliver(std::move(problem));
   if (!backlog_.empty() // a request must not overtake oneway messages
-      || !send_frame(net::frame_kind::request, priority, std::move(payload)))
+      || !send_frame(net::frame_kind::request, priority, std::move(payload),
+                     std::move(lane_tensors)))
     return promise.deliver(caf::make_error(
       ec::busy, std::string{"the channel accepts no more frames"}));
   pending_.emplace(last_tag_, pending_request{std::move(promise), read,
@@ -128,17 +133,43 @@ caf::error proxy_core::nonserializable_error(std::string_view type) {
                                         + " cannot leave its process");
 }
 
-caf::error proxy_core::on_frame(const net::frame& frame) {
-  channel_->consumed(frame.priority);
-  if (frame.view_id != options_.view_id)
-    return {}; // ignore frames of another view
-  switch (frame.kind) {
+caf::error proxy_core::on_frame(net::frame& frame) {
+  if (frame.view_id != options_.view_id) { // ignore frames of another view
+    channel_.consumed(frame.priority);
+    return {};
+  }
+  channel_.add(std::move(frame));
+  return handle_messages();
+}
+
+caf::error proxy_core::on_tensors(arrived_tensors& arrived) {
+  channel_.add(std::move(arrived));
+  return handle_messages();
+}
+
+/// Handles the messages that are complete, and the end if no other message
+/// waits.
+caf::error proxy_core::handle_messages() {
+  while (auto message = channel_.next()) {
+    channel_.consumed(message->frame.priority);
+    auto error = on_message(*message);
+    channel_.release(message->transfer);
+    if (error)
+      return error;
+  }
+  if (pending_end_ && !channel_.is_waiting())
+    return end_now(*pending_end_);
+  return {};
+}
+
+caf::error proxy_core::on_message(received_message& message) {
+  switch (message.frame.kind) {
     case net::frame_kind::response:
     case net::frame_kind::error:
-      end_error_ = on_response(frame);
+      end_error_ = on_response(message);
       break;
     case net::frame_kind::terminated:
-      return on_terminated(frame);
+      return on_terminated(message.frame);
     case net::frame_kind::oneway:
     case net::frame_kind::request:
       end_error_ = caf::make_error(
@@ -150,13 +181,14 @@ caf::error proxy_core::on_frame(const net::frame& frame) {
 
 /// Completes the request to which a response or an error frame belongs.
 /// @returns an error if the peer violated the protocol.
-caf::error proxy_core::on_response(const net::frame& frame) {
+caf::error proxy_core::on_response(received_message& message) {
+  const auto& frame = message.frame;
   const auto it = pending_.find(frame.tag);
   if (it == pending_.end())
     return {}; // late or duplicate
   auto request = std::move(it->second);
   pending_.erase(it);
-  net::reader in{frame.payload};
+  wire::message_reader in{frame.payload, std::move(message.lane_tensors)};
   if (frame.kind == net::frame_kind::response) {
     request.read(request.promise, in);
   } else if (wire::wire_error remote_error;
@@ -176,28 +208,50 @@ caf::error proxy_core::on_terminated(const net::frame& frame) {
   wire::wire_error error;
   if (const auto fault = net::decode(frame.payload, error.code, error.text))
     error = {ec::protocol, "malformed termination: " + to_string(*fault)};
-  end_error_ = wire::from_wire(error);
+  const auto reason = wire::from_wire(error);
   if (error.code == ec::cancelled) // the role was stopped on purpose
-    return caf::exit_reason::user_shutdown;
-  return end_error_;
+    return on_end({reason, caf::exit_reason::user_shutdown});
+  return on_end({reason, reason});
 }
 
 caf::error proxy_core::on_channel_closed(const channel_closed& end) {
   const bool process_ended = end.code == ec::peer_lost
                              && !options_.process.empty()
                              && end.reason != options_.own_close_reason;
-  end_error_ = caf::make_error(
+  const auto reason = caf::make_error(
     end.code, process_ended
                 ? "the process of " + options_.process + " ended: " + end.reason
                 : end.reason);
-  return end_error_;
+  return on_end({reason, reason});
+}
+
+caf::error proxy_core::on_lane_ended(const lane_ended& end) {
+  channel_.end_lane();
+  if (end.code != ec::protocol) // the channel reports why the connection ends
+    return handle_messages();
+  const auto reason = caf::make_error(end.code, end.reason);
+  return end_now({reason, reason});
+}
+
+/// Ends the proxy when no response waits for its tensors. The first end counts.
+caf::error proxy_core::on_end(end_of_role&& end) {
+  if (!channel_.is_waiting())
+    return end_now(pending_end_ ? *pending_end_ : end);
+  if (!pending_end_)
+    pending_end_ = std::move(end);
+  return {};
+}
+
+caf::error proxy_core::end_now(const end_of_role& end) {
+  end_error_ = end.for_requests;
+  return end.reason;
 }
 
 void proxy_core::expire(time_point now) {
   while (!backlog_.empty()) {
     auto& first = backlog_.front();
     if (!send_frame(net::frame_kind::oneway, first.priority,
-                    std::vector{first.payload})) {
+                    std::vector{first.payload}, first.lane_tensors)) {
       retry_at_ = now + options_.retry_interval;
       break;
     }

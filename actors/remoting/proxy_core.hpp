@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/remoting/channel_mailbox.hpp"
+#include "troupe/actors/remoting/message_channel.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/base/log_function.hpp"
 
@@ -45,6 +46,9 @@ struct proxy_options {
   std::string own_close_reason{};
   /// Receives the warnings about lost messages. Null: `log_of_connections`.
   net::log_function log{};
+  /// End of the tensors of the proxy's channel. Null: the connection has no
+  /// lane, and all tensors are parts of frames.
+  std::shared_ptr<tensor_channel> lane{};
 };
 
 /// The part of a proxy that does not depend on its role.
@@ -53,16 +57,20 @@ public:
   using time_point = caf::actor_clock::time_point;
 
   /// Decodes a response and delivers it if it is well-formed.
-  using response_reader = void (*)(caf::response_promise&, net::reader&);
+  using response_reader = void (*)(caf::response_promise&,
+                                   wire::message_reader&);
 
   ~proxy_core();
 
   void open(std::shared_ptr<net::channel> channel,
             const proxy_options& options);
 
+  /// True if large tensors of messages pass over a lane.
+  bool uses_lane() const { return channel_.uses_lane(); }
+
   /// Sends a oneway message or puts it into the backlog.
   /// @returns an error if the proxy could do neither.
-  caf::error send_oneway(net::writer&& message, net::priority priority,
+  caf::error send_oneway(wire::message_writer&& message, net::priority priority,
                          time_point now);
 
   /// Returns the error of a oneway message that was not sent, with the message
@@ -80,18 +88,22 @@ public:
 
   /// Sends a request. The promise receives the response or an error. An error
   /// comes at once, at the deadline, or when the channel closes.
-  void send_request(net::writer&& message, net::priority priority,
+  void send_request(wire::message_writer&& message, net::priority priority,
                     time_point now, caf::response_promise promise,
                     response_reader read);
 
   /// Returns the error for a type that cannot be sent to another process.
   caf::error nonserializable_error(std::string_view type);
 
-  /// Handles a frame or the end of the channel.
+  /// Handles a frame, tensors of the lane, or the end of the channel or the
+  /// lane. If the role or the channel ends while responses wait for their
+  /// tensors, the proxy first delivers these responses.
   /// @returns the error with which the proxy must terminate. Empty: it
   ///          continues.
-  caf::error on_frame(const net::frame& frame);
+  caf::error on_frame(net::frame& frame);
+  caf::error on_tensors(arrived_tensors& arrived);
   caf::error on_channel_closed(const channel_closed& end);
+  caf::error on_lane_ended(const lane_ended& end);
 
   /// Sends messages of the backlog until the channel accepts no more frames,
   /// and fails the requests whose timeout has elapsed.
@@ -115,14 +127,25 @@ private:
   struct backlog_entry {
     net::priority priority;
     std::vector<std::byte> payload;
+    tensors lane_tensors;
   };
-  caf::error check_size(std::size_t bytes, net::priority priority) const;
+  /// The end of the role or its channel.
+  struct end_of_role {
+    caf::error for_requests; ///< Error that open requests receive.
+    caf::error reason;       ///< Error with which the proxy terminates.
+  };
+  caf::error check_size(std::size_t bytes, const tensors& lane_tensors,
+                        net::priority priority) const;
   bool send_frame(net::frame_kind kind, net::priority priority,
-                  std::vector<std::byte>&& payload);
-  caf::error on_response(const net::frame& frame);
+                  std::vector<std::byte>&& payload, tensors lane_tensors);
+  caf::error handle_messages();
+  caf::error on_message(received_message& message);
+  caf::error on_response(received_message& message);
   caf::error on_terminated(const net::frame& frame);
+  caf::error on_end(end_of_role&& end);
+  caf::error end_now(const end_of_role& end);
 
-  std::shared_ptr<net::channel> channel_;
+  message_channel channel_;
   proxy_options options_;
   std::uint64_t last_tag_ = 0;
   /// Open requests, in the order of their tags. The order of their deadlines is
@@ -135,6 +158,8 @@ private:
   time_point retry_at_{};  ///< Time of the next attempt to send the backlog.
   /// Error that open requests receive when the proxy ends.
   caf::error end_error_;
+  /// The end that takes effect when no response waits for its tensors.
+  std::optional<end_of_role> pending_end_;
 };
 
 } // namespace troupe

@@ -15,10 +15,11 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// A skeleton. It receives the frames of its channel and the end of the
-/// channel.
+/// A skeleton. It receives the frames of its channel, the tensors of its
+/// channel that pass over the lane, and the ends of channel and lane.
 using skeleton_actor =
-  caf::typed_actor<caf::reacts_to<net::frame>, caf::reacts_to<channel_closed>>;
+  caf::typed_actor<caf::reacts_to<net::frame>, caf::reacts_to<arrived_tensors>,
+                   caf::reacts_to<lane_ended>, caf::reacts_to<channel_closed>>;
 
 // -- state --------------------------------------------------------------------
 
@@ -28,32 +29,37 @@ struct skeleton_state : skeleton_core {
 
   explicit skeleton_state(skeleton_actor::pointer self) : self{self} {}
 
-  /// Decodes a frame and sends the message to the role.
+  /// Decodes the messages that are complete and sends them to the role.
   /// @returns the error with which the skeleton must terminate. Empty: it
   ///          continues.
-  caf::error on_frame(const net::frame& frame) {
-    if (!accept_frame(frame))
-      return {};
-    using list = typename Role::signatures;
-    net::reader in{frame.payload};
-    wire::message_head head;
-    in(head.signature, head.fingerprint, head.timeout_ms);
-    auto violation =
-      decode(frame, head, in, list{},
-             std::make_index_sequence<caf::detail::tl_size<list>::value>{});
-    return violation.empty() ? caf::error{}
-                             : report_violation(frame, violation);
+  caf::error handle_messages() {
+    while (auto message = next_message())
+      if (auto violation = handle(*message); !violation.empty())
+        return report_violation(message->frame, violation);
+    return {};
   }
 
   skeleton_actor::pointer self;
   Role target;
 
 private:
-  /// Decodes a message and sends it to the role. Returns how the frame violates
-  /// the protocol, or an empty text.
+  /// Decodes a message and sends it to the role. Returns how the message
+  /// violates the protocol, or an empty text.
+  std::string handle(received_message& message) {
+    using list = typename Role::signatures;
+    wire::message_reader in{message.frame.payload,
+                            std::move(message.lane_tensors)};
+    wire::message_head head;
+    in(head.signature, head.fingerprint, head.timeout_ms);
+    return decode(
+      message, head, in, list{},
+      std::make_index_sequence<caf::detail::tl_size<list>::value>{});
+  }
+
   template <class... Sigs, std::size_t... Positions>
-  std::string decode(const net::frame& frame, const wire::message_head& head,
-                     net::reader& in, caf::detail::type_list<Sigs...>,
+  std::string decode(const received_message& message,
+                     const wire::message_head& head, wire::message_reader& in,
+                     caf::detail::type_list<Sigs...>,
                      std::index_sequence<Positions...>) {
     if (in.failed())
       return "malformed message: " + to_string(*in.finish());
@@ -61,14 +67,15 @@ private:
                             + " does not exist; the interface has "
                             + std::to_string(sizeof...(Sigs));
     (void)((head.signature == Positions
-            && (violation = decode_as(frame, head, in, Sigs{}), true))
+            && (violation = decode_as(message, head, in, Sigs{}), true))
            || ...);
     return violation;
   }
 
   template <class Sig>
-  std::string decode_as(const net::frame& frame, const wire::message_head& head,
-                        net::reader& in, Sig sig) {
+  std::string decode_as(const received_message& received,
+                        const wire::message_head& head,
+                        wire::message_reader& in, Sig sig) {
     using message = wire::signature<Sig>;
     const auto signature_name = "signature " + std::to_string(head.signature);
     if constexpr (!message::nonserializable_type().empty()) {
@@ -83,7 +90,7 @@ private:
         return signature_name
                + " has another fingerprint in this process; run the same "
                  "version of the program at both ends";
-      if (frame.kind != kind)
+      if (received.frame.kind != kind)
         return signature_name + " is a "
                + (message::is_oneway ? "oneway message, not a request"
                                      : "request, not a oneway message");
@@ -92,31 +99,31 @@ private:
       if (const auto fault = in.finish())
         return "malformed arguments of " + signature_name + ": "
                + to_string(*fault);
-      dispatch(frame, head, sig, values);
+      dispatch(received, head, sig, values);
       return {};
     }
   }
 
   template <class... Is, class... Os>
   void dispatch(
-    const net::frame& frame, const wire::message_head& head,
+    const received_message& message, const wire::message_head& head,
     caf::typed_mpi<caf::detail::type_list<Is...>, caf::output_tuple<Os...>>,
     std::tuple<Is...>& values) {
     std::apply(
       [&](auto&... xs) {
         if constexpr ((std::is_void_v<Os> && ...))
-          send_to_role(frame.priority, std::move(xs)...);
-        else if (begin_request(frame))
-          request_from_role<Os...>(frame.tag, timeout_of(head.timeout_ms),
-                                   std::move(xs)...);
+          send_to_role(message, std::move(xs)...);
+        else if (begin_request(message))
+          request_from_role<Os...>(
+            message.frame.tag, timeout_of(head.timeout_ms), std::move(xs)...);
       },
       values);
   }
 
   template <class... Is>
-  void send_to_role(net::priority priority, Is&&... xs) {
+  void send_to_role(const received_message& message, Is&&... xs) {
     caf::anon_send(target, std::move(xs)...);
-    if (on_oneway_delivered(priority))
+    if (on_oneway_delivered(message))
       request_receipt();
   }
 
@@ -146,11 +153,13 @@ private:
     self->request(target, timeout, std::move(xs)...)
       .then(
         [this, tag](const Os&... ys) {
-          net::writer out;
+          wire::message_writer out{uses_lane()};
           (wire::put(out, ys), ...);
           respond(tag, std::move(out), wire::priority_of<Os...>);
         },
         [this, tag](const caf::error& why) {
+          if (why == caf::sec::request_timeout && on_request_timeout(tag))
+            request_receipt();
           fail_request(tag, wire::to_wire(why, self->system()));
         });
   }
@@ -169,16 +178,30 @@ skeleton(skeleton_actor::stateful_pointer<skeleton_state<Role>> self,
          skeleton_options options) {
   install_exception_handler(self);
   channel->set_listener(deliver_to_mailbox(self->address()));
+  if (options.lane)
+    options.lane->set_listener(deliver_tensors_to_mailbox(self->address()));
   self->state.open(std::move(channel), options);
   self->monitor(target);
   self->state.target = std::move(target);
   self->set_down_handler([self](const caf::down_msg& x) {
     self->quit(self->state.on_role_lost(x.reason, self->system()));
   });
+  const auto handle_messages = [self] {
+    if (const auto why = self->state.handle_messages())
+      self->quit(why);
+  };
   return {
-    [self](const net::frame& x) {
-      if (const auto why = self->state.on_frame(x))
-        self->quit(why);
+    [=](net::frame& x) {
+      self->state.add(x);
+      handle_messages();
+    },
+    [=](arrived_tensors& x) {
+      self->state.add(x);
+      handle_messages();
+    },
+    [self](const lane_ended& x) {
+      if (x.code == ec::protocol) // otherwise the channel reports the end
+        self->quit(caf::make_error(x.code, x.reason));
     },
     [self](const channel_closed& x) {
       self->quit(caf::make_error(x.code, x.reason));

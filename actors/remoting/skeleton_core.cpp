@@ -1,5 +1,7 @@
 #include "troupe/actors/remoting/skeleton_core.hpp"
 
+#include "troupe/actors/core/log.hpp"
+
 #include <caf/exit_reason.hpp>
 
 #include <algorithm>
@@ -23,14 +25,14 @@ bool duplicate_filter::add(std::uint64_t tag) {
 }
 
 skeleton_core::~skeleton_core() {
-  if (channel_)
-    channel_->close("the skeleton ended");
+  channel_.close("the skeleton ended");
 }
 
 void skeleton_core::open(std::shared_ptr<net::channel> channel,
                          const skeleton_options& options) {
-  channel_ = std::move(channel);
+  channel_ = {std::move(channel), options.lane};
   options_ = options;
+  options_.lane = nullptr;
 }
 
 std::chrono::milliseconds
@@ -39,23 +41,41 @@ skeleton_core::timeout_of(std::uint32_t asked_ms) const {
                   std::chrono::milliseconds{asked_ms});
 }
 
-bool skeleton_core::accept_frame(const net::frame& frame) {
+/// Checks the tag and the view of a frame. The sender of a request of another
+/// view gets an error.
+bool skeleton_core::is_frame_accepted(const net::frame& frame) {
   const bool fresh =
     duplicates_[static_cast<std::size_t>(frame.priority)].add(frame.tag);
-  const bool accepted = fresh && frame.view_id == options_.view_id;
-  if (!accepted || frame.kind != net::frame_kind::oneway)
-    channel_->consumed(frame.priority);
-  if (accepted || !fresh)
-    return accepted;
-  if (frame.kind == net::frame_kind::request) {
+  if (fresh && frame.view_id == options_.view_id)
+    return true;
+  if (fresh && frame.kind == net::frame_kind::request) {
     net::writer out;
     out(ec::superseded, "view " + std::to_string(frame.view_id)
                           + ", but the current view is "
                           + std::to_string(options_.view_id));
-    channel_->post({net::frame_kind::error, net::priority::control,
-                    frame.view_id, frame.tag, std::move(out).bytes()});
+    channel_.post({net::frame_kind::error, net::priority::control,
+                   frame.view_id, frame.tag, std::move(out).bytes()},
+                  {});
   }
   return false;
+}
+
+void skeleton_core::add(net::frame& frame) {
+  if (is_frame_accepted(frame))
+    channel_.add(std::move(frame));
+  else
+    channel_.consumed(frame.priority);
+}
+
+void skeleton_core::add(arrived_tensors& arrived) {
+  channel_.add(std::move(arrived));
+}
+
+std::optional<received_message> skeleton_core::next_message() {
+  auto message = channel_.next();
+  if (message && message->frame.kind != net::frame_kind::oneway)
+    channel_.consumed(message->frame.priority);
+  return message;
 }
 
 /// True if unread oneway messages use at least a quarter of the credits. With
@@ -63,17 +83,38 @@ bool skeleton_core::accept_frame(const net::frame& frame) {
 /// than it gains.
 bool skeleton_core::is_receipt_due(net::priority priority) const {
   return unread_[static_cast<std::size_t>(priority)]
-         >= std::max<std::size_t>(channel_->credits(priority) / 4, 1);
+         >= std::max<std::size_t>(channel_.credits(priority) / 4, 1);
 }
 
-bool skeleton_core::on_oneway_delivered(net::priority priority) {
-  ++unread_[static_cast<std::size_t>(priority)];
-  return !receipt_pending_ && is_receipt_due(priority);
+/// True if a receipt would return credits that the proxy may need. The memory
+/// of tensors is returned at once.
+bool skeleton_core::is_receipt_due() const {
+  return !unread_transfers_.empty() || is_receipt_due(net::priority::control)
+         || is_receipt_due(net::priority::bulk);
+}
+
+bool skeleton_core::on_oneway_delivered(const received_message& message) {
+  ++unread_[static_cast<std::size_t>(message.frame.priority)];
+  if (message.transfer > 0)
+    unread_transfers_.push_back(message.transfer);
+  return !receipt_pending_ && is_receipt_due();
+}
+
+bool skeleton_core::on_request_timeout(std::uint64_t tag) {
+  const auto it = open_requests_.find(tag);
+  if (it == open_requests_.end() || it->second == 0)
+    return false;
+  unread_transfers_.push_back(std::exchange(it->second, 0));
+  return !receipt_pending_;
 }
 
 void skeleton_core::begin_receipt() {
   receipt_pending_ = true;
   in_receipt_ = unread_;
+  transfers_in_receipt_.insert(transfers_in_receipt_.end(),
+                               unread_transfers_.begin(),
+                               unread_transfers_.end());
+  unread_transfers_.clear();
 }
 
 bool skeleton_core::on_receipt() {
@@ -82,70 +123,91 @@ bool skeleton_core::on_receipt() {
     const auto i = static_cast<std::size_t>(priority);
     unread_[i] -= in_receipt_[i];
     for (auto left = std::exchange(in_receipt_[i], 0); left > 0; --left)
-      channel_->consumed(priority);
+      channel_.consumed(priority);
   }
-  return is_receipt_due(net::priority::control)
-         || is_receipt_due(net::priority::bulk);
+  for (const auto transfer : std::exchange(transfers_in_receipt_, {}))
+    channel_.release(transfer);
+  return is_receipt_due();
 }
 
-bool skeleton_core::begin_request(const net::frame& frame) {
+bool skeleton_core::begin_request(const received_message& message) {
   const auto accepted = open_requests_.size() < options_.window;
-  open_requests_.insert(frame.tag);
+  const auto tag = message.frame.tag;
+  open_requests_.emplace(tag, message.transfer);
   if (!accepted)
-    fail_request(frame.tag,
+    fail_request(tag,
                  {ec::busy, "the role has " + std::to_string(options_.window)
                               + " open requests already"});
   return accepted;
 }
 
-void skeleton_core::respond(std::uint64_t tag, net::writer&& response,
+void skeleton_core::respond(std::uint64_t tag, wire::message_writer&& response,
                             net::priority priority) {
-  if (open_requests_.erase(tag) > 0)
-    send_frame(net::frame_kind::response, priority, tag, std::move(response));
+  const auto it = open_requests_.find(tag);
+  if (it == open_requests_.end())
+    return;
+  channel_.release(it->second);
+  it->second = 0;
+  if (send_frame(net::frame_kind::response, priority, tag, std::move(response)))
+    open_requests_.erase(it);
+  else
+    fail_request(tag, {ec::busy, "the response was lost: the channel accepts "
+                                 "no more frames"});
 }
 
 void skeleton_core::fail_request(std::uint64_t tag,
                                  const wire::wire_error& reason) {
-  if (open_requests_.erase(tag) == 0)
+  const auto it = open_requests_.find(tag);
+  if (it == open_requests_.end())
     return;
-  net::writer out;
-  out(reason.code, reason.text);
-  send_frame(net::frame_kind::error, net::priority::control, tag,
-             std::move(out));
+  channel_.release(it->second);
+  open_requests_.erase(it);
+  if (!send_error(net::frame_kind::error, tag, reason))
+    close_channel("the response to a request was lost (" + reason.text + ")");
 }
 
-/// Sends a frame to the proxy. If the channel does not accept a response, the
-/// response is lost, and the request fails by the proxy's timeout.
-void skeleton_core::send_frame(net::frame_kind kind, net::priority priority,
-                               std::uint64_t tag, net::writer&& response) {
-  auto payload = std::move(response).bytes();
-  if (const auto limit = channel_->limits().max_payload(priority);
-      payload.size() > limit) {
-    net::writer error_writer;
-    error_writer(ec::invalid, "a response of " + std::to_string(payload.size())
-                                + " bytes; the limit of the channel is "
-                                + std::to_string(limit) + " bytes");
-    kind = net::frame_kind::error;
-    priority = net::priority::control;
-    payload = std::move(error_writer).bytes();
-  }
-  channel_->post({kind, priority, options_.view_id, tag, std::move(payload)});
+/// Sends a message to the proxy. A message beyond the limit becomes an error.
+/// @returns false if the channel accepts no more frames.
+bool skeleton_core::send_frame(net::frame_kind kind, net::priority priority,
+                               std::uint64_t tag,
+                               wire::message_writer&& message) {
+  auto lane_tensors = std::move(message).take_lane_tensors();
+  auto payload = std::move(message).bytes();
+  if (const auto problem =
+        channel_.size_problem(payload.size(), lane_tensors, priority))
+    return send_error(net::frame_kind::error, tag,
+                      {ec::invalid, "a response of " + *problem});
+  return channel_.post(
+    {kind, priority, options_.view_id, tag, std::move(payload)},
+    std::move(lane_tensors));
+}
+
+bool skeleton_core::send_error(net::frame_kind kind, std::uint64_t tag,
+                               const wire::wire_error& error) {
+  wire::message_writer out;
+  out(error.code, error.text);
+  return send_frame(kind, net::priority::control, tag, std::move(out));
+}
+
+/// Closes the channel, because the proxy would wait for a message that cannot
+/// be sent. The proxy then fails its requests.
+void skeleton_core::close_channel(const std::string& reason) {
+  (options_.log ? options_.log : net::log_function{log_of_connections})(
+    net::severity::warning, "a role's channel was closed: " + reason);
+  channel_.close(reason);
 }
 
 void skeleton_core::send_terminated(const wire::wire_error& reason) {
   while (!open_requests_.empty())
-    fail_request(*open_requests_.begin(), reason);
-  net::writer out;
-  out(reason.code, reason.text);
-  send_frame(net::frame_kind::terminated, net::priority::control, 0,
-             std::move(out));
+    fail_request(open_requests_.begin()->first, reason);
+  send_error(net::frame_kind::terminated, 0, reason);
 }
 
 caf::error skeleton_core::report_violation(const net::frame& frame,
                                            const std::string& reason) {
   const wire::wire_error error{ec::protocol, reason};
   if (frame.kind == net::frame_kind::request) {
-    open_requests_.insert(frame.tag);
+    open_requests_.emplace(frame.tag, 0);
     fail_request(frame.tag, error);
   }
   send_terminated(error);

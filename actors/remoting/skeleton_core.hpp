@@ -1,12 +1,14 @@
 #pragma once
 
 #include "troupe/actors/remoting/channel_mailbox.hpp"
+#include "troupe/actors/remoting/message_channel.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
+#include "troupe/net/base/log_function.hpp"
 
 #include <array>
 #include <bitset>
 #include <chrono>
-#include <set>
+#include <map>
 
 namespace troupe {
 
@@ -20,6 +22,12 @@ struct skeleton_options {
   /// as `superseded`. The leader assigns this number; it is zero between a
   /// client and a node.
   std::uint64_t view_id = 0;
+  /// End of the tensors of the skeleton's channel. Null: the connection has no
+  /// lane, and all tensors are parts of frames.
+  std::shared_ptr<tensor_channel> lane{};
+  /// Receives the warning about a response for which the channel was closed.
+  /// Null: `log_of_connections`.
+  net::log_function log{};
 };
 
 /// Finds repeated frames by their tags, the numbers that the proxy assigns. It
@@ -44,16 +52,24 @@ public:
   void open(std::shared_ptr<net::channel> channel,
             const skeleton_options& options);
 
-  /// Checks the tag and the view of a frame.
-  /// @returns true if the frame is of this view and no duplicate. An accepted
-  ///          oneway message uses a credit of the channel until the role has
-  ///          read it. This bounds the mailbox of a busy role.
-  bool accept_frame(const net::frame& frame);
+  /// Adds a frame of this view that is no duplicate. Drops other frames.
+  void add(net::frame& frame);
+  /// Adds tensors of the lane.
+  void add(arrived_tensors& arrived);
+
+  /// Returns the next message in order. Nullopt: none is complete. A oneway
+  /// message uses a credit of the channel until the role has read it. This
+  /// bounds the mailbox of a busy role.
+  std::optional<received_message> next_message();
 
   /// Counts a oneway message that was sent to the role. By a receipt, the role
   /// confirms that it has read all messages that were sent to it before.
   /// @returns true if a receipt must be requested from the role now.
-  bool on_oneway_delivered(net::priority priority);
+  bool on_oneway_delivered(const received_message& message);
+  /// Notes that the role has not read an open request within its timeout. The
+  /// memory of its tensors is released by a receipt.
+  /// @returns true if a receipt must be requested from the role now.
+  bool on_request_timeout(std::uint64_t tag);
   /// Notes that a receipt was requested.
   void begin_receipt();
   /// Handles the arrival of the receipt. Returns true if another receipt must
@@ -72,10 +88,13 @@ public:
   /// Begins a request.
   /// @returns false if too many requests are open; the new request then fails
   ///          as `busy`.
-  bool begin_request(const net::frame& frame);
-  void respond(std::uint64_t tag, net::writer&& response,
+  bool begin_request(const received_message& message);
+  void respond(std::uint64_t tag, wire::message_writer&& response,
                net::priority priority);
   void fail_request(std::uint64_t tag, const wire::wire_error& reason);
+
+  /// True if large tensors of responses pass over a lane.
+  bool uses_lane() const { return channel_.uses_lane(); }
 
   /// Returns the timeout of the role's response to a request for which the
   /// proxy waits `asked_ms` milliseconds.
@@ -86,17 +105,24 @@ protected:
   static constexpr std::chrono::seconds receipt_timeout{5};
 
 private:
+  bool is_frame_accepted(const net::frame& frame);
+  bool is_receipt_due() const;
   bool is_receipt_due(net::priority priority) const;
-  void send_frame(net::frame_kind kind, net::priority priority,
-                  std::uint64_t tag, net::writer&& response);
+  bool send_frame(net::frame_kind kind, net::priority priority,
+                  std::uint64_t tag, wire::message_writer&& message);
+  bool send_error(net::frame_kind kind, std::uint64_t tag,
+                  const wire::wire_error& error);
+  void close_channel(const std::string& reason);
   void send_terminated(const wire::wire_error& reason);
 
-  std::shared_ptr<net::channel> channel_;
+  message_channel channel_;
   skeleton_options options_;
   /// One filter per priority, because frames of one priority overtake frames of
   /// the other.
   duplicate_filter duplicates_[2];
-  std::set<std::uint64_t> open_requests_; ///< Tags of the open requests.
+  /// Open requests: the tag, and the transfer of the request's tensors. Zero:
+  /// there is none.
+  std::map<std::uint64_t, std::uint64_t> open_requests_;
   /// By priority: number of oneway messages that the role has not confirmed as
   /// read.
   std::array<std::size_t, 2> unread_{};
@@ -104,6 +130,9 @@ private:
   /// receipt is a request to the role; its response confirms that the role has
   /// read all messages before it.
   std::array<std::size_t, 2> in_receipt_{};
+  /// Transfers of messages that the role has not confirmed as read, and those
+  /// that the pending receipt covers.
+  std::vector<std::uint64_t> unread_transfers_, transfers_in_receipt_;
   bool receipt_pending_ = false; ///< A receipt was requested.
 };
 

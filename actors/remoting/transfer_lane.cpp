@@ -62,6 +62,7 @@ bool transfer_lane::receive(tensor_transfer::reaction& effects) {
   if (failure_ || !read_payload())
     return false;
   carrier_->pop();
+  ++received_packets_;
   if (const auto used = std::exchange(destination_, std::nullopt);
       !used->empty()) {
     try {
@@ -110,11 +111,12 @@ void transfer_lane::note(tensor_transfer::reaction&& news,
   }
 }
 
-bool transfer_lane::wait(std::chrono::nanoseconds timeout) {
+bool transfer_lane::wait(std::chrono::nanoseconds timeout,
+                         int wake_descriptor) {
   if (unfinished_ || failure_)
     return true;
   net::lane* const only[]{carrier_.get()};
-  return net::wait_any(only, timeout, watched_);
+  return net::wait_any(only, timeout, watched_, wake_descriptor);
 }
 
 } // namespace troupe

@@ -41,9 +41,15 @@ public:
   /// Returns why no more tensors can pass. Nullopt: they can.
   const std::optional<std::string>& failure() const { return failure_; }
 
+  /// Number of packets that have arrived.
+  std::uint64_t received_packets() const { return received_packets_; }
+
   /// Waits until `progress` may have something to do, or the timeout has
-  /// elapsed. @returns true if there may be something to do.
-  bool wait(std::chrono::nanoseconds timeout);
+  /// elapsed.
+  /// @param wake_descriptor descriptor that also ends the wait when it is
+  ///                        readable. -1: none.
+  /// @returns true if there may be something to do.
+  bool wait(std::chrono::nanoseconds timeout, int wake_descriptor = -1);
 
 private:
   bool receive(tensor_transfer::reaction& effects);
@@ -60,6 +66,7 @@ private:
   std::optional<std::span<std::byte>> destination_;
   std::vector<std::byte> discarded_; ///< Takes payloads that are discarded.
   std::optional<std::string> failure_;
+  std::uint64_t received_packets_ = 0;
   bool unfinished_ = false; ///< The last `progress` ended at its maximum.
   std::vector<pollfd> watched_;
 };

@@ -6,8 +6,10 @@
 namespace troupe::net {
 
 bool wait_any(std::span<lane* const> lanes, std::chrono::nanoseconds timeout,
-              std::vector<pollfd>& watched) {
+              std::vector<pollfd>& watched, int wake_descriptor) {
   watched.clear();
+  if (wake_descriptor >= 0)
+    watched.push_back({.fd = wake_descriptor, .events = POLLIN, .revents = 0});
   std::size_t armed = 0;
   bool ready = false;
   while (!ready && armed < lanes.size())

@@ -117,8 +117,10 @@ public:
 /// Waits until one of the lanes has an event, or the timeout has elapsed.
 /// @param watched scratch space, which the caller keeps to avoid allocations in
 ///                later calls.
-/// @returns true if a lane has an event.
+/// @param wake_descriptor descriptor that also ends the wait when it is
+///                        readable. -1: none.
+/// @returns true if a lane has an event or the descriptor is readable.
 bool wait_any(std::span<lane* const> lanes, std::chrono::nanoseconds timeout,
-              std::vector<pollfd>& watched);
+              std::vector<pollfd>& watched, int wake_descriptor = -1);
 
 } // namespace troupe::net

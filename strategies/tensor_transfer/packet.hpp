@@ -102,8 +102,10 @@ bool is_for_receiver(packet_kind kind);
 /// Maximum payload of a packet, in bytes.
 inline constexpr std::size_t max_packet_bytes = std::size_t{256} * 1024;
 /// Maximum number of transfers that a sender has offered and that have not
-/// ended.
-inline constexpr std::size_t max_transfers = 64;
+/// ended. The messages that a connection with 65 channels may have in flight,
+/// 16 for each channel, are fewer. So the messages of a stopped role do not
+/// keep those of other roles from being offered.
+inline constexpr std::size_t max_transfers = 1040;
 /// Maximum bytes of the tensors of one transfer.
 inline constexpr std::size_t max_transfer_bytes = std::size_t{1} << 30;
 /// Maximum number of tensors of one transfer.

@@ -57,6 +57,22 @@ void receiver::release(std::uint64_t number) {
   admit();
 }
 
+std::set<std::uint32_t> receiver::unopened_channels() const {
+  std::set<std::uint32_t> channels;
+  for (const auto& [number, x] : transfers_)
+    if (x.current == phase::offered && !channels_.contains(x.channel))
+      channels.insert(x.channel);
+  return channels;
+}
+
+bool receiver::holds_back(std::uint32_t channel, std::uint64_t message) const {
+  return std::ranges::any_of(transfers_, [&](const auto& entry) {
+    const auto& x = entry.second;
+    return x.channel == channel && x.message == message
+           && x.current == phase::offered;
+  });
+}
+
 /// Admits the offered transfers that fit the limits, in the order of the
 /// offers. A transfer that its channel's limit holds back is passed by those of
 /// other channels.

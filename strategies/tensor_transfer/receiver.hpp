@@ -37,6 +37,13 @@ public:
   /// Releases a transfer that has arrived. No effect if it was released.
   void release(std::uint64_t transfer);
 
+  /// Returns the channels that are not open and to which a transfer was
+  /// offered, each once.
+  std::set<std::uint32_t> unopened_channels() const;
+  /// True if the tensors of this message were offered, and the limits of this
+  /// receiver hold them back.
+  bool holds_back(std::uint32_t channel, std::uint64_t message) const;
+
   /// Destination of the payload of a packet, and the effects of the packet.
   struct placement {
     /// Memory that takes the whole payload. Empty: the owner discards the

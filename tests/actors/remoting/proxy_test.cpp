@@ -82,6 +82,14 @@ std::string error_of(proxy_fixture& fixture, std::uint32_t times = 1) {
   return fixture.ask<std::string>(times, std::string{"x"}).error;
 }
 
+/// Uses a credit of the skeleton's end of the channel, and then lets the role
+/// respond. The proxy ignores the frame, because it is of another view.
+void use_credit(proxy_fixture& fixture, net::priority priority) {
+  ASSERT_TRUE(fixture.channel.end_of(net::loopback_channel::right)
+                ->post({net::frame_kind::response, priority, 9, 99, {}}));
+  fixture.simulator.run_until_idle();
+}
+
 } // namespace
 
 TEST(Proxy, SendsArgumentsAndReturnsTheResponse) {
@@ -221,6 +229,36 @@ TEST(Proxy, IsBusyBeyondTheWindowsOfProxySkeletonAndChannel) {
             "busy(\"the channel accepts no more frames\")");
   EXPECT_EQ(between.stops, 2u);
   EXPECT_EQ(error_of(between), "") << "the channel accepts frames again";
+}
+
+TEST(Proxy, FailsARequestAsBusyIfItsResponseIsRefused) {
+  proxy_fixture fixture{{}, {}, {.bulk = 1}};
+  auto asked = fixture.request(tensor::full({2}, 1));
+  fixture.simulator.run_until_idle();
+  fixture.channel.deliver();
+  use_credit(fixture, net::priority::bulk);
+  EXPECT_EQ((fixture.read<tensor, double>(asked).error),
+            "busy(\"the response was lost: the channel accepts no more "
+            "frames\")");
+}
+
+TEST(Proxy, HearsOfTheEndOfAChannelThatRefusesAnyResponse) {
+  std::vector<std::string> lines;
+  const auto log = [&](net::severity, const std::string& line) {
+    lines.push_back(line);
+  };
+  proxy_fixture fixture{{}, {.log = log}, {.control = 1}};
+  auto asked = fixture.request(std::uint32_t{1}, std::string{"x"});
+  fixture.simulator.run_until_idle();
+  fixture.channel.deliver();
+  use_credit(fixture, net::priority::control);
+  const auto error = fixture.read<std::string>(asked).error;
+  EXPECT_NE(error.find("the response to a request was lost"), std::string::npos)
+    << error;
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("the response to a request was lost"),
+            std::string::npos)
+    << lines[0];
 }
 
 TEST(Proxy, WarnsOfLostOnewayMessagesAndCountsThem) {
