@@ -8,6 +8,7 @@
 #include "troupe/troupe.hpp"
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ struct settings {
   int rounds = 15;
 };
 
-/// Serves as a node until a client stops it.
+/// Serves as a node until the process is killed.
 int serve(int address_pipe) {
   runtime actors;
   register_role<store_actor>(actors, "store", store);
@@ -100,7 +101,6 @@ void run(const settings& s, const std::string& address) {
       ask<tensor>(actors.system(), "elements", role, 30s, elements);
     });
   }
-  node.stop();
 }
 
 } // namespace
@@ -124,5 +124,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bench_remoting: %s\n", e.what());
     return 1;
   }
+  ::kill(child, SIGTERM);
   ::waitpid(child, nullptr, 0);
 }

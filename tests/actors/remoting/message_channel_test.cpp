@@ -146,7 +146,7 @@ TEST_F(MessageChannel, RejectsABulkFrameWithoutNumberOfTensors) {
 }
 
 TEST_F(MessageChannel, CountsTensorsToTheLimitOfAMessage) {
-  const tensors half{bytes_tensor(std::int64_t{1} << 29)};
+  const tensors half{tensor{shape{std::int64_t{1} << 29}, dtype::uint8}};
   const auto bulk = net::priority::bulk;
   EXPECT_FALSE(left.size_problem(1000, half, bulk));
   EXPECT_TRUE(left.size_problem(1000, {half[0], half[0]}, bulk));
