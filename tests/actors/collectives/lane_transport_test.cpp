@@ -86,7 +86,7 @@ protected:
       std::make_shared<first_step_fault>(fault), [this] { return now; });
   }
 
-  bool lend(std::uint64_t step) {
+  bool send_zero_copy(std::uint64_t step) {
     return transport->send_zero_copy(1, lane_id::contributions, header(step),
                                      payload);
   }
@@ -103,24 +103,24 @@ protected:
 
 } // namespace
 
-TEST_F(LaneTransport, LendsPayloadsThoughItInjectsFaults) {
+TEST_F(LaneTransport, SendsZeroCopyThoughItInjectsFaults) {
   begin({.dropped = true});
-  EXPECT_TRUE(lend(1)); // dropped
-  EXPECT_TRUE(lend(2));
+  EXPECT_TRUE(send_zero_copy(1)); // dropped
+  EXPECT_TRUE(send_zero_copy(2));
   ASSERT_EQ(lane->packets.size(), 1u);
   EXPECT_EQ(lane->packets[0].zero_copy, payload.data());
 }
 
-TEST_F(LaneTransport, LendsTheDuplicatedTheChangedAndTheDelayed) {
+TEST_F(LaneTransport, SendsFaultyPacketsZeroCopy) {
   begin({.duplicated = true, .delay = 5ms, .corrupted = true});
-  EXPECT_TRUE(lend(1));
+  EXPECT_TRUE(send_zero_copy(1));
   ASSERT_EQ(lane->packets.size(), 1u);
   EXPECT_EQ(lane->packets[0].zero_copy, payload.data());
   EXPECT_NE(lane->packets[0].elements, 8u);
 
   // The owner of the bytes must keep them until the delayed packet is sent.
   EXPECT_FALSE(transport->flush());
-  EXPECT_FALSE(lend(2)) << "it would overtake the delayed packet";
+  EXPECT_FALSE(send_zero_copy(2)) << "it would overtake the delayed packet";
   now += 5ms;
   EXPECT_TRUE(transport->flush());
   ASSERT_EQ(lane->packets.size(), 2u);
@@ -131,7 +131,7 @@ TEST_F(LaneTransport, LendsTheDuplicatedTheChangedAndTheDelayed) {
 TEST_F(LaneTransport, KeepsADuplicateForWhichTheLaneHasNoSpace) {
   begin({.duplicated = true});
   lane->capacity = 1;
-  EXPECT_TRUE(lend(1));
+  EXPECT_TRUE(send_zero_copy(1));
   EXPECT_FALSE(transport->flush());
   lane->capacity = 2;
   EXPECT_TRUE(transport->flush());
@@ -154,5 +154,5 @@ TEST_F(LaneTransport, CopiesADelayedPacketFromTheBufferOfTheLane) {
 TEST_F(LaneTransport, AsksTheFaultInjectorOnlyIfTheLaneHasSpace) {
   begin({.dropped = true});
   lane->capacity = 0;
-  EXPECT_FALSE(lend(1)) << "the sender has to try again";
+  EXPECT_FALSE(send_zero_copy(1)) << "the sender has to try again";
 }

@@ -169,7 +169,7 @@ TEST(TensorTransfer, SmallerTransfersDoNotPassOneThatWaitsForMemory) {
 }
 
 TEST(TensorTransfer, OffersABoundedNumberOfTransfers) {
-  simulated_pair pair{{}, 1000};
+  simulated_pair pair{{}, 2 * max_transfers};
   for (std::uint64_t i = 0; i < 3 * max_transfers; ++i)
     pair.left.out.send(1, i, {bytes_tensor(8)});
   EXPECT_EQ(pair.send(pair.left), max_transfers);
