@@ -191,7 +191,7 @@ TEST_P(RemoteTensors, InFlightFailWithTheReasonOfTheLostConnection) {
   connected_node pair{GetParam()};
   const auto value = bytes_tensor(64 * mib, 1);
   caf::anon_send(pair.role, atom::run_v);
-  std::atomic<int> lost = 0;
+  std::atomic<int> lost = 0, refused = 0;
   {
     const auto before = memory::used().live;
     std::vector<std::jthread> clients;
@@ -202,14 +202,18 @@ TEST_P(RemoteTensors, InFlightFailWithTheReasonOfTheLostConnection) {
                                     pair.role, long_enough, value);
           ADD_FAILURE() << "the role is blocked, so it cannot respond";
         } catch (const job_error& e) {
-          lost += e.code == ec::peer_lost;
-          EXPECT_EQ(e.code, ec::peer_lost) << e.what();
+          // A request that begins after the loss, but before the proxy hears
+          // of it, is refused.
+          (e.code == ec::busy ? refused : lost) += 1;
+          EXPECT_TRUE(e.code == ec::busy || e.code == ec::peer_lost)
+            << e.what();
         }
       });
     wait_for_memory(before + 1); // tensors are arriving
     pair.server.reset();
   }
-  EXPECT_EQ(lost, 6);
+  EXPECT_EQ(lost + refused, 6);
+  EXPECT_GE(lost, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, RemoteTensors,
