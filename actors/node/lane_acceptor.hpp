@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace troupe {
 
@@ -14,7 +15,7 @@ inline constexpr const char* tensors_purpose = "tensors";
 
 /// Makes the lanes of a node's connections and owns their threads. Any thread
 /// may call its functions. None of them blocks, except the destructor.
-class lane_acceptor : public std::enable_shared_from_this<lane_acceptor> {
+class lane_acceptor {
 public:
   struct options {
     std::uint64_t incarnation = 0; ///< Incarnation of this process.
@@ -45,12 +46,21 @@ private:
   /// Incarnation of the client, and the payload of its hello.
   using key = std::pair<std::uint64_t, std::vector<std::byte>>;
 
-  void forget(const key& connection_key);
+  /// The connections that have a lane. Connections own it too, because they may
+  /// end after the acceptor.
+  struct connection_table {
+    std::mutex lock; // guards the members below
+    std::set<key> announced;
+    /// Those that wait for their stream.
+    std::map<key, std::promise<std::unique_ptr<net::stream>>> waiting;
+
+    void forget(const key& connection_key);
+  };
 
   const options options_;
-  mutable std::mutex lock_; // guards the members below
-  std::map<key, std::promise<std::unique_ptr<net::stream>>> waiting_;
-  std::list<lane_thread> threads_;
+  const std::shared_ptr<connection_table> connections_ =
+    std::make_shared<connection_table>();
+  std::list<lane_thread> threads_; // guarded by the lock of the connections
 };
 
 } // namespace troupe

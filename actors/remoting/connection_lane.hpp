@@ -21,9 +21,8 @@ public:
     /// The two ends of the connection.
     tensor_transfer::lane_ends ends{};
     tensor_transfer::receiver_limits limits{};
-    /// Time that the peer has to send tensors whose message has arrived, or the
-    /// message of tensors that have arrived. It begins again with each packet
-    /// of the peer.
+    /// Time that the peer has to send the tensors of a message that was read.
+    /// It begins again with each packet of the peer.
     std::chrono::milliseconds transfer_timeout{30'000};
   };
   /// @errors throws std::runtime_error if the process has no descriptor left.
@@ -77,6 +76,7 @@ private:
   void deliver(tensor_transfer::arrived&& tensors);
   void check_offers();
   void check_timeouts(clock::time_point now);
+  void receive_the_rest();
   void violated(std::string reason);
   std::optional<ending> step(clock::time_point now);
 
@@ -94,9 +94,13 @@ private:
   // For the thread of the lane only.
   std::unique_ptr<transfer_lane> lane_;
   std::map<std::uint32_t, tensor_channel::listener> listeners_;
-  /// Messages whose tensors have not arrived, and tensors whose message has not
-  /// arrived, with the time at which the other part arrived.
-  std::map<message_key, clock::time_point> missing_tensors_, missing_messages_;
+  /// Messages whose tensors have not arrived, with the time at which the
+  /// message was read.
+  std::map<message_key, clock::time_point> missing_tensors_;
+  /// Messages that have not been read, but whose tensors have arrived. The
+  /// message may take any time: it waits in the connection or in the mailbox of
+  /// its actor.
+  std::set<message_key> early_tensors_;
   std::uint64_t received_packets_ = 0; ///< At the last check of the timeouts.
   clock::time_point last_packet_{}, next_check_{};
   std::optional<ending> ending_;

@@ -111,6 +111,8 @@ void proxy_core::send_request(wire::message_writer&& message,
                               net::priority priority, time_point now,
                               caf::response_promise promise,
                               response_reader read) {
+  if (pending_end_)
+    return promise.deliver(pending_end_->for_requests);
   if (pending_.size() >= options_.window)
     return promise.deliver(
       caf::make_error(ec::busy, std::to_string(pending_.size())

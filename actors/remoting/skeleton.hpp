@@ -113,9 +113,12 @@ private:
       [&](auto&... xs) {
         if constexpr ((std::is_void_v<Os> && ...))
           send_to_role(message, std::move(xs)...);
-        else if (begin_request(message))
+        else if (begin_request(message)) {
           request_from_role<Os...>(
             message.frame.tag, timeout_of(head.timeout_ms), std::move(xs)...);
+          if (on_request_delivered(message))
+            request_receipt();
+        }
       },
       values);
   }
@@ -158,8 +161,6 @@ private:
           respond(tag, std::move(out), wire::priority_of<Os...>);
         },
         [this, tag](const caf::error& why) {
-          if (why == caf::sec::request_timeout && on_request_timeout(tag))
-            request_receipt();
           fail_request(tag, wire::to_wire(why, self->system()));
         });
   }

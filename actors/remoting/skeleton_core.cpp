@@ -100,11 +100,10 @@ bool skeleton_core::on_oneway_delivered(const received_message& message) {
   return !receipt_pending_ && is_receipt_due();
 }
 
-bool skeleton_core::on_request_timeout(std::uint64_t tag) {
-  const auto it = open_requests_.find(tag);
-  if (it == open_requests_.end() || it->second == 0)
+bool skeleton_core::on_request_delivered(const received_message& message) {
+  if (message.transfer == 0)
     return false;
-  unread_transfers_.push_back(std::exchange(it->second, 0));
+  unread_transfers_.push_back(message.transfer);
   return !receipt_pending_;
 }
 
@@ -133,11 +132,13 @@ bool skeleton_core::on_receipt() {
 bool skeleton_core::begin_request(const received_message& message) {
   const auto accepted = open_requests_.size() < options_.window;
   const auto tag = message.frame.tag;
-  open_requests_.emplace(tag, message.transfer);
-  if (!accepted)
+  open_requests_.insert(tag);
+  if (!accepted) {
+    channel_.release(message.transfer);
     fail_request(tag,
                  {ec::busy, "the role has " + std::to_string(options_.window)
                               + " open requests already"});
+  }
   return accepted;
 }
 
@@ -146,8 +147,6 @@ void skeleton_core::respond(std::uint64_t tag, wire::message_writer&& response,
   const auto it = open_requests_.find(tag);
   if (it == open_requests_.end())
     return;
-  channel_.release(it->second);
-  it->second = 0;
   if (send_frame(net::frame_kind::response, priority, tag, std::move(response)))
     open_requests_.erase(it);
   else
@@ -157,11 +156,8 @@ void skeleton_core::respond(std::uint64_t tag, wire::message_writer&& response,
 
 void skeleton_core::fail_request(std::uint64_t tag,
                                  const wire::wire_error& reason) {
-  const auto it = open_requests_.find(tag);
-  if (it == open_requests_.end())
+  if (open_requests_.erase(tag) == 0)
     return;
-  channel_.release(it->second);
-  open_requests_.erase(it);
   if (!send_error(net::frame_kind::error, tag, reason))
     close_channel("the response to a request was lost (" + reason.text + ")");
 }
@@ -199,7 +195,7 @@ void skeleton_core::close_channel(const std::string& reason) {
 
 void skeleton_core::send_terminated(const wire::wire_error& reason) {
   while (!open_requests_.empty())
-    fail_request(open_requests_.begin()->first, reason);
+    fail_request(*open_requests_.begin(), reason);
   send_error(net::frame_kind::terminated, 0, reason);
 }
 
@@ -207,7 +203,7 @@ caf::error skeleton_core::report_violation(const net::frame& frame,
                                            const std::string& reason) {
   const wire::wire_error error{ec::protocol, reason};
   if (frame.kind == net::frame_kind::request) {
-    open_requests_.emplace(frame.tag, 0);
+    open_requests_.insert(frame.tag);
     fail_request(frame.tag, error);
   }
   send_terminated(error);

@@ -66,10 +66,11 @@ public:
   /// confirms that it has read all messages that were sent to it before.
   /// @returns true if a receipt must be requested from the role now.
   bool on_oneway_delivered(const received_message& message);
-  /// Notes that the role has not read an open request within its timeout. The
-  /// memory of its tensors is released by a receipt.
+  /// Notes that a request was sent to the role. The memory of its tensors is
+  /// released when the role has read it: a role may answer later, for instance
+  /// after further requests.
   /// @returns true if a receipt must be requested from the role now.
-  bool on_request_timeout(std::uint64_t tag);
+  bool on_request_delivered(const received_message& message);
   /// Notes that a receipt was requested.
   void begin_receipt();
   /// Handles the arrival of the receipt. Returns true if another receipt must
@@ -120,9 +121,7 @@ private:
   /// One filter per priority, because frames of one priority overtake frames of
   /// the other.
   duplicate_filter duplicates_[2];
-  /// Open requests: the tag, and the transfer of the request's tensors. Zero:
-  /// there is none.
-  std::map<std::uint64_t, std::uint64_t> open_requests_;
+  std::set<std::uint64_t> open_requests_; ///< The tags of the open requests.
   /// By priority: number of oneway messages that the role has not confirmed as
   /// read.
   std::array<std::size_t, 2> unread_{};

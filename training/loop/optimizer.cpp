@@ -116,6 +116,14 @@ void optimizer::apply(std::span<const tensor> gradients,
   const auto id =
     impl_->made_in.state()->placement.job.index_of(replica->replica_id());
   const auto index = impl_->copies.size() == 1 ? 0 : id;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    impl_->check(variables[i]);
+    if (const auto value = variables[i].value().spec();
+        gradients[i].dims() != value.dims)
+      throw std::logic_error("a gradient " + to_string(gradients[i].spec())
+                             + " for the variable " + variables[i].name() + " "
+                             + to_string(value));
+  }
   auto& copy = impl_->copies[index];
   if (++impl_->calls[id] <= copy.updates)
     return; // Another replica has already made this update of the shared copy.
@@ -123,12 +131,7 @@ void optimizer::apply(std::span<const tensor> gradients,
   const auto step = impl_->taken_updates() + copy.updates;
   const auto& rule = impl_->rule();
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    impl_->check(variables[i]);
     auto value = variables[i].value();
-    if (gradients[i].dims() != value.dims())
-      throw std::logic_error("a gradient " + to_string(gradients[i].spec())
-                             + " for the variable " + variables[i].name() + " "
-                             + to_string(value.spec()));
     const auto slots = impl_->slots_of(index, variables[i]);
     rule.apply(value.mutable_data<float>(), gradients[i].data<float>(),
                std::span{slots}.first(rule.slots()), step,

@@ -77,6 +77,26 @@ store(store_actor::stateful_pointer<store_state> self, gate* held) {
   };
 }
 
+using barrier_actor =
+  caf::typed_actor<caf::replies_to<tensor>::with<std::int64_t>>;
+
+struct barrier_state {
+  std::vector<caf::typed_response_promise<std::int64_t>> waiting;
+};
+
+/// Responds to all requests when the third has arrived.
+barrier_actor::behavior_type
+barrier(barrier_actor::stateful_pointer<barrier_state> self) {
+  return {[self](const tensor&) {
+    auto promise = self->make_response_promise<std::int64_t>();
+    self->state.waiting.push_back(promise);
+    if (self->state.waiting.size() == 3)
+      for (auto& one : self->state.waiting)
+        one.deliver(std::int64_t{3});
+    return promise;
+  }};
+}
+
 /// A node and a client that are connected over "shm", "tcp" or "tls".
 struct connected_node : net::testing::certificate_test {
   void TestBody() override {}
@@ -89,6 +109,7 @@ struct connected_node : net::testing::certificate_test {
       server_runtime, "store", [this](caf::actor_system& sys) {
         return store_actor{sys.spawn<caf::detached>(store, &held)};
       });
+    register_role<barrier_actor>(server_runtime, "barrier", barrier);
     node_server_options options;
     options.connection.credentials = credentials;
     options.log = [](net::severity, const std::string&) {};
@@ -185,6 +206,27 @@ TEST_P(RemoteTensors, ForAStoppedRoleBoundTheMemoryOfTheNode) {
   EXPECT_EQ(responses + busy, count);
   EXPECT_GE(responses, 15);
   EXPECT_GE(busy, count - 15 - 2 * 16) << "credits bound the messages";
+}
+
+/// The tensors of the three requests exceed the 256 MiB that wait for a role.
+TEST_P(RemoteTensors, OfRequestsThatWaitForEachOtherArrive) {
+  connected_node pair{GetParam()};
+  const auto role = pair.client->spawn<barrier_actor>("barrier");
+  const auto value = bytes_tensor(100 * mib, 1);
+  int responses = 0;
+  {
+    caf::scoped_actor self{pair.client_runtime.system()};
+    std::vector<decltype(self->request(role, 1s, value))> asked;
+    for (int i = 0; i < 3; ++i)
+      asked.push_back(self->request(role, long_enough, value));
+    for (auto& one : asked)
+      one.receive([&](std::int64_t x) { responses += x == 3; },
+                  [&](const caf::error& e) {
+                    ADD_FAILURE() << pair.client_runtime.system().render(e);
+                  });
+  }
+  release_caf_logger();
+  EXPECT_EQ(responses, 3);
 }
 
 TEST_P(RemoteTensors, InFlightFailWithTheReasonOfTheLostConnection) {
