@@ -172,6 +172,7 @@ void lane_transport::send_faulty(std::uint32_t process,
   packet.due = now_() + fault.delay;
   delayed(process, lane_id) = std::move(packet);
 }
+
 /// Sends the delayed packet of a lane if its delay is over.
 /// @returns true if a packet is still delayed. Later packets of the lane must
 ///          then wait, because a lane keeps its packets in order.

@@ -71,8 +71,8 @@ cluster_options to_cluster_options(const net::cluster_spec& cluster,
       && !credentials_of(result.connection).tls)
     throw std::invalid_argument(
       "transport tls requires certificates; pass them as "
-      "connection.credentials, or set PEM "
-      "files in TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY");
+      "connection.credentials, or set PEM files in TROUPE_TLS_CA, "
+      "TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY");
   result.listen = options.listen;
   result.faults = options.faults;
   result.log = options.log ? options.log : log_of_connections;
