@@ -176,7 +176,8 @@ public:
     if (incoming().packets_arrived == 0)
       return false;
     const auto& bytes = incoming().packets.front().bytes;
-    std::memcpy(into.data(), bytes.data(), bytes.size());
+    if (!bytes.empty()) // `into` may be null then
+      std::memcpy(into.data(), bytes.data(), bytes.size());
     return true;
   }
   void pop() override { lane_->pop(side_); }
