@@ -21,8 +21,8 @@ struct lane_backend_options {
   std::chrono::microseconds spin_timeout{0};
   /// True: this host runs more replicas than it has cores. Then a waiting
   /// thread yields its core before each poll, because the thread that it waits
-  /// for may need the core. If it has polled in vain, it does not poll again
-  /// until a wait has succeeded.
+  /// for may need the core. If it has polled without success, it does not poll
+  /// again until a wait has succeeded.
   bool shares_cores = false;
   /// Maximum time that a waiting thread sleeps before its replica reads its
   /// mailbox again.

@@ -51,9 +51,9 @@ struct lane_backend::impl {
   net::event_notifier notifier; ///< Wakes the driver.
   bool has_driver = false;      ///< True while a thread is the driver.
   bool driver_sleeps = false;   ///< True while the driver sleeps.
-  /// True if a driver that shares its core has polled in vain since the last
-  /// wait that succeeded.
-  bool polled_in_vain = false;
+  /// True if a driver that shares its core has polled without success since the
+  /// last wait that succeeded.
+  bool last_poll_failed = false;
   int followers = 0; ///< Number of threads that wait for the driver.
   /// The first lane that closed, or the first violation of the protocol on a
   /// lane. It is never reset.

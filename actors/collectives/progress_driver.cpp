@@ -131,7 +131,7 @@ lane_backend::wait_status lane_backend::wait(std::uint32_t replica,
 
 /// Ends a wait whose condition holds.
 lane_backend::wait_status lane_backend::impl::on_ready() {
-  polled_in_vain = false;
+  last_poll_failed = false;
   return wait_status::ready;
 }
 
@@ -154,10 +154,10 @@ lane_backend::impl::drive(unique_lock& locked, std::uint32_t replica,
                           const wait_condition& condition) {
   {
     const driver_scope driver{*this};
-    if (!polled_in_vain)
+    if (!last_poll_failed)
       poll(locked, replica, condition);
     if (!holds(replica, condition) && !machine.error()) {
-      polled_in_vain = options.shares_cores;
+      last_poll_failed = options.shares_cores;
       sleep(locked);
       while (make_progress() && !holds(replica, condition)) {
       }

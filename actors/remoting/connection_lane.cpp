@@ -146,7 +146,7 @@ void connection_lane::start(std::unique_ptr<net::lane> carrier) {
   last_packet_ = clock::now();
 }
 
-std::optional<connection_lane::ending>
+std::optional<net::lane::closed_state>
 connection_lane::run(std::unique_ptr<net::lane> carrier) {
   start(std::move(carrier));
   const auto longest_wait = std::min(max_wait, options_.transfer_timeout / 4);
@@ -155,8 +155,8 @@ connection_lane::run(std::unique_ptr<net::lane> carrier) {
       receive_the_rest();
       return std::nullopt;
     }
-    if (auto how = step(clock::now()))
-      return how;
+    if (auto closed = step(clock::now()))
+      return closed;
     lane_->wait(longest_wait, wake_.get());
   }
 }
@@ -170,26 +170,26 @@ void connection_lane::receive_the_rest() {
       return;
 }
 
-std::optional<connection_lane::ending> connection_lane::run_until_idle() {
-  std::optional<ending> how;
+std::optional<net::lane::closed_state> connection_lane::run_until_idle() {
+  std::optional<net::lane::closed_state> closed;
   do
-    how = step(clock::now());
-  while (!how && lane_->wait(std::chrono::nanoseconds{0}, wake_.get()));
-  return how;
+    closed = step(clock::now());
+  while (!closed && lane_->wait(std::chrono::nanoseconds{0}, wake_.get()));
+  return closed;
 }
 
-std::optional<connection_lane::ending>
+std::optional<net::lane::closed_state>
 connection_lane::step(clock::time_point now) {
   run_commands();
   for (auto& event : lane_->progress())
     handle(std::move(event));
-  if (!ending_ && lane_->failure())
-    ending_ = {net::close_reason::closed, *lane_->failure()};
-  if (!ending_) {
+  if (!closed_ && lane_->failure())
+    closed_ = {net::close_reason::closed, *lane_->failure()};
+  if (!closed_) {
     check_offers();
     check_timeouts(now);
   }
-  return ending_;
+  return closed_;
 }
 
 void connection_lane::run_commands() {
@@ -264,13 +264,14 @@ void connection_lane::check_timeouts(clock::time_point now) {
 }
 
 void connection_lane::violated(std::string reason) {
-  if (!ending_)
-    ending_ = {net::close_reason::protocol_error, std::move(reason)};
+  if (!closed_)
+    closed_ = {net::close_reason::protocol_error, std::move(reason)};
 }
 
-void connection_lane::end(const std::optional<ending>& how) {
+void connection_lane::end(
+  const std::optional<net::lane::closed_state>& closed) {
   const bool is_violation =
-    how && how->cause == net::close_reason::protocol_error;
+    closed && closed->cause == net::close_reason::protocol_error;
   std::vector<command> commands;
   {
     const std::lock_guard hold{lock_};
@@ -284,7 +285,7 @@ void connection_lane::end(const std::optional<ending>& how) {
     task();
   for (const auto& [channel, on_event] : listeners_)
     on_event(lane_ended{is_violation ? ec::protocol : ec::peer_lost,
-                        how ? how->reason : "the connection has ended"});
+                        closed ? closed->reason : "the connection has ended"});
   listeners_.clear();
   lane_.reset();
 }

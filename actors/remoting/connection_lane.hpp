@@ -43,24 +43,20 @@ public:
 
   // -- for the thread of the lane ---------------------------------------------
 
-  struct ending {
-    net::close_reason cause = net::close_reason::closed;
-    std::string reason;
-  };
-
   /// Sends and receives tensors until `stop` is called, the lane ends, or the
   /// peer violates the protocol.
   /// @returns why the lane has ended. Nullopt: `stop` was called.
-  std::optional<ending> run(std::unique_ptr<net::lane> carrier);
+  std::optional<net::lane::closed_state>
+  run(std::unique_ptr<net::lane> carrier);
 
   /// As `run`, but does not wait. It returns when there is nothing to do.
   /// @pre `start` was called.
-  std::optional<ending> run_until_idle();
+  std::optional<net::lane::closed_state> run_until_idle();
   void start(std::unique_ptr<net::lane> carrier);
 
   /// Tells all channels that no more tensors arrive. To be called once, after
   /// the last `run`, or if there is no lane.
-  void end(const std::optional<ending>& how);
+  void end(const std::optional<net::lane::closed_state>& closed);
 
 private:
   using clock = std::chrono::steady_clock;
@@ -78,7 +74,7 @@ private:
   void check_timeouts(clock::time_point now);
   void receive_the_rest();
   void violated(std::string reason);
-  std::optional<ending> step(clock::time_point now);
+  std::optional<net::lane::closed_state> step(clock::time_point now);
 
   const options options_;
   net::descriptor wake_; ///< An eventfd; readable if commands wait.
@@ -103,7 +99,7 @@ private:
   std::set<message_key> early_tensors_;
   std::uint64_t received_packets_ = 0; ///< At the last check of the timeouts.
   clock::time_point last_packet_{}, next_check_{};
-  std::optional<ending> ending_;
+  std::optional<net::lane::closed_state> closed_;
 };
 
 } // namespace troupe

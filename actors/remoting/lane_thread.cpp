@@ -41,23 +41,23 @@ lane_thread::~lane_thread() {
 
 void lane_thread::run(net::connection& connection,
                       std::future<std::unique_ptr<net::stream>> stream) {
-  const auto how = run_lane(std::move(stream));
+  const auto closed = run_lane(std::move(stream));
   const bool is_violation =
-    how && how->cause == net::close_reason::protocol_error;
-  if (how && (is_violation || !lane_->wait_for_stop(close_delay))) {
-    const auto reason = "the lane for tensors has ended: " + how->reason;
+    closed && closed->cause == net::close_reason::protocol_error;
+  if (closed && (is_violation || !lane_->wait_for_stop(close_delay))) {
+    const auto reason = "the lane for tensors has ended: " + closed->reason;
     connection.close(reason);
     if (options_.log)
       options_.log(net::severity::warning, "the connection to '"
                                              + connection.peer().name
                                              + "' is closed: " + reason);
   }
-  lane_->end(how);
+  lane_->end(closed);
 }
 
 /// Opens the lane and drives it. @returns why it has ended. Nullopt: it was
 /// stopped.
-std::optional<connection_lane::ending>
+std::optional<net::lane::closed_state>
 lane_thread::run_lane(std::future<std::unique_ptr<net::stream>> stream) {
   try {
     if (stream.wait_for(options_.lane.handshake_timeout)
@@ -70,7 +70,7 @@ lane_thread::run_lane(std::future<std::unique_ptr<net::stream>> stream) {
   } catch (const std::future_error&) {
     return std::nullopt; // the connection has ended
   } catch (const std::exception& e) {
-    return connection_lane::ending{net::close_reason::closed, e.what()};
+    return net::lane::closed_state{net::close_reason::closed, e.what()};
   }
 }
 

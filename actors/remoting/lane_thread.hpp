@@ -45,7 +45,7 @@ public:
 private:
   void run(net::connection& connection,
            std::future<std::unique_ptr<net::stream>> stream);
-  std::optional<connection_lane::ending>
+  std::optional<net::lane::closed_state>
   run_lane(std::future<std::unique_ptr<net::stream>> stream);
 
   const std::shared_ptr<connection_lane> lane_;

@@ -41,9 +41,9 @@ struct lane_with_peer {
   void run_until(Condition holds) {
     const auto deadline =
       std::chrono::steady_clock::now() + net::testing::test_timeout;
-    while (!ending && !holds() && std::chrono::steady_clock::now() < deadline) {
+    while (!closed && !holds() && std::chrono::steady_clock::now() < deadline) {
       peer.progress();
-      ending = lane->run_until_idle();
+      closed = lane->run_until_idle();
       peer.wait(1ms);
     }
   }
@@ -52,8 +52,8 @@ struct lane_with_peer {
   /// error.
   std::string violation() {
     run_until([] { return false; });
-    return ending && ending->cause == net::close_reason::protocol_error
-             ? ending->reason
+    return closed && closed->cause == net::close_reason::protocol_error
+             ? closed->reason
              : "";
   }
 
@@ -62,8 +62,20 @@ struct lane_with_peer {
   std::shared_ptr<tensor_channel> channel;
   std::vector<arrived_tensors> arrivals;
   std::vector<lane_ended> ends;
-  std::optional<connection_lane::ending> ending;
+  std::optional<net::lane::closed_state> closed;
 };
+
+/// The offer of a tensor for channel 2.
+packet_header offer_of_thousand_bytes() {
+  packet_header header;
+  header.generation = left_ends.generation;
+  header.incarnation = left_ends.incarnation;
+  header.transfer = 1;
+  header.bytes = 1000;
+  header.tensors = 1;
+  header.channel = 2;
+  return header;
+}
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -93,7 +105,7 @@ TEST_P(ConnectionLane, RefusesTensorsForAChannelThatWasClosed) {
   pair.run_until([&] { return pair.peer.sender().transfers() == 0; });
   EXPECT_EQ(pair.peer.sender().transfers(), 0u);
   EXPECT_EQ(pair.peer.sender().held_bytes(), 0u);
-  EXPECT_FALSE(pair.ending);
+  EXPECT_FALSE(pair.closed);
   EXPECT_TRUE(pair.arrivals.empty());
 }
 
@@ -122,18 +134,12 @@ TEST_P(ConnectionLane, KeepsTensorsWhoseMessageIsReadMuchLater) {
   pair.channel->expect(5); // the tensors are not missing
   const auto later = std::chrono::steady_clock::now() + 50ms;
   pair.run_until([&] { return std::chrono::steady_clock::now() > later; });
-  EXPECT_FALSE(pair.ending);
+  EXPECT_FALSE(pair.closed);
 }
 
 TEST_P(ConnectionLane, EndsIfThePeerCancelsTensors) {
   auto lanes = net::testing::make_lanes(GetParam());
-  packet_header header;
-  header.generation = left_ends.generation;
-  header.incarnation = left_ends.incarnation;
-  header.transfer = 1;
-  header.bytes = 1000;
-  header.tensors = 1;
-  header.channel = 2;
+  auto header = offer_of_thousand_bytes();
   ASSERT_TRUE(lanes.left->post(write(header), std::span<const std::byte>{}));
   header.kind = packet_kind::cancel;
   ASSERT_TRUE(lanes.left->post(write(header), std::span<const std::byte>{}));
@@ -143,13 +149,7 @@ TEST_P(ConnectionLane, EndsIfThePeerCancelsTensors) {
 
 TEST_P(ConnectionLane, EndsOnATensorOfAnotherSizeThanOffered) {
   auto lanes = net::testing::make_lanes(GetParam());
-  packet_header header;
-  header.generation = left_ends.generation;
-  header.incarnation = left_ends.incarnation;
-  header.transfer = 1;
-  header.bytes = 1000;
-  header.tensors = 1;
-  header.channel = 2;
+  auto header = offer_of_thousand_bytes();
   ASSERT_TRUE(lanes.left->post(write(header), std::span<const std::byte>{}));
   auto* other_end = lanes.left.get();
   lane_with_peer pair{std::move(lanes), net::testing::test_timeout};
@@ -165,7 +165,7 @@ TEST_P(ConnectionLane, TellsItsChannelsOfTheEnd) {
   lane_with_peer pair{GetParam()};
   pair.channel->fail("a bad message");
   EXPECT_EQ(pair.violation(), "a bad message");
-  pair.lane->end(pair.ending);
+  pair.lane->end(pair.closed);
   ASSERT_EQ(pair.ends.size(), 1u);
   EXPECT_EQ(pair.ends[0].code, ec::protocol);
   std::optional<lane_ended> late;
