@@ -1,6 +1,7 @@
 // Measures the time of an all-reduce (sum, float32) between processes of this
-// host. A step function calls replica.all_reduce after a barrier. Each process
-// has one replica and one thread. The printed times are those of rank 0.
+// host. A step function calls replica.all_reduce several times, each time after
+// a barrier, as the programs of the peers do. Each process has one replica and
+// one thread. The printed times are those of rank 0.
 
 #include "troupe/benchmarks/local_job.hpp"
 #include "troupe/benchmarks/options.hpp"
@@ -26,28 +27,33 @@ struct allreduce_options {
   bool json = false;
 };
 
+/// Number of timed calls in a step. They follow one call that is not timed.
+constexpr int calls_per_step = 5;
+
 /// Times calls of all_reduce with `count` tensors of `bytes` bytes each.
 /// @returns the microseconds of each call.
 std::vector<double> time_rounds(const strategy& workers, std::uint64_t bytes,
                                 std::uint32_t count) {
   const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
-  const int rounds = bytes * count <= 1 << 20 ? 200 : 15;
+  const int calls = bytes * count <= 1 << 20 ? 200 : 15;
   const tensors xs(count, tensor::full({elements}, 1));
   const auto token = tensor::full({1}, 1);
   const auto expected = static_cast<float>(workers.num_replicas_in_sync());
   std::vector<double> times_us;
-  for (int i = -5; i < rounds; ++i)
+  for (int done = 0; done < calls; done += calls_per_step)
     workers.run([&](replica_context& replica) {
-      replica.all_reduce(sum, token); // acts as a barrier
-      const auto start = benchmarks::clock::now();
-      const auto sums = count == 1
-                          ? tensors(1, replica.all_reduce(sum, xs.front()))
-                          : replica.all_reduce(sum, xs);
-      if (i >= 0)
-        times_us.push_back(1e6 * seconds_since(start));
-      const auto last = sums.back().data<float>();
-      if (last.front() != expected || last.back() != expected)
-        throw std::logic_error("an all-reduce gave a wrong sum");
+      for (int i = -1; i < calls_per_step; ++i) {
+        replica.all_reduce(sum, token); // acts as a barrier
+        const auto start = benchmarks::clock::now();
+        const auto sums = count == 1
+                            ? tensors(1, replica.all_reduce(sum, xs.front()))
+                            : replica.all_reduce(sum, xs);
+        if (i >= 0)
+          times_us.push_back(1e6 * seconds_since(start));
+        const auto last = sums.back().data<float>();
+        if (last.front() != expected || last.back() != expected)
+          throw std::logic_error("an all-reduce gave a wrong sum");
+      }
     });
   return times_us;
 }
