@@ -75,7 +75,7 @@ void leader::form_view_if_complete(reaction& out) {
   std::uint32_t next_replica = 0;
   for (const auto& x : processes_) {
     const auto& [task, incarnation, host, port, replicas, config] = x->request;
-    member one{task, incarnation, host, port, {}};
+    member one{task, incarnation, host, port, {}, replicas};
     for (std::uint32_t i = 0; i < replicas; ++i)
       one.replicas.push_back(next_replica++);
     view_.members.push_back(std::move(one));

@@ -49,7 +49,12 @@ struct member {
   std::string host;
   std::uint16_t port = 0;
   std::vector<std::uint32_t> replicas; ///< Ids that it hosts, ascending.
-  auto fields() { return std::tie(task, incarnation, host, port, replicas); }
+  /// Number of replicas that the process asked to host when it joined. Zero: it
+  /// hosts none in any view.
+  std::uint32_t capacity = 0;
+  auto fields() {
+    return std::tie(task, incarnation, host, port, replicas, capacity);
+  }
   friend bool operator==(const member&, const member&) = default;
 };
 

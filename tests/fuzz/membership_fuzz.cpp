@@ -1,10 +1,11 @@
-// Fuzzes strategies/membership: messages between the processes of a job and its
-// leader, in any order.
+// Fuzzes strategies/membership: messages between the processes of a job, in any
+// order.
 #include "troupe/actors/core/failure_text.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/strategies/membership/leader.hpp"
 #include "troupe/strategies/membership/participant.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
+#include "troupe/strategies/membership/view_change.hpp"
 #include "troupe/strategies/placement.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
@@ -266,6 +267,110 @@ void check_participant(choices& source) {
   }
 }
 
+// -- view changes -------------------------------------------------------------
+
+/// Returns a view whose members can host replicas.
+membership::view hosting(membership::view x) {
+  for (auto& one : x.members)
+    one.capacity = 1;
+  return x;
+}
+
+view_change::message view_message_of(choices& source) {
+  const auto number = [&] {
+    return view_change::ballot{
+      source.below(8) == 7 ? source.number<std::uint64_t>() : source.below(4),
+      std::uint32_t(source.below(4))};
+  };
+  view_change::message x{view_change::message_kind(source.below(8)),
+                         source.below(4),
+                         number(),
+                         {source.below(2), source.below(2)},
+                         {},
+                         {}};
+  for (auto n = source.below(3); n > 0; --n) {
+    auto next = source.flip() ? view_of(source) : right_view(source.below(5));
+    if (source.flip() && !next.members.empty())
+      next.members.pop_back();
+    x.proposals.push_back({source.flip() ? x.number : number(),
+                           {hosting(next),
+                            {source.below(2), source.below(2)},
+                            std::uint32_t(source.below(4))}});
+  }
+  for (auto* list : {&x.known.unreachable, &x.known.dead, &x.known.leaving})
+    for (auto n = source.below(3); n > 0; --n)
+      list->push_back(1 + source.below(4));
+  if (source.below(4) == 3)
+    x.known.joining = hosting(view_of(source)).members;
+  return x;
+}
+
+/// Checks a member of a view against other processes that send anything.
+void check_view_change(choices& source) {
+  constexpr std::uint64_t self = 2;
+  view_change::state_machine machine{hosting(right_view(1)), self};
+  bool stopping = false;
+  for (int turns = 0; source.any() && turns < 200; ++turns) {
+    const auto before = machine.current();
+    const bool was_removed = machine.is_removed();
+    view_change::reaction out;
+    switch (source.below(16)) {
+      case 8:
+        out = machine.on_unreachable(1 + source.below(4));
+        break;
+      case 9:
+        out = machine.on_reachable(1 + source.below(4));
+        break;
+      case 10:
+        out = machine.on_dead(1 + 2 * source.below(2)); // not this process
+        break;
+      case 11:
+        out = machine.on_timeout();
+        break;
+      case 12:
+        out = machine.leave();
+        break;
+      case 13:
+        out = machine.on_survivors({{1, self}, {0, 1 + source.below(4)}});
+        break;
+      case 14:
+      case 15:
+        if (stopping)
+          out = machine.on_stopped({source.below(2), source.below(2)});
+        stopping = false;
+        break;
+      default: {
+        auto payload = net::encode(view_message_of(source));
+        const bool damaged = source.below(8) == 7;
+        if (damaged)
+          payload[source.below(payload.size())] ^=
+            std::byte(source.number<std::uint8_t>());
+        view_change::message received;
+        const bool failed = net::decode(payload, received).has_value();
+        require(damaged || (!failed && net::encode(received) == payload),
+                "a message is read as it was written");
+        if (!failed)
+          out = machine.on(
+            {std::uint32_t(source.below(4)), 1 + source.below(4)}, received);
+      }
+    }
+    require(out.size() <= 4 * tasks + 8, "an event has few effects");
+    for (const auto& x : out)
+      stopping |= std::holds_alternative<view_change::stop>(x);
+    const auto& now = machine.current();
+    require(now.view_id >= before.view_id, "view ids count");
+    require(!was_removed || now == before, "a removed process stays removed");
+    require(machine.is_removed() || now.contains(1, self),
+            "a view has this process unless it was removed");
+    std::vector<std::uint32_t> ids;
+    for (const auto& x : now.members)
+      ids.insert(ids.end(), x.replicas.begin(), x.replicas.end());
+    std::ranges::sort(ids);
+    require(ids == std::vector<std::uint32_t>{0, 1},
+            "a view places each replica once");
+  }
+}
+
 // -- joins --------------------------------------------------------------------
 
 /// Checks that the run barrier starts a run only if the last requests of all
@@ -320,10 +425,11 @@ void check_run_barrier(choices& source) {
 
 void try_one(view input) {
   choices source{input};
-  const auto what = source.below(3);
+  const auto what = source.below(4);
   what == 0   ? check_participant(source)
   : what == 1 ? check_leader(source)
-              : check_run_barrier(source);
+  : what == 2 ? check_run_barrier(source)
+              : check_view_change(source);
 }
 
 std::vector<bytes> seeds() {
@@ -336,6 +442,8 @@ std::vector<bytes> seeds() {
     joined({1, 0, 1, 2, 0, 0, 8, 5, 0, 0, 0, 3, 1, 2, 0, 2, 3, 0, 0, 10, 9}),
     joined({2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 13}),
     joined({2, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 14, 15, 1, 0, 2, 1, 0, 0}),
+    joined({3, 10, 0, 14, 1, 1, 0, 4, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 3}),
+    joined({3, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 14, 1, 1, 0, 3, 1}),
   };
 }
 

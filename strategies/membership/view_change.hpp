@@ -1,0 +1,175 @@
+#pragma once
+
+#include "troupe/strategies/membership/view_messages.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+/// The members of a view agree on the next one when a process is lost, joins or
+/// leaves. For each view one proposal is chosen by single-decree Paxos (Lamport
+/// 1998) among the members of the view before it.
+///
+///   who      every member of the current view. The proposer is the lowest
+///            member that this process can reach; if it does not act, the next
+///            one is. Only incarnations of the current view vote, so a process
+///            that was restarted does not
+///   messages any member to the proposer: request, promise, accept, outdated
+///            proposer to all members: prepare, propose
+///            any process to any other: install, inquire
+///   start    when a member is unreachable, dead or leaving, or a process joins
+///   on prepare  of the newest attempt: stop the replicas, then promise, with
+///            this process's position and the proposal that it has accepted
+///   on promise  by a majority, and by all members that the proposer can reach:
+///            propose what a promise carries from the newest attempt, if any;
+///            else the members that stay, with all replicas placed again
+///   on propose  of the newest attempt: accept
+///   on accept  by a majority: the view takes effect, install to all
+///   on install  of a newer view: it takes effect. A process that is not its
+///            member is removed
+///   on timeout  send again what has not been answered. A process that should
+///            propose and waits for another one begins an attempt itself
+///   end      with the next view, unless something else has changed since
+///   majority more than half of the members of the current view; or half of
+///            them, if all others are known to be dead; or all processes of the
+///            job that a witness of the whole job knows to live. It does not
+///            suffice that all members which are not dead agree: those that
+///            died may have agreed on a view with processes that joined
+///   exclusion  a member that the proposer cannot reach, or that is dead, is
+///            not in the next view. If two members cannot reach each other, the
+///            one that more members cannot reach goes; on a tie the higher task
+///   cost     two round trips and 5 (P - 1) messages for each view
+///   faults   message of an unknown incarnation, of one that is known to be
+///   dead,
+///            or with an impossible proposal -> ignored
+///            older view -> answered with install
+///            newer view -> answered with inquire
+///            older attempt -> answered with outdated
+namespace troupe::view_change {
+
+class state_machine {
+public:
+  /// @param current the view that has taken effect. @pre it has a member with
+  ///                the incarnation `self`.
+  state_machine(const view& current, std::uint64_t self);
+  /// The state machine of a process that has joined: it has received `install`.
+  state_machine(const numbered_proposal& decision, std::uint64_t self);
+
+  // -- changes ----------------------------------------------------------------
+
+  /// This process cannot reach a member: their connection has ended and cannot
+  /// be made again, or the member has been silent for too long.
+  reaction on_unreachable(std::uint64_t incarnation);
+  /// A connection to a member has been made, also after it was unreachable.
+  reaction on_reachable(std::uint64_t incarnation);
+  /// A process is known to have ended, for example by its exit status.
+  reaction on_dead(std::uint64_t incarnation);
+  /// A process that has started all processes of the job, such as a launcher,
+  /// says which of them live. All others have ended, also those that joined
+  /// without this process's knowledge. Void as soon as a view takes effect.
+  reaction on_survivors(const std::vector<process_id>& living);
+  /// A process asks to join; it repeats that until it receives `install`. It
+  /// joins when no member has its task any more.
+  reaction on_join(const member& candidate);
+  /// This process wants to leave.
+  reaction leave();
+
+  // -- protocol ---------------------------------------------------------------
+
+  /// The replicas of this process have stopped. Call it after `stop`.
+  reaction on_stopped(const job_position& position);
+  reaction on(const process_id& sender, const message& received);
+  /// The timer has elapsed.
+  reaction on_timeout();
+
+  const view& current() const { return view_; }
+  /// True after `removed`. This process then only answers `install` to messages
+  /// of older views: it may be the only one that can.
+  bool is_removed() const { return removed_; }
+
+private:
+  using incarnations = std::set<std::uint64_t>;
+
+  /// A member's answer to `prepare`.
+  struct promise {
+    job_position position;
+    std::optional<numbered_proposal> accepted;
+  };
+  /// An attempt of this process.
+  struct attempt {
+    ballot number;
+    std::map<std::uint64_t, promise> promises;     ///< By incarnation.
+    std::optional<view_change::proposal> proposed; ///< Empty: not yet.
+    incarnations accepted; ///< Members that have accepted it.
+  };
+
+  // -- changes ----------------------------------------------------------------
+
+  void start_if_needed(reaction& out);
+  bool needs_change() const;
+  bool is_joinable(const member& candidate) const;
+  incarnations excluded() const;
+  void learn(std::uint64_t teller, const knowledge& told);
+  knowledge known() const;
+
+  // -- the proposer -----------------------------------------------------------
+
+  void begin_attempt(reaction& out);
+  void send_attempt(reaction& out) const;
+  void on_promise(reaction& out, std::uint64_t sender, const message& received);
+  void propose_if_ready(reaction& out);
+  std::optional<proposal> new_proposal() const;
+  void on_accept(reaction& out, std::uint64_t sender);
+  void finish_if_agreed(reaction& out);
+  void on_outdated(reaction& out, const message& received);
+
+  // -- all members ------------------------------------------------------------
+
+  void on_prepare(reaction& out, const message& received);
+  void answer_prepare(reaction& out);
+  void on_propose(reaction& out, const message& received);
+  void on_install(reaction& out, const message& received);
+  void take_effect(reaction& out, const numbered_proposal& decision);
+  void forget_others();
+
+  // -- queries ----------------------------------------------------------------
+
+  bool can_follow(const view& next) const;
+  bool is_possible(const proposal& offered) const;
+  bool is_majority(const incarnations& votes) const;
+  /// True if this process can reach the member and does not know it to be dead.
+  bool is_reachable(std::uint64_t incarnation) const;
+  const member* find(std::uint64_t incarnation) const;
+  const member& proposer() const;
+  bool is_proposer() const { return proposer().incarnation == self_; }
+  message make(message_kind kind, const ballot& number) const;
+  static void send_to(reaction& out, const member& receiver, message what);
+  void send_to_proposer(reaction& out, message what) const;
+  void send_decision(reaction& out, const member& receiver) const;
+  void restart_timer(reaction& out) const;
+
+  view view_;
+  std::uint64_t self_; ///< Incarnation of this process.
+  /// The agreement on `view_`. Empty: it is the first view.
+  std::optional<numbered_proposal> decision_;
+
+  // What this process knows of members and candidates.
+  incarnations dead_, leaving_;
+  /// By member: the other members that it cannot reach.
+  std::map<std::uint64_t, incarnations> unreachable_;
+  std::vector<member> joining_;
+  /// All processes of the job that live. Empty: no witness has said so.
+  std::optional<incarnations> living_;
+
+  // The agreement on the next view.
+  ballot promised_; ///< The newest attempt that this process has heard of.
+  std::optional<numbered_proposal> accepted_;
+  std::optional<attempt> attempt_; ///< Empty: this process does not propose.
+  bool stopping_ = false;          ///< True between `stop` and `on_stopped`.
+  std::optional<job_position> stopped_at_;
+  bool removed_ = false;
+};
+
+} // namespace troupe::view_change

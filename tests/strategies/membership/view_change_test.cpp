@@ -1,0 +1,481 @@
+#include "troupe/strategies/membership/view_change.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+
+namespace troupe::view_change {
+
+namespace {
+
+member process(std::uint32_t task, std::uint64_t incarnation,
+               std::vector<std::uint32_t> replicas) {
+  return {task, incarnation, "127.0.0.1", 1000, std::move(replicas), 1};
+}
+
+/// A view of `count` processes with one replica each. The incarnation of task t
+/// is 10 + t.
+view first_view(std::uint32_t count) {
+  view out{1, {}};
+  for (std::uint32_t t = 0; t < count; ++t)
+    out.members.push_back(process(t, 10 + t, {t}));
+  return out;
+}
+
+std::vector<std::uint32_t> tasks_of(const view& x) {
+  std::vector<std::uint32_t> out;
+  for (const auto& one : x.members)
+    out.push_back(one.task);
+  return out;
+}
+
+using tasks = std::vector<std::uint32_t>;
+
+// -- a job in memory ----------------------------------------------------------
+
+/// Processes that exchange messages in the order in which they are sent. A
+/// process that is not reachable loses its messages.
+struct job {
+  struct node {
+    state_machine machine;
+    process_id id;
+    job_position position{};
+    bool stopped = false, timer = false;
+    std::vector<effect> seen{}; ///< All effects but messages and timers.
+  };
+
+  explicit job(std::uint32_t count) {
+    for (std::uint32_t t = 0; t < count; ++t)
+      add(state_machine{first_view(count), 10 + t}, {t, 10 + t});
+  }
+
+  void add(state_machine machine, process_id id) {
+    nodes.emplace(id.incarnation, node{std::move(machine), id});
+  }
+  node& at(std::uint64_t incarnation) { return nodes.at(incarnation); }
+
+  /// Performs the effects of a process.
+  void perform(std::uint64_t incarnation, const reaction& effects) {
+    auto& from = at(incarnation);
+    for (const auto& one : effects) {
+      if (const auto* x = std::get_if<send>(&one)) {
+        ++sent[x->message.kind];
+        if (!cut.contains(incarnation)
+            && !cut.contains(x->receiver.incarnation))
+          queue.push_back({from.id, x->receiver, x->message});
+        continue;
+      }
+      if (std::holds_alternative<set_timer>(one)) {
+        from.timer = true;
+        continue;
+      }
+      from.seen.push_back(one);
+      if (std::holds_alternative<stop>(one))
+        perform(incarnation, from.machine.on_stopped(from.position));
+    }
+  }
+
+  void run() {
+    while (!queue.empty()) {
+      const auto one = queue.front();
+      queue.pop_front();
+      const auto to = nodes.find(one.receiver.incarnation);
+      if (to != nodes.end())
+        perform(to->first, to->second.machine.on(one.sender, one.content));
+      else if (one.content.kind == message_kind::install)
+        joined.push_back(one.content.proposals.front());
+    }
+  }
+
+  const view& view_of(std::uint64_t incarnation) {
+    return at(incarnation).machine.current();
+  }
+  const proposal* decision_of(std::uint64_t incarnation) {
+    for (const auto& one : at(incarnation).seen)
+      if (const auto* x = std::get_if<installed>(&one))
+        return &x->decision;
+    return nullptr;
+  }
+  template <class Effect>
+  bool has(std::uint64_t incarnation) {
+    return std::ranges::any_of(at(incarnation).seen, [](const effect& x) {
+      return std::holds_alternative<Effect>(x);
+    });
+  }
+
+  struct packet {
+    process_id sender, receiver;
+    message content;
+  };
+  std::map<std::uint64_t, node> nodes; ///< By incarnation.
+  std::set<std::uint64_t> cut;         ///< Processes without connections.
+  std::deque<packet> queue;
+  std::map<message_kind, int> sent;
+  std::vector<numbered_proposal> joined; ///< What unknown processes were told.
+};
+
+// -- losses -------------------------------------------------------------------
+
+TEST(ViewChange, SurvivorsTakeTheReplicasOfALostProcess) {
+  job three{3};
+  three.cut.insert(12);
+  three.perform(10, three.at(10).machine.on_unreachable(12));
+  three.run();
+  for (const auto survivor : {10u, 11u}) {
+    EXPECT_EQ(three.view_of(survivor).view_id, 2u);
+    EXPECT_EQ(tasks_of(three.view_of(survivor)), (tasks{0, 1}));
+    EXPECT_EQ(three.view_of(survivor).find(0)->replicas, (tasks{0, 2}));
+    EXPECT_TRUE(three.has<stop>(survivor));
+  }
+}
+
+TEST(ViewChange, ALossCostsTwoRoundTrips) {
+  job four{4};
+  four.cut.insert(13);
+  four.perform(10, four.at(10).machine.on_dead(13));
+  four.run();
+  EXPECT_EQ(tasks_of(four.view_of(12)), (tasks{0, 1, 2}));
+  using enum message_kind;
+  EXPECT_EQ(
+    four.sent,
+    (std::map<message_kind, int>{
+      {prepare, 2}, {promise, 2}, {propose, 2}, {accept, 2}, {install, 2}}));
+}
+
+TEST(ViewChange, TheLowestReachableMemberProposes) {
+  job three{3};
+  three.cut.insert(10);
+  three.perform(12, three.at(12).machine.on_unreachable(10));
+  three.run(); // 1 hears of it from 2
+  three.perform(11, three.at(11).machine.on_unreachable(10));
+  three.run();
+  EXPECT_EQ(tasks_of(three.view_of(11)), (tasks{1, 2}));
+  EXPECT_EQ(three.view_of(11), three.view_of(12));
+}
+
+TEST(ViewChange, TwoAtOnceAreLostInOneView) {
+  job five{5};
+  five.cut = {11, 13};
+  five.perform(10, five.at(10).machine.on_unreachable(11));
+  five.perform(10, five.at(10).machine.on_unreachable(13));
+  five.run();
+  EXPECT_EQ(tasks_of(five.view_of(10)), (tasks{0, 2, 4}));
+  EXPECT_EQ(five.view_of(10).view_id, 2u);
+}
+
+TEST(ViewChange, ALossDuringAChangeIsPartOfIt) {
+  job four{4};
+  four.cut = {13};
+  four.perform(10, four.at(10).machine.on_unreachable(13));
+  four.cut.insert(12); // before it has promised
+  four.run();
+  EXPECT_EQ(four.view_of(10).view_id, 1u);
+  four.perform(10, four.at(10).machine.on_dead(13));
+  four.perform(10, four.at(10).machine.on_dead(12));
+  four.run();
+  EXPECT_EQ(tasks_of(four.view_of(10)), (tasks{0, 1}));
+}
+
+TEST(ViewChange, TheNextProposerFinishesWhatADeadOneHasBegun) {
+  job three{3};
+  three.cut.insert(12);
+  three.perform(10, three.at(10).machine.on_unreachable(12));
+  // Task 1 has accepted the view {0, 1}; then 0 dies, before its install.
+  while (three.sent[message_kind::accept] == 0) {
+    const auto one = three.queue.front();
+    three.queue.pop_front();
+    three.perform(
+      one.receiver.incarnation,
+      three.at(one.receiver.incarnation).machine.on(one.sender, one.content));
+  }
+  three.queue.clear();
+  three.cut = {10};
+  three.perform(12, three.at(12).machine.on_unreachable(10));
+  three.perform(11, three.at(11).machine.on_dead(10));
+  three.run();
+  // It may have taken effect, so it comes first. Then 2 is not a member.
+  EXPECT_TRUE(three.has<removed>(12));
+  ASSERT_NE(three.decision_of(11), nullptr);
+  EXPECT_EQ(tasks_of(three.decision_of(11)->next), (tasks{0, 1}));
+  EXPECT_EQ(tasks_of(three.view_of(11)), (tasks{1}));
+  EXPECT_EQ(three.view_of(11).view_id, 3u);
+}
+
+// -- majorities ---------------------------------------------------------------
+
+TEST(ViewChange, HalfOfTheMembersAgreeOnNothing) {
+  job two{2};
+  two.cut.insert(11);
+  two.perform(10, two.at(10).machine.on_unreachable(11));
+  two.run();
+  EXPECT_EQ(two.view_of(10).view_id, 1u);
+  two.perform(10, two.at(10).machine.on_timeout());
+  EXPECT_TRUE(two.has<no_majority>(10));
+}
+
+TEST(ViewChange, AWitnessOfADeathReplacesTheMajority) {
+  job two{2};
+  two.cut.insert(10);
+  two.perform(11, two.at(11).machine.on_unreachable(10));
+  EXPECT_EQ(two.view_of(11).view_id, 1u);
+  two.perform(11, two.at(11).machine.on_dead(10));
+  EXPECT_EQ(tasks_of(two.view_of(11)), (tasks{1}));
+  EXPECT_EQ(two.view_of(11).find(1)->replicas, (tasks{0, 1}));
+}
+
+TEST(ViewChange, FewerThanHalfAgreeOnNothingThoughTheOthersAreDead) {
+  // The dead ones may have agreed on a view with a process that has joined.
+  job three{3};
+  three.cut = {10, 11};
+  three.perform(12, three.at(12).machine.on_dead(10));
+  three.perform(12, three.at(12).machine.on_dead(11));
+  three.run();
+  three.perform(12, three.at(12).machine.on_timeout());
+  EXPECT_EQ(three.view_of(12).view_id, 1u);
+  EXPECT_TRUE(three.has<no_majority>(12));
+  // The launcher knows that there is no such process.
+  three.perform(12, three.at(12).machine.on_survivors({{2, 12}}));
+  EXPECT_EQ(tasks_of(three.view_of(12)), (tasks{2}));
+}
+
+TEST(ViewChange, MembersKnownToBeDeadAreNotJustLeftOutOfTheCount) {
+  // Of five members two are dead and one is unreachable. The two others are a
+  // majority of three, but the third may have agreed with the dead ones.
+  job five{5};
+  five.cut = {10, 11, 12};
+  for (const auto survivor : {13u, 14u}) {
+    five.perform(survivor, five.at(survivor).machine.on_dead(10));
+    five.perform(survivor, five.at(survivor).machine.on_dead(11));
+    five.perform(survivor, five.at(survivor).machine.on_unreachable(12));
+  }
+  five.run();
+  five.perform(13, five.at(13).machine.on_timeout());
+  five.run();
+  EXPECT_EQ(five.view_of(13).view_id, 1u);
+  EXPECT_TRUE(five.has<no_majority>(13));
+  five.perform(13, five.at(13).machine.on_survivors({{3, 13}, {4, 14}}));
+  five.run();
+  EXPECT_EQ(tasks_of(five.view_of(14)), (tasks{3, 4}));
+}
+
+TEST(ViewChange, TheSurvivorsIncludeAProcessThatWaitsToJoin) {
+  job three{3};
+  three.cut = {10, 12};
+  const auto restarted = process(0, 77, {});
+  // A request from before may be old: the process may have joined since.
+  three.perform(11, three.at(11).machine.on_join(restarted));
+  three.perform(11, three.at(11).machine.on_survivors({{1, 11}, {0, 77}}));
+  EXPECT_EQ(three.view_of(11).view_id, 1u);
+  three.perform(11, three.at(11).machine.on_join(restarted));
+  ASSERT_EQ(tasks_of(three.view_of(11)), (tasks{0, 1}));
+  EXPECT_EQ(three.view_of(11).members[0].incarnation, 77u);
+}
+
+TEST(ViewChange, AProcessThatWasExcludedLearnsIt) {
+  job three{3};
+  three.cut.insert(12);
+  three.perform(10, three.at(10).machine.on_unreachable(12));
+  three.run();
+  EXPECT_FALSE(three.has<removed>(12));
+  three.cut.clear();
+  // It wakes up and suspects the others.
+  three.perform(12, three.at(12).machine.on_unreachable(11));
+  three.run();
+  ASSERT_TRUE(three.has<removed>(12));
+  EXPECT_TRUE(three.at(12).machine.is_removed());
+  EXPECT_TRUE(three.at(12).machine.on_timeout().empty());
+}
+
+TEST(ViewChange, OfTwoMembersWithoutAPathTheLessConnectedOneGoes) {
+  job four{4};
+  // 1 cannot reach 3, and 2 cannot reach 3: 3 goes although 1 is lower.
+  four.perform(11, four.at(11).machine.on_unreachable(13));
+  four.perform(12, four.at(12).machine.on_unreachable(13));
+  four.run();
+  EXPECT_EQ(tasks_of(four.view_of(10)), (tasks{0, 1, 2}));
+  EXPECT_TRUE(four.has<removed>(13));
+}
+
+TEST(ViewChange, OnATieTheHigherTaskGoes) {
+  job three{3};
+  three.perform(12, three.at(12).machine.on_unreachable(11));
+  three.run();
+  EXPECT_EQ(tasks_of(three.view_of(10)), (tasks{0, 1}));
+}
+
+// -- attempts -----------------------------------------------------------------
+
+/// Returns the kinds of the messages in a reaction.
+std::vector<message_kind> kinds_of(const reaction& effects) {
+  std::vector<message_kind> out;
+  for (const auto& one : effects)
+    if (const auto* x = std::get_if<send>(&one))
+      out.push_back(x->message.kind);
+  return out;
+}
+
+using kinds = std::vector<message_kind>;
+
+/// A proposal of task `proposer` that excludes task 2 of three.
+numbered_proposal without_last(ballot number) {
+  proposal out{{2, {process(0, 10, {0, 2}), process(1, 11, {1})}},
+               {0, number.round}, // tells the proposals apart
+               0};
+  return {number, out};
+}
+
+TEST(ViewChange, AMemberRefusesAnOlderAttempt) {
+  state_machine machine{first_view(3), 11};
+  machine.on({2, 12}, {message_kind::prepare, 1, {5, 2}, {}, {}, {}});
+  const message older{message_kind::propose,  1, {1, 0}, {},
+                      {without_last({1, 0})}, {}};
+  EXPECT_EQ(kinds_of(machine.on({0, 10}, older)),
+            (kinds{message_kind::outdated}));
+}
+
+TEST(ViewChange, AProposerRepeatsTheNewestProposalThatWasAccepted) {
+  state_machine machine{first_view(3), 10};
+  machine.on_unreachable(12);
+  machine.on_stopped({});
+  // Both later attempts are older than the one of this process.
+  machine.on({1, 11}, {message_kind::outdated, 1, {8, 1}, {}, {}, {}});
+  machine.on_timeout();
+  machine.on(
+    {2, 12},
+    {message_kind::promise, 1, {9, 0}, {}, {without_last({7, 1})}, {}});
+  const auto effects = machine.on(
+    {1, 11},
+    {message_kind::promise, 1, {9, 0}, {}, {without_last({8, 1})}, {}});
+  const auto* first = std::get_if<send>(&effects.front());
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->message.kind, message_kind::propose);
+  EXPECT_EQ(first->message.proposals.front().proposal,
+            without_last({8, 1}).proposal);
+}
+
+TEST(ViewChange, AProcessThatWasRemovedStillAnswersOlderViews) {
+  job three{3};
+  three.perform(12, three.at(12).machine.leave());
+  three.run();
+  ASSERT_TRUE(three.at(12).machine.is_removed());
+  const message old{message_kind::request, 1, {}, {}, {}, {}};
+  EXPECT_EQ(kinds_of(three.at(12).machine.on({1, 11}, old)),
+            (kinds{message_kind::install}));
+}
+
+TEST(ViewChange, ADeadProcessSaysNothingMore) {
+  state_machine machine{first_view(3), 11};
+  machine.on_dead(10);
+  const message late{message_kind::install,  2, {1, 0}, {},
+                     {without_last({1, 0})}, {}};
+  EXPECT_TRUE(machine.on({0, 10}, late).empty());
+  EXPECT_EQ(machine.current().view_id, 1u);
+  machine.on({2, 12}, late);
+  EXPECT_EQ(machine.current().view_id, 2u);
+}
+
+TEST(ViewChange, AnImpossibleProposalIsIgnored) {
+  state_machine machine{first_view(3), 11};
+  for (const auto& spoil : std::vector<std::function<void(proposal&)>>{
+         [](auto& x) { x.next.view_id = 3; },
+         [](auto& x) { x.next.members.clear(); },
+         [](auto& x) {
+           x.next.members[0].replicas = {0, 1};
+         },
+         [](auto& x) { std::swap(x.next.members[0], x.next.members[1]); },
+         [](auto& x) { x.source = 7; }}) {
+    auto one = without_last({1, 0});
+    spoil(one.proposal);
+    EXPECT_TRUE(
+      machine.on({0, 10}, {message_kind::propose, 1, {1, 0}, {}, {one}, {}})
+        .empty());
+  }
+}
+
+// -- leaves and joins ---------------------------------------------------------
+
+TEST(ViewChange, AProcessThatLeavesIsToldThatItHasLeft) {
+  job three{3};
+  three.perform(12, three.at(12).machine.leave());
+  three.run();
+  EXPECT_EQ(tasks_of(three.view_of(10)), (tasks{0, 1}));
+  const auto& last = three.at(12).seen.back();
+  ASSERT_TRUE(std::holds_alternative<removed>(last));
+  EXPECT_TRUE(std::get<removed>(last).left);
+}
+
+TEST(ViewChange, AProcessJoinsWithTheFirstInstall) {
+  job two{2};
+  two.perform(10, two.at(10).machine.on_join(process(2, 77, {})));
+  two.run();
+  ASSERT_EQ(two.joined.size(), 1u);
+  EXPECT_EQ(tasks_of(two.joined[0].proposal.next), (tasks{0, 1, 2}));
+  EXPECT_EQ(two.view_of(11), two.joined[0].proposal.next);
+}
+
+TEST(ViewChange, ARestartedProcessWaitsUntilItsPredecessorIsGone) {
+  job three{3};
+  three.perform(10, three.at(10).machine.on_join(process(2, 77, {})));
+  three.run();
+  EXPECT_EQ(three.view_of(10).view_id, 1u);
+  three.cut.insert(12);
+  three.perform(10, three.at(10).machine.on_dead(12));
+  three.run();
+  EXPECT_EQ(three.view_of(11).find(2)->incarnation, 77u);
+  EXPECT_EQ(three.view_of(11).find(2)->replicas.size(), 1u);
+}
+
+TEST(ViewChange, ARestartedProcessDoesNotVote) {
+  job three{3};
+  three.cut = {11, 12};
+  three.add(state_machine{first_view(3), 12}, {2, 99});
+  three.perform(10, three.at(10).machine.on_unreachable(11));
+  three.perform(10, three.at(10).machine.on_unreachable(12));
+  message vote{message_kind::promise, 1, {1, 0}, {}, {}, {}};
+  three.perform(10, three.at(10).machine.on({2, 99}, vote));
+  EXPECT_EQ(three.sent[message_kind::propose], 0);
+  three.perform(10, three.at(10).machine.on({2, 12}, vote));
+  EXPECT_GT(three.sent[message_kind::propose], 0);
+}
+
+// -- positions ----------------------------------------------------------------
+
+TEST(ViewChange, TheJobGoesOnWhereTheFirstProcessStopped) {
+  job three{3};
+  three.at(10).position = {4, 17};
+  three.at(11).position = {4, 18}; // it has begun the update of step 17
+  three.cut.insert(12);
+  three.perform(10, three.at(10).machine.on_unreachable(12));
+  three.run();
+  ASSERT_NE(three.decision_of(10), nullptr);
+  EXPECT_EQ(three.decision_of(10)->resume, (job_position{4, 18}));
+  EXPECT_EQ(three.decision_of(10)->source, 1u);
+}
+
+TEST(ViewChange, OfTwoSourcesTheOneThatStaysIsTaken) {
+  job three{3};
+  for (const auto each : {10u, 11u, 12u})
+    three.at(each).position = {4, 17};
+  three.perform(10, three.at(10).machine.leave());
+  three.run();
+  ASSERT_NE(three.decision_of(11), nullptr);
+  EXPECT_EQ(three.decision_of(11)->source, 1u);
+}
+
+TEST(ViewChange, WithoutAHostTheStateIsLost) {
+  view with_evaluator{1, {process(0, 10, {0}), process(1, 11, {})}};
+  with_evaluator.members[1].capacity = 0;
+  state_machine machine{with_evaluator, 11};
+  auto effects = machine.on_dead(10);
+  ASSERT_TRUE(std::holds_alternative<stop>(effects.front()));
+  effects = machine.on_stopped({});
+  EXPECT_TRUE(std::ranges::any_of(effects, [](const effect& x) {
+    return std::holds_alternative<state_lost>(x);
+  }));
+}
+
+} // namespace
+
+} // namespace troupe::view_change
