@@ -63,9 +63,10 @@ class Sides:
 ALL_REDUCE = (
     (2, 64 * MIB, "auto", 1, {"Gloo": 0.55, "Open MPI": 0.3}),
     (2, 1 * MIB, "auto", 1, {"Gloo": 0.35, "Open MPI": 1.2}),
-    (2, 4 * KIB, "auto", 1, {"Gloo": 0.25}),
+    (2, 4 * KIB, "auto", 1, {"Gloo": 0.25, "Open MPI": 0.8}),
     (4, 64 * MIB, "auto", 1, {"Gloo": 0.6}),
-    (4, 4 * KIB, "auto", 1, {"Gloo": 0.1}),
+    (4, 64 * KIB, "auto", 1, {"Open MPI": 1.0}),
+    (4, 4 * KIB, "auto", 1, {"Gloo": 0.1, "Open MPI": 1.0}),
     (2, 64 * MIB, "tcp", 1, {"Gloo": 1.0}),
     (2, 4 * KIB, "tcp", 1, {"Gloo": 0.5}),
     (2, 64 * MIB, "tls", 1, {"Troupe over TCP": 2.5}),
