@@ -171,6 +171,7 @@ TEST_P(Processes, GiveTheSameWeightsThoughOneBecomesSlow) {
 
 TEST(ProcessesOfOneJob, ReceiveTheSameCommits) {
   for (std::uint64_t seed = 1; seed <= test::seeds_of(20); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
     simulator sim{seed};
     simulated_processes processes{sim, {.replicas = 5}, {.processes = 3}};
     test::tiny_training training{5};
