@@ -101,6 +101,12 @@ dataset dataset::shard(std::uint32_t first, std::uint32_t last,
     std::make_shared<shard_stage>(last_, first, last, shards));
 }
 
+dataset dataset::shard(std::uint32_t first, std::uint32_t last,
+                       std::vector<std::uint32_t> shares) const {
+  return append_stage(
+    std::make_shared<shard_stage>(last_, first, last, std::move(shares)));
+}
+
 dataset dataset::prefetch(
   std::size_t count,
   std::optional<std::chrono::milliseconds> element_timeout) const {
