@@ -48,7 +48,9 @@ public:
   /// @param classes Number of classes of the labels, which are then int32[n].
   ///        Zero: the labels are no class numbers.
   /// @errors throws std::invalid_argument if the numbers of rows differ, or a
-  ///         label is out of range.
+  ///         label is out of range. Throws std::invalid_argument if two tensors
+  ///         of `others` have the same name, or one is named "inputs" or
+  ///         "labels".
   static dataset of(troupe::batch rows, std::int64_t classes = 0);
 
   /// Makes a dataset of images from bytes, which are read as float32 in [0, 1].
