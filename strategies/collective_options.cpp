@@ -13,6 +13,10 @@ std::string to_string(const collective_options& options) {
   if (options.bytes_per_pack > 0)
     out += (options.timeout > 0 ? " and" : " with")
            + (" bytes_per_pack " + std::to_string(options.bytes_per_pack));
+  if (options.tensors > 0)
+    out += " for " + std::to_string(options.tensors)
+           + (options.tensors == 255 ? " or more" : "")
+           + (options.tensors == 1 ? " tensor" : " tensors");
   return out;
 }
 

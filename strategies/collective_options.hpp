@@ -22,13 +22,19 @@ struct collective_options {
   /// Tensors that are reduced in one call share packs. A new pack begins when
   /// the previous pack has more bytes than this. Zero: not set.
   std::uint64_t bytes_per_pack = 0;
+  /// Number of tensors that are reduced in one call; 255 also stands for any
+  /// higher number. Zero: not set.
+  std::uint8_t tensors = 0;
 
-  auto fields() { return std::tie(algorithm, timeout, bytes_per_pack); }
+  auto fields() {
+    return std::tie(algorithm, timeout, bytes_per_pack, tensors);
+  }
   friend bool operator==(const collective_options&,
                          const collective_options&) = default;
 };
 
-/// For people: "by tree", "by ring with timeout 100 ms and bytes_per_pack 8".
+/// For people: "by tree", "by ring with timeout 100 ms and bytes_per_pack 8",
+/// "by tree for 2 tensors".
 std::string to_string(const collective_options& options);
 
 } // namespace troupe

@@ -48,11 +48,14 @@ void local_backend::contribute(std::uint32_t bucket, const tensor& contribution,
     has_reducers ? options_.reducers : options_.replicas;
   const auto slices =
     has_reducers ? 1 : tree::slices_of(contribution.size(), options_.replicas);
-  const auto output = participant_.contribute(bucket, contribution, slices);
+  const auto sequence = participant_.calls();
+  const auto output =
+    participant_.contribute(bucket, contribution, slices, options);
   for (std::uint32_t s = 0; s < slices; ++s) {
     tensor_message message{message_kind::contribution,
                            {generation_, step_, options_.incarnation,
-                            options_.replica, bucket, s, slices, options},
+                            options_.replica, bucket, s, slices, options,
+                            sequence},
                            contribution,
                            output};
     const auto reducer = tree::reducer_of(bucket, s, reducer_count);
@@ -65,21 +68,31 @@ void local_backend::contribute(std::uint32_t bucket, const tensor& contribution,
       sender_.send_tensor(replica_role(reducer), std::move(message));
   }
   drain_queue();
+  check_order();
 }
 
 void local_backend::gather(std::uint32_t bucket, const tensor& contribution,
-                           const collective_options&) {
+                           const collective_options& options) {
   // A copy, because other replicas may read it after the step has ended.
   const auto copy = contribution.clone();
-  participant_.gather(bucket, copy);
+  const auto sequence = participant_.calls();
+  participant_.gather(bucket, copy, options);
   for (std::uint32_t r = 0; r < options_.replicas; ++r)
     if (r != options_.replica)
       sender_.send_tensor(replica_role(r),
                           {message_kind::gather_contribution,
                            {generation_, step_, options_.incarnation,
-                            options_.replica, bucket, 0, 1},
+                            options_.replica, bucket, 0, 1, options, sequence},
                            copy,
                            {}});
+  check_order();
+}
+
+/// Fails if this replica and another replica call different collectives.
+void local_backend::check_order() {
+  if (const auto& difference = participant_.difference();
+      difference && !failure_)
+    failure_ = {ec::protocol, *difference};
 }
 
 // -- messages and additions ---------------------------------------------------
@@ -97,6 +110,7 @@ void local_backend::deliver(tensor_message&& message) {
     participant_.on(tree::reduced_slice{message.key}, message.data);
   } else {
     participant_.on(tree::gather_contribution{message.key}, message.data);
+    check_order();
   }
 }
 

@@ -61,6 +61,7 @@ public:
 
 private:
   void drain_queue();
+  void check_order();
   bool reduce_some(std::uint32_t bucket);
   bool holds(const wait_condition& condition);
 

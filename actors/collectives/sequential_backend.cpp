@@ -18,6 +18,20 @@ void sequential_collectives::begin_step(std::uint64_t generation,
 void sequential_collectives::end_step() {
   sums_.clear();
   gathers_.clear();
+  calls_.clear();
+  std::ranges::fill(next_call_, 0);
+}
+
+/// Compares a call with the first replica's call at the same place of the step.
+void sequential_collectives::compare_call(tree::collective_call call) {
+  call.step = step_;
+  call.sequence = next_call_[call.replica]++;
+  if (call.sequence == calls_.size())
+    return calls_.push_back(std::move(call));
+  const auto difference =
+    tree::describe_difference(call, calls_[call.sequence]);
+  if (!difference.empty())
+    throw std::logic_error(difference);
 }
 
 const sequential_collectives::pending_sum*
@@ -45,6 +59,10 @@ void sequential_collectives::contribute(std::uint32_t bucket,
   if (it->sum || it->has(replica))
     throw std::logic_error("bucket " + std::to_string(bucket)
                            + " was contributed to twice in a step");
+  compare_call({.replica = replica,
+                .bucket = bucket,
+                .spec = contribution.spec(),
+                .options = options});
   ++progress_;
   if (replicas_ == 1) {
     it->sum = contribution;
@@ -62,7 +80,8 @@ void sequential_collectives::contribute(std::uint32_t bucket,
 }
 
 void sequential_collectives::gather(std::uint32_t bucket, std::uint32_t replica,
-                                    const tensor& contribution) {
+                                    const tensor& contribution,
+                                    const collective_options& options) {
   auto it = std::ranges::find(gathers_, bucket, &pending_gather::bucket);
   if (it == gathers_.end()) {
     gathers_.push_back({bucket, 0, tensors(replicas_)});
@@ -71,6 +90,11 @@ void sequential_collectives::gather(std::uint32_t bucket, std::uint32_t replica,
   if (it->contributions[replica])
     throw std::logic_error("gather " + std::to_string(bucket)
                            + " was called twice in a step");
+  compare_call({.replica = replica,
+                .is_gather = true,
+                .bucket = bucket,
+                .spec = contribution.spec(),
+                .options = options});
   it->contributions[replica] = contribution.clone();
   ++it->arrived;
   ++progress_;

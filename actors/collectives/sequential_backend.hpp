@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/collectives/collective_backend.hpp"
+#include "troupe/strategies/tree/call_order.hpp"
 #include "troupe/strategies/tree/reduction.hpp"
 
 #include <memory>
@@ -14,7 +15,7 @@ namespace troupe {
 class sequential_collectives {
 public:
   explicit sequential_collectives(std::uint32_t replicas)
-    : replicas_{replicas} {}
+    : replicas_{replicas}, next_call_(replicas) {}
 
   std::uint32_t replicas() const { return replicas_; }
 
@@ -27,8 +28,10 @@ public:
   void contribute(std::uint32_t bucket, std::uint32_t replica,
                   const tensor& contribution,
                   const collective_options& options);
+  /// @errors as `contribute`. Both functions also throw if another replica
+  ///         called a different collective at the same place of the step.
   void gather(std::uint32_t bucket, std::uint32_t replica,
-              const tensor& contribution);
+              const tensor& contribution, const collective_options& options);
 
   /// @errors throws std::logic_error if the replica did not contribute to the
   ///         bucket.
@@ -57,6 +60,7 @@ private:
     tensors contributions; ///< By replica. Empty tensor: not contributed yet.
   };
 
+  void compare_call(tree::collective_call call);
   const pending_sum* find_sum(std::uint32_t bucket) const;
   const pending_gather* find_gather(std::uint32_t bucket) const;
 
@@ -64,6 +68,10 @@ private:
   std::uint64_t generation_ = 0, step_ = 0;
   pooled<pending_sum> sums_;
   pooled<pending_gather> gathers_;
+  /// The k-th call in the step of the replica that made it first, by k.
+  pooled<tree::collective_call> calls_;
+  /// Index of the next call of each replica in the step.
+  pooled<std::uint32_t> next_call_;
   std::uint64_t progress_ = 0;
 };
 
@@ -85,8 +93,8 @@ public:
     shared_->contribute(bucket, replica_, contribution, options);
   }
   void gather(std::uint32_t bucket, const tensor& contribution,
-              const collective_options&) override {
-    shared_->gather(bucket, replica_, contribution);
+              const collective_options& options) override {
+    shared_->gather(bucket, replica_, contribution, options);
   }
 
   wait_status wait(const wait_condition& condition, bool blocking) override;

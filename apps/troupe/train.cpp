@@ -152,6 +152,7 @@ fit_options fit_options_of(const train_arguments& arguments,
   options.progress =
     arguments.quiet ? progress_style::none : progress_style::automatic;
   options.on_nan = config.on_nan;
+  options.replica_shares = config.replica_shares;
   options.max_steps = arguments.max_steps;
   options.stop = &watch_for_interrupts();
   options.resume = !arguments.resume.empty();

@@ -1,6 +1,7 @@
 #include "command.hpp"
 #include "option_parsing.hpp"
 #include "train.hpp"
+#include "troupe/data/pipeline/row_range.hpp"
 
 namespace {
 
@@ -134,6 +135,18 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
              "Number of replicas: with one_device [1]; with workers, the "
              "total [one per worker]")
     ->type_name("N");
+  command
+    .add_option_function<std::string>(
+      "--replica-shares",
+      [&options](const std::string& text) {
+        auto& shares = options.replica_shares.emplace();
+        for (const auto& one : parse_list("--replica-shares", text, "3,1"))
+          shares.push_back(static_cast<std::int64_t>(
+            parse_integer("--replica-shares", one, 1, troupe::max_share)));
+      },
+      "Relative sizes of the replicas' parts of a batch, one for each "
+      "replica, as in 3,1 [equal]")
+    ->type_name("LIST");
   add_number(command, "--workers", options.workers, 1,
              train_option_limits::workers,
              "Number of processes on this machine; with TF_CONFIG, the "

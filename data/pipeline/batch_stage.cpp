@@ -59,17 +59,33 @@ shard_stage::shard_stage(std::shared_ptr<const stage> upstream,
       + std::to_string(shards) + ": give a non-empty range within them");
 }
 
+shard_stage::shard_stage(std::shared_ptr<const stage> upstream,
+                         std::uint32_t first, std::uint32_t last,
+                         std::vector<std::uint32_t> shares)
+  : shard_stage{std::move(upstream), first, last,
+                static_cast<std::uint32_t>(shares.size())} {
+  for (const auto share : shares)
+    if (share == 0 || share > max_share)
+      throw std::invalid_argument("a share of " + std::to_string(share)
+                                  + ": give numbers from 1 to "
+                                  + std::to_string(max_share));
+  shares_ = std::move(shares);
+}
+
+row_range shard_stage::range_of(std::int64_t rows) const {
+  return shares_.empty() ? shard_of(rows, first_, last_, shards_)
+                         : shard_of(rows, first_, last_, shares_);
+}
+
 batch shard_stage::read(const position& pos,
                         const std::stop_token& stop) const {
   if (const auto rows = upstream().rows_of(pos))
-    return upstream().read_rows(
-      pos, shard_of(std::int64_t(*rows), first_, last_, shards_), stop);
+    return upstream().read_rows(pos, range_of(std::int64_t(*rows)), stop);
   const auto full_batch = upstream().read(pos, stop);
   if (!is_batch(full_batch))
     throw std::logic_error("shard() needs batches, but this dataset "
                            "yields single examples: call it after batch()");
-  return select_rows(full_batch,
-                     shard_of(full_batch.rows(), first_, last_, shards_));
+  return select_rows(full_batch, range_of(full_batch.rows()));
 }
 
 } // namespace troupe::data

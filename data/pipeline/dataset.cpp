@@ -4,6 +4,7 @@
 #include "troupe/data/pipeline/shuffle_stage.hpp"
 #include "troupe/data/pipeline/stage.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -38,7 +39,28 @@ dataset::dataset(tensor inputs, tensor labels, std::int64_t classes) {
     troupe::batch{std::move(inputs), std::move(labels)}, count);
 }
 
+namespace {
+
+/// Checks that the names of all tensors of a batch differ.
+void check_names(const batch& rows) {
+  for (auto one = rows.others.begin(); one != rows.others.end(); ++one) {
+    if (one->name == "inputs" || one->name == "labels")
+      throw std::invalid_argument("the tensor \"" + one->name
+                                  + "\" in `others`: this is the name of a "
+                                    "member of a batch; give another name");
+    if (std::any_of(rows.others.begin(), one, [&](const auto& earlier) {
+          return earlier.name == one->name;
+        }))
+      throw std::invalid_argument("two tensors in `others` have the name \""
+                                  + one->name
+                                  + "\"; give each tensor its own name");
+  }
+}
+
+} // namespace
+
 dataset dataset::of(troupe::batch rows, std::int64_t classes) {
+  check_names(rows);
   dataset out;
   const auto count = classes > 0 ? classes_of(rows.labels, classes) : 0;
   out.last_ = std::make_shared<tensor_stage>(std::move(rows), count);
@@ -99,6 +121,12 @@ dataset dataset::shard(std::uint32_t first, std::uint32_t last,
                        std::uint32_t shards) const {
   return append_stage(
     std::make_shared<shard_stage>(last_, first, last, shards));
+}
+
+dataset dataset::shard(std::uint32_t first, std::uint32_t last,
+                       std::vector<std::uint32_t> shares) const {
+  return append_stage(
+    std::make_shared<shard_stage>(last_, first, last, std::move(shares)));
 }
 
 dataset dataset::prefetch(

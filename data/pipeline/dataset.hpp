@@ -48,7 +48,9 @@ public:
   /// @param classes Number of classes of the labels, which are then int32[n].
   ///        Zero: the labels are no class numbers.
   /// @errors throws std::invalid_argument if the numbers of rows differ, or a
-  ///         label is out of range.
+  ///         label is out of range. Throws std::invalid_argument if two tensors
+  ///         of `others` have the same name, or one is named "inputs" or
+  ///         "labels".
   static dataset of(troupe::batch rows, std::int64_t classes = 0);
 
   /// Makes a dataset of images from bytes, which are read as float32 in [0, 1].
@@ -101,6 +103,14 @@ public:
   /// @cost rows of other shards are not read, unless a `map` follows `batch`.
   dataset shard(std::uint32_t first, std::uint32_t last,
                 std::uint32_t shards) const;
+
+  /// Cuts each batch into one shard for each share, and keeps only the rows of
+  /// shards [first, last). A shard's number of rows is proportional to its
+  /// share, rounded to a whole number as `shard_of` does.
+  /// @pre elements are batches.
+  /// @errors throws std::invalid_argument for a share outside [1, 1'000'000].
+  dataset shard(std::uint32_t first, std::uint32_t last,
+                std::vector<std::uint32_t> shares) const;
 
   /// Makes each cursor read up to `count` elements in advance, on a thread of
   /// its own. Zero: no prefetching. The elements are those of the complete

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 namespace troupe {
 
@@ -31,5 +32,18 @@ inline row_range shard_of(std::int64_t rows, std::uint32_t first,
   return {shard_of(rows, first, shards).begin,
           shard_of(rows, last - 1, shards).end};
 }
+
+/// Returns the rows of all shards in [first, last) of a batch that is divided
+/// by shares: shard i gets the fraction `shares[i]` / (sum of `shares`) of the
+/// rows, rounded down. Each remaining row goes to the shard whose size was
+/// rounded down most; of equal ones, to the shard with the lowest id. Equal
+/// shares give the shards of `shard_of` without shares.
+/// @pre `first < last`; every share is in [1, `max_share`].
+/// @cost O(n log n) for n shares.
+row_range shard_of(std::int64_t rows, std::uint32_t first, std::uint32_t last,
+                   std::span<const std::uint32_t> shares);
+
+/// Maximum value of a share.
+inline constexpr std::uint32_t max_share = 1'000'000;
 
 } // namespace troupe

@@ -15,9 +15,8 @@ namespace {
 std::string text_of(packet_kind kind, std::uint32_t bucket,
                     const tensor_spec& spec,
                     const collective_options& options) {
-  return (kind == packet_kind::gather_contribution
-            ? "gather " + std::to_string(bucket)
-            : "bucket " + std::to_string(bucket) + " of " + to_string(spec))
+  return (kind == packet_kind::gather_contribution ? "gather " : "bucket ")
+         + std::to_string(bucket) + " of " + to_string(spec)
          + (options == collective_options{} ? "" : " " + to_string(options));
 }
 
@@ -123,15 +122,23 @@ operation& operation_log::next_operation(std::uint32_t replica,
   if (op.step != m.step || op.sequence != k || op.kind != kind
       || op.bucket != bucket || op.spec != spec || op.options != options)
     throw_usage_error("replica " + std::to_string(replica) + " contributed "
-                      + text_of(kind, bucket, spec, options) + " as operation "
-                      + std::to_string(k) + " of step " + std::to_string(m.step)
-                      + ", replica " + std::to_string(op.first_contributor)
-                      + " " + text_of(op.kind, op.bucket, op.spec, op.options)
+                      + text_of(kind, bucket, input.spec(), options)
+                      + " as operation " + std::to_string(k) + " of step "
+                      + std::to_string(m.step) + ", replica "
+                      + std::to_string(op.first_contributor) + " "
+                      + text_of(op.kind, op.bucket, first_spec(op), op.options)
                       + " as operation " + std::to_string(op.sequence)
                       + " of step " + std::to_string(op.step)
                       + ": the replicas do not call the same collectives");
   ++m.next;
   return op;
+}
+
+tensor_spec operation_log::first_spec(const operation& op) const {
+  const auto index = placement_.job.index_of(op.first_contributor);
+  return op.is_gather() && index < op.inputs.size() && op.inputs[index]
+           ? op.inputs[index].spec()
+           : op.spec;
 }
 
 void operation_log::contribute(std::uint32_t replica, std::uint32_t bucket,
@@ -158,7 +165,8 @@ void operation_log::gather(std::uint32_t replica, std::uint32_t bucket,
                                + std::to_string(max_gather_bytes) + " bytes"
                            : "no tensor"));
   const collective_options plain{collective_options::algorithm_kind::tree,
-                                 options.timeout, options.bytes_per_pack};
+                                 options.timeout, options.bytes_per_pack,
+                                 options.tensors};
   // peers may read the tensor after this step has ended
   const auto copy = input.clone();
   auto& op = next_operation(replica, packet_kind::gather_contribution, bucket,

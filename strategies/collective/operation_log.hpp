@@ -49,6 +49,9 @@ public:
                   const tensor& input, const collective_options& options,
                   output_placement result_placement);
 
+  /// Returns the spec of the tensor that `first_contributor` passed.
+  tensor_spec first_spec(const operation& op) const;
+
   /// Notes the call of a gather, and copies the tensor. @pre the replica is
   /// current.
   /// @errors throws std::logic_error as `state_machine::gather`.

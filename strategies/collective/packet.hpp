@@ -92,12 +92,12 @@ struct packet_header {
   dtype type = dtype::float32; ///< Element type. `float32` for a gather.
   collective_options::algorithm_kind algorithm =
     collective_options::algorithm_kind::tree;
-  std::uint8_t padding = 0;         ///< Aligns `timeout`; always 0.
+  std::uint8_t tensors = 0;         ///< `tensors` of the options.
   std::uint32_t timeout = 0;        ///< `timeout` of the options, in ms.
   std::uint64_t bytes_per_pack = 0; ///< `bytes_per_pack` of the options.
 
   collective_options options() const {
-    return {algorithm, timeout, bytes_per_pack};
+    return {algorithm, timeout, bytes_per_pack, tensors};
   }
 
   friend bool operator==(const packet_header&, const packet_header&) = default;

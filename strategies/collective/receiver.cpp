@@ -24,7 +24,8 @@ bool receiver::receive(packet_transport& transport, std::uint32_t peer,
   auto& next = positions_.received(peer, lane);
   const bool open = order_.find(next, id);
   const auto expected = open ? order_.header_of(next, id) : packet_header{};
-  const auto match = classify(from, open ? &expected : nullptr);
+  const auto match = classify(from, open ? &expected : nullptr,
+                              open ? &log_[next.operation_number] : nullptr);
   if (match == packet_match::stale)
     return discard(from);
   if (match != packet_match::expected)
@@ -64,9 +65,11 @@ bool receiver::receive(packet_transport& transport, std::uint32_t peer,
 // -- checks -------------------------------------------------------------------
 
 /// Compares the front packet of a queue with the expected header. Null
-/// `expected`: no packet is expected yet.
+/// `expected`: no packet is expected yet. `op` is the operation of the expected
+/// packet.
 receiver::packet_match receiver::classify(const queue& from,
-                                          const packet_header* expected) {
+                                          const packet_header* expected,
+                                          const operation* op) {
   const auto* front = from.transport.front(from.peer, from.lane);
   if (!front)
     return packet_match::early;
@@ -83,8 +86,47 @@ receiver::packet_match receiver::classify(const queue& from,
   if (std::tie(received.step, received.sequence)
       < std::tie(expected->step, expected->sequence))
     return packet_match::stale;
-  set_error(from.peer, describe_mismatch(received, *expected));
+  const auto is_gather = [](const packet_header& header) {
+    return header.kind == packet_kind::gather_contribution;
+  };
+  if (received.step != expected->step || received.sequence != expected->sequence
+      || is_gather(received) == is_gather(*expected))
+    set_error(from.peer, describe_mismatch(received, *expected));
+  else if (const auto spec = front_spec(from, received))
+    set_error(
+      from.peer,
+      "process " + std::to_string(from.peer) + " sent "
+        + (is_gather(received) ? "gather " : "bucket ")
+        + std::to_string(received.bucket) + " of " + *spec + " of replicas ["
+        + std::to_string(received.begin) + ", " + std::to_string(received.end)
+        + ") as operation " + std::to_string(received.sequence) + " of step "
+        + std::to_string(received.step) + " where replica "
+        + std::to_string(op->first_contributor) + " called "
+        + (op->is_gather() ? "gather " : "bucket ") + std::to_string(op->bucket)
+        + " of " + to_string(log_.first_spec(*op))
+        + ": the replicas do not call the same collectives");
+  else
+    return packet_match::early;
   return packet_match::mismatch;
+}
+
+/// Returns a text of the tensor that the front packet is a part of. None: the
+/// packet is the first piece of a gather, whose spec is still arriving.
+std::optional<std::string> receiver::front_spec(const queue& from,
+                                                const packet_header& header) {
+  if (header.kind != packet_kind::gather_contribution)
+    return std::to_string(header.elements) + " elements of "
+           + (static_cast<std::size_t>(header.type) < dtype_count
+                ? std::string{to_string(header.type)}
+                : "an unknown type");
+  auto& bytes = front_of(from).spec;
+  tensor_spec spec;
+  if (header.chunk != 0
+      || from.transport.front_bytes(from.peer, from.lane) != bytes.size())
+    return "an unknown spec";
+  if (!read_into(from, bytes, {}))
+    return std::nullopt;
+  return read(bytes, spec) ? to_string(spec) : "an invalid spec";
 }
 
 bool receiver::has_size(const queue& from, std::size_t bytes) {

@@ -60,7 +60,10 @@ private:
     lane_id lane;
   };
 
-  packet_match classify(const queue& from, const packet_header* expected);
+  packet_match classify(const queue& from, const packet_header* expected,
+                        const operation* op);
+  std::optional<std::string> front_spec(const queue& from,
+                                        const packet_header& header);
   bool has_size(const queue& from, std::size_t bytes);
   bool is_aligned(std::uint32_t peer, const std::byte* at, dtype type);
   bool read_into(const queue& from, std::span<std::byte> into,

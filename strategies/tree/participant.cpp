@@ -14,9 +14,10 @@ namespace {
 } // namespace
 
 participant::participant(std::uint32_t replica, std::uint32_t replicas)
-  : replica_{replica}, replicas_{replicas} {}
+  : replica_{replica}, replicas_{replicas}, order_{replica} {}
 
 void participant::begin_step(std::uint64_t generation, std::uint64_t step) {
+  order_.begin_step(generation, step);
   const bool same = generation == generation_;
   generation_ = generation;
   step_ = step;
@@ -34,12 +35,15 @@ participant::pending_reduce* participant::find(std::uint32_t bucket) {
 }
 
 tensor participant::contribute(std::uint32_t bucket, const tensor& input,
-                               std::uint32_t slices) {
+                               std::uint32_t slices,
+                               const collective_options& options) {
   if (find(bucket))
     throw_usage_error("bucket " + std::to_string(bucket)
                       + " was contributed to twice in a step");
   pending_reduces_.push_back({bucket, slices, 0, 0, {}, false});
   ++incomplete_;
+  order_.on_own_call(
+    {.bucket = bucket, .spec = input.spec(), .options = options});
   return slices > 1 && replica_ == 0 ? tensor{input.spec()} : tensor{};
 }
 
@@ -93,12 +97,17 @@ bool participant::add(pending_gather& pending, std::uint32_t replica,
   return ++pending.count == replicas_;
 }
 
-void participant::gather(std::uint32_t bucket, const tensor& input) {
+void participant::gather(std::uint32_t bucket, const tensor& input,
+                         const collective_options& options) {
   auto& pending = gather_of(step_, bucket);
   if (pending.inputs[replica_])
     throw_usage_error("gather " + std::to_string(bucket)
                       + " was called twice in a step");
   add(pending, replica_, input);
+  order_.on_own_call({.is_gather = true,
+                      .bucket = bucket,
+                      .spec = input.spec(),
+                      .options = options});
 }
 
 bool participant::on(const gather_contribution& message, const tensor& input) {
@@ -108,6 +117,9 @@ bool participant::on(const gather_contribution& message, const tensor& input) {
   auto& pending = gather_of(message.key.step, message.key.bucket);
   if (pending.inputs[message.key.replica])
     return false;
+  order_.on_gather({message.key.replica, message.key.step, message.key.sequence,
+                    true, message.key.bucket, input.spec(),
+                    message.key.options});
   return add(pending, message.key.replica, input) && message.key.step == step_;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/strategies/tree/call_order.hpp"
 #include "troupe/strategies/tree/reduction.hpp"
 
 #include <vector>
@@ -21,7 +22,8 @@ public:
   /// @errors throws std::logic_error if this replica already contributed to the
   ///         bucket.
   tensor contribute(std::uint32_t bucket, const tensor& input,
-                    std::uint32_t slices);
+                    std::uint32_t slices,
+                    const collective_options& options = {});
 
   /// Stores a slice of a sum. Ignores messages of other steps and repeated
   /// messages. Returns true if the slice completes the sum.
@@ -40,7 +42,17 @@ public:
   /// Contributes this replica's tensor to a gather.
   /// @errors throws std::logic_error if this replica already contributed to the
   ///         gather.
-  void gather(std::uint32_t bucket, const tensor& input);
+  void gather(std::uint32_t bucket, const tensor& input,
+              const collective_options& options = {});
+
+  /// Number of collectives that this replica has called in the current step.
+  std::uint32_t calls() const { return order_.size(); }
+  /// Says how a gather of another replica differs from this replica's call at
+  /// the same place of the step. None: no difference was found in this
+  /// generation.
+  const std::optional<std::string>& difference() const {
+    return order_.difference();
+  }
 
   /// Stores the tensor of another replica for a gather. The tensor may belong
   /// to a later step, because the sender may be ahead by the step window.
@@ -82,6 +94,7 @@ private:
   pooled<pending_gather> pending_gathers_;
   /// Number of sums that this replica contributed to and that are incomplete.
   std::uint32_t incomplete_ = 0;
+  call_order order_;
 };
 
 } // namespace troupe::tree

@@ -60,12 +60,15 @@ struct slice_key {
   std::uint32_t bucket = 0; ///< Index of the bucket.
   std::uint32_t slice = 0;  ///< Slice of the bucket, in [0, slices).
   std::uint32_t slices = 1; ///< Number of slices of the bucket.
-  /// Options of the collective; equal in all contributions to a sum.
+  /// Options of the collective; equal in all contributions to a sum or gather.
   collective_options options{};
+  /// Index of the collective within the step, from 0. Each replica increments
+  /// it with each collective that it calls. Unused in a reduced slice.
+  std::uint32_t sequence = 0;
 
   auto fields() {
     return std::tie(generation, step, incarnation, replica, bucket, slice,
-                    slices, options);
+                    slices, options, sequence);
   }
   friend bool operator==(const slice_key&, const slice_key&) = default;
 };

@@ -78,6 +78,17 @@ TEST_F(Train, GivesTheSameWeightsInEveryRun) {
   EXPECT_NE(weights_of(small + "--seed 2"), once);
 }
 
+TEST_F(Train, DividesBatchesByTheReplicaShares) {
+  const auto unequal = weights_of(small + "--replicas 2 --replica-shares 3,1 ");
+  EXPECT_NE(weights_of(small + "--replicas 2"), unequal);
+  EXPECT_EQ(weights_of(small + "--workers 2 --replica-shares 3,1"), unequal);
+  for (const std::string shares : {"3,0", "3", "3,x", "3,1,1"}) {
+    const auto done = troupe("train --replicas 2 --replica-shares " + shares);
+    EXPECT_EQ(done.code, 2) << shares;
+    EXPECT_NE(done.err.find("--replica-shares"), std::string::npos) << done.err;
+  }
+}
+
 TEST_F(Train, SavesAModelThatPredictReads) {
   EXPECT_EQ(troupe(small + "--save m.troupe --quiet").code, 0);
   EXPECT_EQ(files(), 1u);

@@ -265,7 +265,7 @@ private:
         break;
       }
       default:
-        source.flip() ? head.padding = source.number<std::uint8_t>()
+        source.flip() ? head.tensors = source.number<std::uint8_t>()
                       : head.timeout = source.number<std::uint32_t>();
     }
     packet.header = write(head);

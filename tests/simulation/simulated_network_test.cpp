@@ -105,6 +105,7 @@ TEST(SimulatedNetwork, SharesTheBandwidthOfAProcessAmongItsConnections) {
 TEST(SimulatedNetwork, KeepsTheOrderWithinAConnectionOnly) {
   std::size_t reorderings = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
     simulator sim{seed};
     simulated_network net{
       sim, 2, {.latency = 0ns, .jitter = 10ms, .heartbeat_interval = 0ms}};
@@ -186,6 +187,7 @@ TEST(SimulatedNetwork, MakesSomeLanesViewableAndSomeNot) {
   std::set<bool> kinds;
   bool partly = false;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
     simulator sim{seed};
     simulated_network net{
       sim, 2, {.bandwidth = 1e6, .heartbeat_interval = 0ms}};

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <stdexcept>
 
 // Tests that a job over simulated processes gives the same bits as on one
@@ -60,7 +61,8 @@ tensors run_large_collectives(replica_group& group) {
 }
 
 /// Trains with `fit`, which reads the data of the local replicas only.
-tensors fit(const strategy& job_strategy) {
+tensors fit_by(const strategy& job_strategy,
+               const std::vector<std::uint32_t>& shares) {
   static const auto images = data::digits({.examples = 30, .seed = 1});
   static const models::model_description small{
     "small",
@@ -69,8 +71,20 @@ tensors fit(const strategy& job_strategy) {
                   models::dropout{0.2f}, models::dense{10})};
   const auto scope = job_strategy.scope();
   model model{small, adam{.learning_rate = 0.01f}};
-  model.fit(images.shuffle().batch(15), {.epochs = 2, .prefetch = 0});
+  model.fit(images.shuffle().batch(15),
+            {.epochs = 2, .replica_shares = shares, .prefetch = 0});
   return values_on_each(job_strategy, model.variables());
+}
+
+tensors fit(const strategy& job_strategy) {
+  return fit_by(job_strategy, {});
+}
+
+/// Trains with `fit`, where each replica gets more rows than the one before.
+tensors fit_by_shares(const strategy& job_strategy) {
+  std::vector<std::uint32_t> shares(job_strategy.num_replicas_in_sync());
+  std::iota(shares.begin(), shares.end(), 1u);
+  return fit_by(job_strategy, shares);
 }
 
 struct job_shape {
@@ -153,6 +167,16 @@ TEST_P(Processes, GiveTheSameWeightsToFit) {
   }
 }
 
+TEST_P(Processes, GiveTheSameWeightsToFitByShares) {
+  auto trials = under({.jitter = 2ms, .bandwidth = 1e8});
+  trials.seeds /= 10;
+  for (const bool workers : {false, true}) {
+    trials.workers = workers;
+    const auto found = same_bits(fit_by_shares, trials);
+    EXPECT_TRUE(found.same) << (workers ? "workers, " : "") << found.message;
+  }
+}
+
 TEST_P(Processes, GiveTheSameWeightsThoughAStepIsBegunAnew) {
   auto trials = under({}, faults{}.duplicate(0.2).delay(0.5));
   trials.seeds /= 2;
@@ -171,6 +195,7 @@ TEST_P(Processes, GiveTheSameWeightsThoughOneBecomesSlow) {
 
 TEST(ProcessesOfOneJob, ReceiveTheSameCommits) {
   for (std::uint64_t seed = 1; seed <= test::seeds_of(20); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
     simulator sim{seed};
     simulated_processes processes{sim, {.replicas = 5}, {.processes = 3}};
     test::tiny_training training{5};

@@ -54,21 +54,24 @@ ordered to_json(const fit_position& position) {
   auto sums = ordered::array();
   for (const auto one : position.totals.sums)
     sums.push_back(number(one));
-  return {{"pass", position.next_batch.epoch},
-          {"batch", position.next_batch.index},
-          {"first_pass", position.first_epoch},
-          {"batches", position.batches},
-          {"replicas", position.replicas},
-          {"metrics", position.metrics},
-          {"totals",
-           {{"examples", position.totals.examples},
-            {"sums", std::move(sums)},
-            {"seconds", number(position.totals.seconds)}}},
-          {"epochs", std::move(epochs)},
-          {"early_stopping",
-           {{"best", number(position.best_metric)},
-            {"best_epoch", position.best_epoch},
-            {"waited", position.epochs_without_improvement}}}};
+  ordered out{{"pass", position.next_batch.epoch},
+              {"batch", position.next_batch.index},
+              {"first_pass", position.first_epoch},
+              {"batches", position.batches},
+              {"replicas", position.replicas},
+              {"metrics", position.metrics},
+              {"totals",
+               {{"examples", position.totals.examples},
+                {"sums", std::move(sums)},
+                {"seconds", number(position.totals.seconds)}}},
+              {"epochs", std::move(epochs)},
+              {"early_stopping",
+               {{"best", number(position.best_metric)},
+                {"best_epoch", position.best_epoch},
+                {"waited", position.epochs_without_improvement}}}};
+  if (!position.replica_shares.empty())
+    out["replica_shares"] = position.replica_shares;
+  return out;
 }
 
 // -- reading ------------------------------------------------------------------
@@ -218,6 +221,10 @@ fit_position position_of(const field& object, std::uint32_t version) {
     object["first_pass"].throw_damaged("is greater than \"fit.pass\"");
   out.batches = object["batches"].count();
   out.replicas = object["replicas"].count<std::uint32_t>();
+  if (object.has("replica_shares"))
+    object["replica_shares"].each([&](const field& one) {
+      out.replica_shares.push_back(one.count<std::uint32_t>());
+    });
   const auto totals = object["totals"];
   out.totals.examples = totals["examples"].count();
   out.totals.seconds = totals["seconds"].real();

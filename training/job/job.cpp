@@ -2,6 +2,7 @@
 #include "troupe/net/base/log_rate_limiter.hpp"
 #include "troupe/training/job/job_placement.hpp"
 #include "troupe/training/job/job_resolution.hpp"
+#include "troupe/training/strategies/local_batches.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -103,6 +104,42 @@ bool train_config::schedule_depends_on_epochs() const {
   return x.name == "cosine" && !has(x.numbers, "steps");
 }
 
+namespace {
+
+std::vector<std::uint32_t>
+checked_shares(const std::vector<std::int64_t>& shares,
+               const train_config& config) {
+  std::string text;
+  for (const auto share : shares)
+    text += (text.empty() ? "" : ",") + std::to_string(share);
+  if (shares.size() != config.replicas)
+    reject_option("--replica-shares", text,
+                  "the run has " + std::to_string(config.replicas)
+                    + (config.replicas == 1 ? " replica" : " replicas")
+                    + "; give one number for each");
+  batch_shares out;
+  for (const auto share : shares) {
+    if (share < 1 || share > max_share)
+      reject_option("--replica-shares", text,
+                    "give numbers from 1 to " + std::to_string(max_share)
+                      + ", as in 3,1");
+    out.push_back(static_cast<std::uint32_t>(share));
+  }
+  for (std::uint32_t r = 0; r < out.size(); ++r)
+    if (rows_of_replicas(static_cast<std::int64_t>(config.batch), r, r + 1,
+                         config.replicas, out)
+          .size()
+        == 0)
+      reject_option("--replica-shares", text,
+                    "a batch of " + std::to_string(config.batch)
+                      + " leaves replica " + std::to_string(r)
+                      + " without an example; give a larger --batch, or shares "
+                        "that differ less");
+  return out;
+}
+
+} // namespace
+
 train_config resolve_options(const train_options& options) {
   train_config out;
   out.model = options.model.value_or("mlp");
@@ -146,6 +183,8 @@ train_config resolve_options(const train_options& options) {
                   "it is divided over " + std::to_string(out.replicas)
                     + " replicas; give at least "
                     + std::to_string(out.replicas));
+  if (options.replica_shares)
+    out.replica_shares = checked_shares(*options.replica_shares, out);
   out.learning_rate_schedule(std::uint64_t{1}
                              << 40); // Checks the schedule and the optimizer.
   return out;
@@ -165,6 +204,9 @@ train_options to_options(const train_config& config) {
   out.batch = static_cast<std::int64_t>(config.batch);
   out.threads = config.threads;
   out.replicas = config.replicas;
+  if (!config.replica_shares.empty())
+    out.replica_shares.emplace(config.replica_shares.begin(),
+                               config.replica_shares.end());
   if (config.strategy == "multi_worker_mirrored") {
     out.workers = config.workers;
     out.transport = config.transport;

@@ -38,6 +38,7 @@ struct train_options {
   std::optional<std::string> strategy{};
   std::optional<std::vector<std::string>> devices{};
   std::optional<std::int64_t> replicas{};
+  std::optional<std::vector<std::int64_t>> replica_shares{};
   std::optional<std::int64_t> workers{};
   std::optional<std::string> transport{};
 
@@ -52,7 +53,9 @@ struct train_config {
   std::uint64_t epochs = 0, batch = 0;
   int threads = 1;
   std::uint32_t replicas = 1; ///< Replicas of all workers.
-  std::uint32_t workers = 1;  ///< Number of worker processes.
+  /// Relative sizes of the replicas' parts of a batch. Empty: equal.
+  std::vector<std::uint32_t> replica_shares;
+  std::uint32_t workers = 1; ///< Number of worker processes.
   /// Patience of early stopping, in epochs. Zero: no early stopping.
   std::uint64_t patience = 0;
   std::uint64_t seed = 1;

@@ -31,6 +31,7 @@ void each_option(F fn, Jobs&... option_sets) {
   fn("strategy", option_sets.strategy...);
   fn("devices", option_sets.devices...);
   fn("replicas", option_sets.replicas...);
+  fn("replica-shares", option_sets.replica_shares...);
   fn("workers", option_sets.workers...);
   fn("transport", option_sets.transport...);
   fn("patience", option_sets.patience...);
@@ -66,6 +67,16 @@ T read_value(const json& value) {
       throw_no_options();
   }
   return value.get<T>();
+}
+
+template <>
+std::vector<std::int64_t> read_value(const json& value) {
+  if (!value.is_array())
+    throw_no_options();
+  std::vector<std::int64_t> out;
+  for (const auto& one : value)
+    out.push_back(read_value<std::int64_t>(one));
+  return out;
 }
 
 /// Returns true if a change of the option does not change the weights.

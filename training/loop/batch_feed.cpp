@@ -7,8 +7,8 @@ namespace troupe {
 
 batch_feed::batch_feed(const data::dataset& batches,
                        const data::position& start, std::uint64_t first_step,
-                       const replica_group& group)
-  : batches_{batches, start, group.replica_placement()},
+                       const replica_group& group, const batch_shares& shares)
+  : batches_{batches, start, group.replica_placement(), shares},
     next_{first_step},
     oldest_{first_step},
     ring_(group.replica_placement().count() == 1

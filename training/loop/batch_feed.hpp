@@ -16,8 +16,10 @@ class batch_feed {
 public:
   /// @param start position in the dataset of the batch of step `first_step`.
   /// @param group the replica group whose local replicas request the batches.
+  /// @param shares of the replicas; see `rows_of_replicas`.
   batch_feed(const data::dataset& batches, const data::position& start,
-             std::uint64_t first_step, const replica_group& group);
+             std::uint64_t first_step, const replica_group& group,
+             const batch_shares& shares = {});
 
   /// Returns the batch of a step. Every replica may request the batch any
   /// number of times. The feed discards the batch of step s when a replica

@@ -65,6 +65,21 @@ void check_class_weights(const model_state& state, const data::dataset& batches,
                                   + "; a weight is a number of at least 0");
 }
 
+/// Checks that every replica gets an example of a whole batch.
+void check_shares(const model_state& state, std::int64_t batch_rows,
+                  const fit_options& options) {
+  const auto replicas = state.strategy->replicas;
+  const auto& shares = options.replica_shares;
+  check_replica_shares(shares, replicas);
+  for (std::uint32_t r = 0; r < shares.size(); ++r)
+    if (rows_of_replicas(batch_rows, r, r + 1, replicas, shares).size() == 0)
+      throw std::invalid_argument(
+        "replica_shares " + shares_text(shares) + ": a batch size of "
+        + std::to_string(batch_rows) + " leaves replica " + std::to_string(r)
+        + " without an example; give larger batches, or shares that differ "
+          "less");
+}
+
 void check(const model_state& state, const data::dataset& batches,
            const fit_options& options, const metric_list& metrics) {
   check_data(state, batches, "the training data");
@@ -86,6 +101,7 @@ void check(const model_state& state, const data::dataset& batches,
       + std::to_string(state.strategy->replicas)
       + " replicas without an example; give a batch size of at least "
       + std::to_string(state.strategy->replicas));
+  check_shares(state, rows, options);
 }
 
 std::string exception_message(const std::exception_ptr& thrown) {
@@ -117,6 +133,7 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
   position_.next_batch = {position_.first_epoch, 0};
   position_.batches = *batches.size();
   position_.replicas = model_.strategy->replicas;
+  position_.replica_shares = options.replica_shares;
   if (options.resume)
     resume();
   model_.interrupted.reset();
@@ -138,6 +155,11 @@ void fit_loop::resume() {
       "the interrupted fit had " + std::to_string(old.replicas)
       + " replicas, but this strategy has " + std::to_string(position_.replicas)
       + "; resume with the same number");
+  if (old.replica_shares != position_.replica_shares)
+    throw std::invalid_argument(
+      "replica_shares " + shares_text(position_.replica_shares)
+      + ": the interrupted fit had the shares "
+      + shares_text(old.replica_shares) + "; resume with the same shares");
   if (old.metrics != position_.metrics)
     throw std::invalid_argument("the interrupted fit had the metrics "
                                 + old.metrics + ", but this fit has "
@@ -177,7 +199,8 @@ history fit_loop::run() {
 fit_end fit_loop::run_epoch() {
   progress_.begin(progress_snapshot(), step_->metrics(), position_.totals.sums);
   step_->set_batches(std::make_shared<batch_feed>(
-    batches_, position_.next_batch, model_.steps, *model_.strategy->group));
+    batches_, position_.next_batch, model_.steps, *model_.strategy->group,
+    options_.replica_shares));
   end_ = fit_end::done;
   bad_step_.reset();
   last_commit_ = clock::now();

@@ -86,6 +86,12 @@ struct fit_options {
   /// Weight of each class in the training loss, by class number. Empty: 1 for
   /// each class.
   std::vector<float> class_weights{};
+  /// Relative sizes of the replicas' parts of each training batch, by replica
+  /// id: for replicas of different speed. With {3, 1}, replica 0 computes three
+  /// quarters of each batch. A part is rounded to a whole number of examples
+  /// (`shard_of` in data/pipeline/row_range.hpp). Empty: equal parts. The
+  /// validation data is always divided into equal parts.
+  std::vector<std::uint32_t> replica_shares{};
   /// Selects the variables that the fit changes: those for which it returns
   /// true. The others are frozen. Empty: all variables.
   std::function<bool(const variable&)> trainable{};

@@ -62,9 +62,10 @@ struct fit_position {
   /// [parameters::size()] float32. Empty: not kept.
   tensor best_weights;
 
-  // A fit can be resumed only if `batches` and `replicas` are unchanged.
+  // A fit can be resumed only if these members are unchanged.
   std::uint64_t batches = 0; ///< Batches in an epoch.
   std::uint32_t replicas = 1;
+  std::vector<std::uint32_t> replica_shares; ///< Empty: equal shares.
 
   std::uint64_t epochs_done() const { return next_batch.epoch - first_epoch; }
 };

@@ -97,8 +97,6 @@ optimizer::optimizer(model_state& model)
   : impl_{
     std::make_unique<impl>(model.rule, strategy{model.strategy}, &model)} {}
 optimizer::~optimizer() = default;
-optimizer::optimizer(optimizer&&) noexcept = default;
-optimizer& optimizer::operator=(optimizer&&) noexcept = default;
 
 void optimizer::apply(std::span<const tensor> gradients,
                       std::span<const variable> variables) {

@@ -22,8 +22,10 @@ public:
   /// and number of steps are those of `model`, which must exist as long.
   explicit optimizer(model_state& model);
   ~optimizer();
-  optimizer(optimizer&&) noexcept;
-  optimizer& operator=(optimizer&&) noexcept;
+  // No move: `model::optimizer` returns a reference, and a model needs its
+  // optimizer.
+  optimizer(const optimizer&) = delete;
+  optimizer& operator=(const optimizer&) = delete;
 
   /// Updates every variable by its gradient. Call it in a replica's function,
   /// after all replicas have read the variables. All replicas must pass equal

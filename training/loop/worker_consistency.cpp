@@ -3,6 +3,7 @@
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
+#include "troupe/training/strategies/local_batches.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <algorithm>
@@ -76,6 +77,7 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   fingerprint.add("frozen variables", frozen_names(state, options));
   for (const auto weight : options.class_weights)
     fingerprint.add("class weight", weight);
+  fingerprint.add("replica shares", shares_text(options.replica_shares));
   fingerprint.add("seed", state.seed);
   fingerprint.add("steps done", state.steps);
   fingerprint.add("hash of the optimizer's state", hash_of_slots(state));

@@ -6,8 +6,8 @@ namespace troupe {
 
 distributed_dataset::steps
 distributed_dataset::iterate(const data::position& start) const {
-  return {strategy_,
-          local_batches{batches_, start, strategy_.state()->placement}};
+  return {strategy_, local_batches{batches_, start,
+                                   strategy_.state()->placement, shares_}};
 }
 
 std::optional<per_replica<batch>> distributed_dataset::steps::next() {

@@ -11,15 +11,20 @@
 namespace troupe {
 
 /// Divides each batch of a dataset over the replicas of a strategy. Replica i
-/// gets the rows `shard_of(rows, i, replicas)` of a batch, in whatever process
-/// the replica runs. Each part has the row count of the whole batch in
-/// `batch::global_rows`.
+/// gets the rows `rows_of_replicas(rows, i, i + 1, replicas, shares)` of a
+/// batch, in whatever process the replica runs. Each part has the row count of
+/// the whole batch in `batch::global_rows`.
 class distributed_dataset {
 public:
-  distributed_dataset(strategy over, data::dataset batches)
+  /// @errors throws as `check_replica_shares`.
+  distributed_dataset(strategy over, data::dataset batches,
+                      batch_shares shares = {})
     : strategy_{std::move(over)},
       batches_{std::move(batches)},
-      epochs_begun_{std::make_shared<std::atomic<std::uint64_t>>(0)} {}
+      shares_{std::move(shares)},
+      epochs_begun_{std::make_shared<std::atomic<std::uint64_t>>(0)} {
+    check_replica_shares(shares_, strategy_.num_replicas_in_sync());
+  }
 
   const troupe::strategy& run_strategy() const { return strategy_; }
   const data::dataset& batches() const { return batches_; }
@@ -46,6 +51,7 @@ public:
 private:
   strategy strategy_;
   data::dataset batches_;
+  batch_shares shares_;
   /// Number of epochs that `begin` has begun.
   std::shared_ptr<std::atomic<std::uint64_t>> epochs_begun_;
 };

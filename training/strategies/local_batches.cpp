@@ -21,9 +21,41 @@ std::vector<replica_range> ranges_to_read(const data::dataset& batches,
 
 } // namespace
 
+void check_replica_shares(const batch_shares& shares, std::uint32_t replicas) {
+  const auto reject = [&](const std::string& problem) {
+    throw std::invalid_argument("replica_shares " + shares_text(shares) + ": "
+                                + problem);
+  };
+  if (!shares.empty() && shares.size() != replicas)
+    reject("there are " + std::to_string(shares.size()) + " shares for "
+           + std::to_string(replicas)
+           + " replicas; give one for each replica of the job");
+  for (std::size_t r = 0; r < shares.size(); ++r)
+    if (shares[r] == 0 || shares[r] > max_share)
+      reject("the share of replica " + std::to_string(r)
+             + " is not a number from 1 to " + std::to_string(max_share)
+             + "; give one that is, as in 3,1");
+}
+
+row_range rows_of_replicas(std::int64_t rows, std::uint32_t first,
+                           std::uint32_t last, std::uint32_t replicas,
+                           const batch_shares& shares) {
+  return shares.empty() ? shard_of(rows, first, last, replicas)
+                        : shard_of(rows, first, last, shares);
+}
+
+std::string shares_text(const batch_shares& shares) {
+  std::string out;
+  for (const auto share : shares)
+    out += (out.empty() ? "" : ",") + std::to_string(share);
+  return out.empty() ? "equal" : out;
+}
+
 batch local_batch::batch_of_replica(std::uint32_t replica,
                                     std::uint32_t replicas) const {
-  const auto range = shard_of(global_rows, replica, replicas);
+  const auto range = shares
+                       ? shard_of(global_rows, replica, replica + 1, *shares)
+                       : shard_of(global_rows, replica, replicas);
   const auto* source = &first;
   for (const auto& one : more)
     if (one.first_row <= range.begin)
@@ -34,13 +66,19 @@ batch local_batch::batch_of_replica(std::uint32_t replica,
 
 local_batches::local_batches(const data::dataset& batches,
                              const data::position& start,
-                             const local_placement& placement)
+                             const local_placement& placement,
+                             const batch_shares& shares)
   : batches_{batches},
     replicas_{placement.job.replicas()},
+    shares_{shares.empty() ? nullptr
+                           : std::make_shared<const batch_shares>(shares)},
     ranges_{ranges_to_read(batches, start, placement)} {
+  check_replica_shares(shares, replicas_);
   for (const auto& range : ranges_)
-    cursors_.push_back(
-      batches.shard(range.begin, range.end, replicas_).iterate(start));
+    cursors_.push_back((shares_
+                          ? batches.shard(range.begin, range.end, *shares_)
+                          : batches.shard(range.begin, range.end, replicas_))
+                         .iterate(start));
   if (ranges_.empty())
     cursors_.push_back(batches.iterate(start));
 }
@@ -48,6 +86,7 @@ local_batches::local_batches(const data::dataset& batches,
 std::optional<local_batch> local_batches::next() {
   const auto position = save();
   local_batch out;
+  out.shares = shares_;
   if (!ranges_.empty())
     if (const auto rows = batches_.batch_rows(position))
       out.global_rows = static_cast<std::int64_t>(*rows);
@@ -64,7 +103,9 @@ std::optional<local_batch> local_batches::next() {
     const auto first_row =
       ranges_.empty()
         ? 0
-        : shard_of(out.global_rows, ranges_[i].begin, replicas_).begin;
+        : rows_of_replicas(out.global_rows, ranges_[i].begin, ranges_[i].end,
+                           replicas_, shares_ ? *shares_ : batch_shares{})
+            .begin;
     local_batch::piece piece{std::move(*read), first_row};
     if (i == 0)
       out.first = std::move(piece);

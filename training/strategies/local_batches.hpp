@@ -5,10 +5,28 @@
 #include "troupe/strategies/placement.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace troupe {
+
+/// Relative sizes of the replicas' parts of a batch, by replica id. Empty: all
+/// are equal.
+using batch_shares = std::vector<std::uint32_t>;
+
+/// Checks that there is one share for each replica, or none.
+/// @errors throws std::invalid_argument with the value and a valid one.
+void check_replica_shares(const batch_shares& shares, std::uint32_t replicas);
+
+/// Returns the rows of the replicas in [first, last).
+row_range rows_of_replicas(std::int64_t rows, std::uint32_t first,
+                           std::uint32_t last, std::uint32_t replicas,
+                           const batch_shares& shares);
+
+/// For people and files: "3,1". Equal shares: "equal".
+std::string shares_text(const batch_shares& shares);
 
 /// The rows of a global batch that belong to the replicas of this process.
 struct local_batch {
@@ -23,6 +41,8 @@ struct local_batch {
   /// ascending.
   pooled<piece> more;
   std::int64_t global_rows = 0; ///< Rows of the global batch.
+  /// Null: the shares of all replicas are equal.
+  std::shared_ptr<const batch_shares> shares{};
 
   /// Returns the rows of one replica. The result shares the elements of `rows`.
   /// @pre the replica runs in this process.
@@ -34,8 +54,10 @@ struct local_batch {
 /// the whole batch is read, and the rows of this process are selected.
 class local_batches {
 public:
+  /// @errors throws as `check_replica_shares`.
   local_batches(const data::dataset& batches, const data::position& start,
-                const local_placement& placement);
+                const local_placement& placement,
+                const batch_shares& shares = {});
 
   /// Returns the rows of the next batch. None: the epoch has ended.
   /// @errors throws the exception that reading the dataset throws, and
@@ -47,6 +69,7 @@ public:
 private:
   data::dataset batches_;
   std::uint32_t replicas_;
+  std::shared_ptr<const batch_shares> shares_; ///< Null: equal shares.
   /// The ranges of consecutive replicas of this process, each of which has a
   /// cursor that reads its rows. Empty: one cursor reads all rows.
   std::vector<replica_range> ranges_;

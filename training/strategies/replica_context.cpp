@@ -20,10 +20,11 @@ bool is_summed(const tensor& x) {
 
 /// Applies the options of a collective call as long as this object exists.
 struct replica_context::call {
-  call(replica_context& context, const call_options& options)
+  call(replica_context& context, const call_options& options,
+       std::size_t tensors)
     : context{context} {
     check(options);
-    context.begin_call(options);
+    context.begin_call(options, tensors);
   }
   ~call() { context.end_call(); }
   call(const call&) = delete;
@@ -40,7 +41,7 @@ tensor replica_context::all_reduce(reduce_op op, const tensor& x,
 
 tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
                                     const call_options& options) {
-  const call call_scope{*this, options};
+  const call call_scope{*this, options, xs.size()};
   tensors summed;
   for (const auto& x : xs) {
     check_unrecorded(x);
@@ -54,12 +55,15 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
                      : bytes_per_pack_);
   if (totals.size() == xs.size())
     return totals;
+  // The number of a gather depends on the position of its tensor. So replicas
+  // that pass the same dtypes in another order call different collectives.
+  const auto first = next_collective_;
+  next_collective_ += static_cast<std::uint32_t>(xs.size());
   tensors out;
   out.reserve(xs.size());
-  for (std::size_t i = 0, next = 0; i < xs.size(); ++i)
-    out.push_back(is_summed(xs[i])
-                    ? std::move(totals[next++])
-                    : reduce(op, gather(next_collective_++, xs[i])));
+  for (std::uint32_t i = 0, next = 0; i < xs.size(); ++i)
+    out.push_back(is_summed(xs[i]) ? std::move(totals[next++])
+                                   : reduce(op, gather(first + i, xs[i])));
   return out;
 }
 
@@ -92,7 +96,7 @@ tensors replica_context::reduce_tensors(reduce_op op, const tensors& xs,
 
 tensor replica_context::all_gather(const tensor& x, int axis,
                                    const call_options& options) {
-  const call call_scope{*this, options};
+  const call call_scope{*this, options, 1};
   check_unrecorded(x);
   return concatenate(gather(next_collective_++, x), axis);
 }

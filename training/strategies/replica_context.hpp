@@ -23,7 +23,10 @@ public:
   /// A sum may share memory with the sums of other replicas: clone the sum
   /// before writing to it. A result shares no memory with `x`, so `x` may be
   /// changed afterwards.
-  /// @shape x equal on all replicas; float32, float64, int32 or int64.
+  /// @shape x equal on all replicas; float32, float64, int32 or int64. If two
+  ///        replicas pass different shapes, or one passes a float32 tensor and
+  ///        another a tensor of another dtype, the step fails with an error
+  ///        that shows both.
   /// @param options options of this call. If two replicas pass different
   ///        options, the step fails with an error that shows both options.
   /// @errors throws std::logic_error if a tape records `x`, because gradients
@@ -38,7 +41,9 @@ public:
   /// Returns the sum or mean of each tensor. It sends all float32 tensors
   /// before it waits for the first sum, and fuses small tensors into packs
   /// (tensor_packs.hpp). Packs change no bit of the sums of `tree`, but may
-  /// change bits of the sums of `ring`.
+  /// change bits of the sums of `ring`. If two replicas pass different numbers
+  /// of tensors, of which none is 0, the step fails with an error that shows
+  /// both numbers.
   tensors all_reduce(reduce_op op, const tensors& xs,
                      const call_options& options = {});
 
@@ -69,7 +74,8 @@ private:
   virtual tensor finish_sum(std::uint32_t number) = 0;
   virtual tensors gather(std::uint32_t number, const tensor& x) = 0;
   /// Sets the options of all collectives that start before `end_call`.
-  virtual void begin_call(const call_options&) {}
+  /// `tensors` is the number of tensors that the caller passed.
+  virtual void begin_call(const call_options&, std::size_t /*tensors*/) {}
   virtual void end_call() {}
 
   struct call;

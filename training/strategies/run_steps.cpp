@@ -5,6 +5,7 @@
 #include "troupe/training/strategies/replica_context.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -29,9 +30,11 @@ private:
   tensors gather(std::uint32_t number, const tensor& x) override {
     return step_.gather(number, x);
   }
-  void begin_call(const call_options& x) override {
+  void begin_call(const call_options& x, std::size_t tensors) override {
     saved_options_ = step_.options;
     step_.options = to_collective_options(x, saved_options_.algorithm);
+    step_.options.tensors =
+      static_cast<std::uint8_t>(std::min<std::size_t>(tensors, 255));
   }
   void end_call() override { step_.options = saved_options_; }
 

@@ -225,8 +225,10 @@ tensor strategy::gather(const per_replica<tensor>& values, int axis) const {
   });
 }
 
-distributed_dataset strategy::distribute(data::dataset batches) const {
-  return {*this, std::move(batches)};
+distributed_dataset
+strategy::distribute(data::dataset batches,
+                     std::vector<std::uint32_t> replica_shares) const {
+  return {*this, std::move(batches), std::move(replica_shares)};
 }
 
 } // namespace troupe

@@ -119,7 +119,15 @@ public:
   auto values_from(F&& fn) const;
 
   /// Returns a dataset that divides each batch of `batches` over the replicas.
-  distributed_dataset distribute(data::dataset batches) const;
+  /// @param replica_shares Relative sizes of the replicas' parts of a batch, by
+  ///        replica id. With {3, 1}, replica 0 gets three quarters of each
+  ///        batch. The number of examples is rounded to a whole number. Empty:
+  ///        the parts are equal. All workers must pass the same shares.
+  /// @errors throws std::invalid_argument unless there is one share from 1 to
+  ///         1'000'000 for each replica of the job, or none.
+  distributed_dataset
+  distribute(data::dataset batches,
+             std::vector<std::uint32_t> replica_shares = {}) const;
 
   friend bool operator==(const strategy&, const strategy&) = default;
 

@@ -61,6 +61,7 @@ packet_header packet_order::header_of(const cursor& position,
   out.algorithm = op.options.algorithm;
   out.timeout = op.options.timeout;
   out.bytes_per_pack = op.options.bytes_per_pack;
+  out.tensors = op.options.tensors;
   schedule_of(op).label(out, op, position, queue);
   return out;
 }

@@ -309,6 +309,40 @@ TEST_P(Backend, NamesOptionsThatDoNotMatch) {
   EXPECT_TRUE(mentions(text, "bytes_per_pack 7")) << text;
 }
 
+// A replica that gathers where others sum ends the step at once, with an error
+// that names both calls.
+TEST_P(Backend, NamesASumAndAGatherThatDoNotMatch) {
+  for (const std::uint32_t odd : {0u, 2u, 4u})
+    for (const bool odd_gathers : {true, false}) {
+      const auto text = error_of_step([&](step_context& step) {
+        step.contribute(0, tensor::full({3}, 1));
+        if ((step.replica == odd) == odd_gathers)
+          step.gather(1, tensor::full({4, 2}, 1, dtype::int32));
+        else
+          step.contribute(1, tensor::full({12}, 1));
+        step.sum(1);
+      });
+      const auto context = text + "; replica " + std::to_string(odd)
+                           + (odd_gathers ? " gathers, the others sum"
+                                          : " sums, the others gather");
+      EXPECT_TRUE(mentions(text, "gather 1 of int32[4, 2]")) << context;
+      EXPECT_TRUE(mentions(text, "bucket 1 of ")) << context;
+      EXPECT_TRUE(mentions(text, "12")) << context;
+      EXPECT_TRUE(mentions(text, "replica")) << context;
+      EXPECT_TRUE(mentions(text, "do not call the same collectives"))
+        << context;
+    }
+}
+
+TEST_P(Backend, NamesOptionsOfGathersThatDoNotMatch) {
+  const auto text = error_of_step([](step_context& step) {
+    step.options.tensors = step.replica == 2 ? 2 : 3;
+    step.gather(1, tensor::full({4}, 1));
+  });
+  EXPECT_TRUE(mentions(text, "2 tensors")) << text;
+  EXPECT_TRUE(mentions(text, "3 tensors")) << text;
+}
+
 // -- ends of steps ------------------------------------------------------------
 
 // An exception ends the step on all replicas. The next run begins with no

@@ -260,6 +260,7 @@ TEST(Skeleton, FindsDuplicateTagsWithinTheWindow) {
 
 TEST(Skeleton, CarriesATreeReductionWithTheSameBits) {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
     simulation::simulator simulator{seed};
     std::deque<net::loopback_channel> channels(
       3); // to the reducer, replica 0 and replica 1

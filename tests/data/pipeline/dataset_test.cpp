@@ -342,6 +342,30 @@ TEST(Dataset, RejectsTensorsOfDifferentRows) {
             "labels, weights cannot be in one batch: make them equal in map");
 }
 
+TEST(Dataset, RejectsNamesThatTwoTensorsHave) {
+  const auto rejected = [](const std::vector<std::string>& names) {
+    batch rows;
+    rows.inputs = tensor::zeros({2, 1});
+    for (const auto& name : names)
+      rows.others.push_back({name, tensor::zeros({2})});
+    try {
+      dataset::of(rows);
+    } catch (const std::invalid_argument& e) {
+      return std::string{e.what()};
+    }
+    return std::string{"no error"};
+  };
+  for (const std::string name : {"inputs", "labels"})
+    EXPECT_EQ(rejected({"weights", name}),
+              "the tensor \"" + name
+                + "\" in `others`: this is the name of a member of a batch; "
+                  "give another name");
+  EXPECT_EQ(rejected({"id", "weights", "id"}),
+            "two tensors in `others` have the name \"id\"; give each tensor "
+            "its own name");
+  EXPECT_EQ(rejected({"id", "weights"}), "no error");
+}
+
 TEST(Dataset, AFunctionTellsBatchesFromExamplesByTheirGlobalRows) {
   const auto rows_of = [](std::int64_t global_rows) {
     return dataset{

@@ -128,3 +128,68 @@ TEST(TreeParticipant, KeepsNoTensorsOfAnotherGeneration) {
   EXPECT_EQ(m.gathered(2), nullptr);
   EXPECT_TRUE(m.on(gather_contribution{key_of(4, 1, 2, 2)}, ones()));
 }
+
+namespace {
+
+slice_key gather_key(std::uint64_t step, std::uint32_t sequence,
+                     std::uint64_t generation = 1) {
+  auto key = key_of(step, 1, 2, generation);
+  key.sequence = sequence;
+  return key;
+}
+
+} // namespace
+
+// The gather of the other replica may arrive before or after this replica's
+// call, and a step early.
+TEST(TreeParticipant, NamesAGatherWhereItSums) {
+  for (const bool early : {true, false}) {
+    participant m{0, 2};
+    m.begin_step(1, 3);
+    const auto receive = [&] {
+      m.on(gather_contribution{gather_key(4, 1)},
+           tensor::zeros({2, 3}, dtype::int32));
+    };
+    if (early)
+      receive();
+    m.begin_step(1, 4);
+    m.contribute(0, ones(), 1);
+    m.contribute(1, ones(), 1);
+    if (!early)
+      receive();
+    ASSERT_TRUE(m.difference()) << "early: " << early;
+    EXPECT_EQ(*m.difference(),
+              "replica 1 called gather 2 of int32[2, 3] as operation 1 of step "
+              "4, replica 0 bucket 1 of float32[4]: the replicas do not call "
+              "the same collectives");
+    m.begin_step(2, 4);
+    EXPECT_FALSE(m.difference()) << "of an older generation";
+  }
+}
+
+TEST(TreeParticipant, ComparesOnlyCallsAtTheSamePlaceOfTheSameStep) {
+  participant m{0, 2};
+  m.begin_step(1, 3);
+  m.contribute(0, ones(), 1);
+  m.on(gather_contribution{gather_key(2, 0)}, ones());
+  m.on(gather_contribution{gather_key(4, 0)}, ones());
+  m.on(gather_contribution{gather_key(3, 1)}, ones());
+  m.on(gather_contribution{gather_key(3, 0, 2)}, ones());
+  EXPECT_FALSE(m.difference());
+  m.gather(2, ones(7)); // specs of gathered tensors may differ
+  EXPECT_FALSE(m.difference());
+}
+
+TEST(TreeParticipant, NamesTheOptionsOfAGatherThatDiffer) {
+  participant m{0, 2};
+  m.begin_step(1, 3);
+  m.gather(2, ones(), {.tensors = 1});
+  auto key = gather_key(3, 0);
+  key.options.tensors = 2;
+  m.on(gather_contribution{key}, ones());
+  ASSERT_TRUE(m.difference());
+  EXPECT_EQ(*m.difference(),
+            "replica 1 called gather 2 of float32[4] by tree for 2 tensors as "
+            "operation 0 of step 3, replica 0 gather 2 of float32[4] by tree "
+            "for 1 tensor: the replicas do not pass the same options");
+}

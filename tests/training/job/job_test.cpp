@@ -71,6 +71,14 @@ TEST(TrainOptions, ErrorsNameOptionAndValue) {
   has({.strategy = "one_device", .devices = names{"cpu:0", "cpu:1"}},
       "2 devices", "mirrored");
   has({.batch = 1, .replicas = 2}, "--batch 1", "at least 2");
+  using shares = std::vector<std::int64_t>;
+  has({.replicas = 2, .replica_shares = shares{3}}, "--replica-shares 3",
+      "2 replicas");
+  has({.replica_shares = shares{3, 1}}, "--replica-shares 3,1", "1 replica;");
+  has({.replicas = 2, .replica_shares = shares{3, 0}}, "--replica-shares 3,0",
+      "from 1 to 1000000");
+  has({.batch = 4, .replicas = 2, .replica_shares = shares{99, 1}},
+      "--replica-shares 99,1", "leaves replica 1 without");
 }
 
 TEST(TrainOptions, ReplicasAreDividedEvenlyOverWorkers) {
@@ -142,6 +150,7 @@ TEST(TrainOptions, TextRoundTripIsEqual) {
   train_options x{
     .model = "lenet", .seed = ~0ull, .devices = names{"cpu:0", "cpu:1"}};
   x.learning_rate = 0.1;
+  x.replica_shares = std::vector<std::int64_t>{3, 1};
   EXPECT_EQ(read_train_options(write_train_options(x)), x);
   EXPECT_EQ(read_train_options(write_train_options({})), train_options{});
   const auto all = to_options(resolve_options(x));
@@ -154,7 +163,8 @@ TEST(TrainOptions, TextRoundTripIsEqual) {
 TEST(TrainOptions, NumbersOutOfRangeAreRejected) {
   for (const char* text :
        {R"({"epochs":1e300})", R"({"epochs":2.5})", R"({"seed":-1})",
-        R"({"batch":18446744073709551615})", R"({"threads":true})"})
+        R"({"batch":18446744073709551615})", R"({"threads":true})",
+        R"({"replica-shares":[3,1e300]})", R"({"replica-shares":3})"})
     EXPECT_THROW(read_train_options(text), std::runtime_error) << text;
   EXPECT_EQ(read_train_options(R"({"seed":18446744073709551615})").seed,
             ~std::uint64_t{0});
@@ -214,6 +224,10 @@ TEST(MergeForResume, RejectsOptionsThatChangeTheWeights) {
   EXPECT_EQ(merge_for_resume(fixed, {.epochs = 9}).epochs, 9);
   EXPECT_NE(error_of({.seed = 2}).find("--seed"), std::string::npos);
   EXPECT_NE(error_of({.threads = 2}).find("--threads"), std::string::npos);
+  EXPECT_NE(
+    error_of({.replica_shares = std::vector<std::int64_t>{3, 1}})
+      .find("--replica-shares [3,1]: the run to resume has the default"),
+    std::string::npos);
   EXPECT_NE(error_of({.replicas = 3}).find("2 replicas"), std::string::npos);
   EXPECT_NE(error_of({.strategy = "default"}).find("replicas"),
             std::string::npos);

@@ -1,3 +1,4 @@
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
@@ -116,6 +117,42 @@ TEST(Fit, GradientIsTheSumOverAllReplicasDividedByAllExamples) {
           << model.variables()[i].name() << " " << k;
     }
   }
+}
+
+// The oracle computes the mean over the whole batch at once.
+TEST(Fit, TheGradientOfUnequalPartsIsTheMeanOverAllExamples) {
+  for (const auto& shares :
+       std::vector<std::vector<std::uint32_t>>{{3, 1}, {1, 5}, {1, 2, 1}}) {
+    const auto strategy = turns(std::uint32_t(shares.size()));
+    const auto scope = strategy.scope();
+    auto model = small_model(sgd{.learning_rate = 0.5f});
+    const auto examples = digits_200().take(7);
+    model.fit(examples.batch(7), {.replica_shares = shares});
+    const auto expected = stepped_by_hand(examples.examples(0, 7), 0.5f);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto a = model.variables()[i].value().data<float>();
+      const auto b = expected[i].data<float>();
+      for (std::size_t k = 0; k < a.size(); ++k)
+        ASSERT_NEAR(a[k], b[k], 2e-6) << model.variables()[i].name() << " " << k
+                                      << ", replica 0 has share " << shares[0];
+    }
+  }
+}
+
+// The network has a dropout, so its weights depend on the division.
+TEST(Fit, DividesEachBatchByTheReplicaShares) {
+  const auto batches = digits_200().shuffle().batch(16);
+  const auto equal = weights_after(2, batches);
+  const auto unequal = weights_after(2, batches, {.replica_shares = {3, 1}});
+  EXPECT_NE(unequal, equal);
+  EXPECT_EQ(weights_after(2, batches, {.replica_shares = {5, 5}}), equal);
+  EXPECT_EQ(weights_after(2, batches, {.replica_shares = {6, 2}}), unequal);
+  runtime actors;
+  const mirrored_strategy mirrored{actors, {"cpu:0", "cpu:1"}};
+  const auto scope = mirrored.scope();
+  auto it = small_model(adam{}, true);
+  it.fit(batches, {.replica_shares = {3, 1}});
+  EXPECT_EQ(it.weights_sha256(), unequal);
 }
 
 TEST(Fit, ReportsMeansOverTheExamplesOfTheEpoch) {
@@ -270,6 +307,12 @@ TEST(Fit, InvalidDataIsRejectedWithAReason) {
   has(refused(examples.batch(1)), "leaves some of 2 replicas without");
   has(refused(examples.batch(8).repeat()), "has no end");
   has(refused(examples.batch(8), {.epochs = 0}), "epochs: 0");
+  has(refused(examples.batch(8), {.replica_shares = {1}}),
+      "replica_shares 1: there are 1 shares for 2 replicas");
+  has(refused(examples.batch(8), {.replica_shares = {1, 0}}),
+      "replica_shares 1,0: the share of replica 1");
+  has(refused(examples.batch(8), {.replica_shares = {99, 1}}),
+      "replica_shares 99,1: a batch size of 8 leaves replica 1 without");
   has(refused(examples.batch(8), {.early_stopping = early_stopping{}}),
       "there is none");
   has(refused(examples.batch(8), {.resume = true}), "no interrupted fit");

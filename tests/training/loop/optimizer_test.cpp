@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 namespace {
 
 using namespace troupe;
@@ -31,6 +33,10 @@ std::string weights_after_own_loop(const strategy& over,
       step);
   return model.weights_sha256();
 }
+
+// `model::optimizer` returns a reference, from which a program could move.
+static_assert(!std::is_move_constructible_v<optimizer>);
+static_assert(!std::is_move_assignable_v<optimizer>);
 
 TEST(Optimizer, SingleCopyIsUpdatedOncePerStep) {
   // The gradients of two replicas are always added in tree order, so two runs

@@ -428,7 +428,7 @@ TEST_F(Regression, OnlyTrainedVariablesOfAFitEqualThoseOfALoop) {
     const auto a = fitted.variables()[i].value().data<float>(),
                b = looped.variables()[i].value().data<float>();
     for (std::size_t k = 0; k < a.size(); ++k)
-      ASSERT_NEAR(a[k], b[k], 1e-6) << i;
+      ASSERT_NEAR(a[k], b[k], 1e-6) << fitted.variables()[i].name() << " " << k;
   }
 }
 

@@ -225,6 +225,33 @@ TEST_F(Resume, StopInTheLastStepCompletesTheFit) {
   EXPECT_FALSE(it.interrupted());
 }
 
+TEST_F(Resume, TheSavedFitKeepsTheReplicaShares) {
+  const auto two = turns(2);
+  const auto scope = two.scope();
+  auto whole = fresh(adam{});
+  whole.fit(batches(), {.replica_shares = {3, 1}});
+  auto cut = fresh(adam{});
+  cut.fit(batches(), {.replica_shares = {3, 1}, .max_steps = 3});
+  cut.save(folder / "a");
+  for (const auto& [shares, text] :
+       {std::pair{std::vector<std::uint32_t>{1, 3}, "replica_shares 1,3"},
+        std::pair{std::vector<std::uint32_t>{}, "replica_shares equal"}}) {
+    auto loaded = model::load(folder / "a");
+    try {
+      loaded.fit(batches(), {.replica_shares = shares, .resume = true});
+      ADD_FAILURE() << "no error for " << text;
+    } catch (const std::invalid_argument& e) {
+      EXPECT_EQ(std::string{e.what()},
+                std::string{text}
+                  + ": the interrupted fit had the shares 3,1; resume with the "
+                    "same shares");
+    }
+  }
+  auto loaded = model::load(folder / "a");
+  loaded.fit(batches(), {.replica_shares = {3, 1}, .resume = true});
+  EXPECT_EQ(loaded.weights_sha256(), whole.weights_sha256());
+}
+
 TEST_F(Resume, OtherDataOrReplicasAreRejected) {
   {
     const auto two = turns(2);

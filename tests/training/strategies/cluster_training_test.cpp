@@ -135,6 +135,30 @@ TEST(ClusterTraining, DifferentCallOptionsNameTheReplica) {
   has(said_if_0_asks({.implementation = implementations::ring}), "by ring");
 }
 
+TEST(ClusterTraining, AllReduceOfOtherDtypesOrNumbersNamesBoth) {
+  const auto f32 = tensor::full({3}, 1);
+  const auto i32 = tensor::full({3}, 1, dtype::int32);
+  const auto has = [](const tensors& of_0, const tensors& of_1,
+                      const std::vector<std::string>& texts) {
+    const auto thrown = run_on_cluster(2, {}, [&](const strategy& on, auto) {
+      on.run([&](replica_context& self) {
+        self.all_reduce(sum, self.replica_id() == 0 ? of_0 : of_1);
+      });
+    });
+    EXPECT_NE(exception_text(thrown[1]), "");
+    const auto said = exception_text(thrown[0]);
+    for (const auto& text : texts)
+      EXPECT_NE(said.find(text), said.npos)
+        << "\"" << text << "\" is missing in: " << said;
+  };
+  const std::string differ = "do not call the same collectives";
+  has({f32}, {i32}, {"bucket 0 of ", "gather 0 of int32[3]", differ});
+  has({i32}, {f32}, {"bucket 0 of ", "gather 0 of int32[3]", differ});
+  has({i32, i32}, {i32}, {"for 1 tensor", "for 2 tensors"});
+  has({f32, i32}, {f32}, {"for 1 tensor", "for 2 tensors"});
+  has({f32, i32}, {i32, f32}, {"gather 1", "gather 2", differ});
+}
+
 TEST(ClusterTraining, CallTimeoutNamesTheMissingReplica) {
   std::latch waited{1};
   const auto thrown =

@@ -1,7 +1,10 @@
+#include "troupe/tensors/random.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 namespace {
 
@@ -51,6 +54,83 @@ TEST(RowRange, DividesEvenlyWithTheLongerRangesFirst) {
       }
       ASSERT_EQ(next_row, rows);
     }
+}
+
+std::vector<std::int64_t> sizes_of(std::int64_t rows,
+                                   const batch_shares& shares) {
+  std::vector<std::int64_t> out;
+  for (std::uint32_t id = 0; id < shares.size(); ++id)
+    out.push_back(shard_of(rows, id, id + 1, shares).size());
+  return out;
+}
+
+TEST(RowRange, DividesInProportionToTheShares) {
+  using sizes = std::vector<std::int64_t>;
+  EXPECT_EQ(sizes_of(8, {3, 1}), (sizes{6, 2}));
+  EXPECT_EQ(sizes_of(7, {3, 1}), (sizes{5, 2})); // of 5.25 and 1.75
+  EXPECT_EQ(sizes_of(1, {3, 1}), (sizes{1, 0}));
+  EXPECT_EQ(sizes_of(1, {1, 3}), (sizes{0, 1}));
+  EXPECT_EQ(sizes_of(0, {3, 1}), (sizes{0, 0}));
+  EXPECT_EQ(sizes_of(10, {2, 1, 1}), (sizes{5, 3, 2})); // of 5, 2.5 and 2.5
+  EXPECT_EQ(sizes_of(9, {1, 1, 7}), (sizes{1, 1, 7}));
+  EXPECT_EQ(sizes_of(5, {4}), (sizes{5}));
+  EXPECT_EQ(shard_of(8, 1, 3, std::vector<std::uint32_t>{1, 2, 1}),
+            (row_range{2, 8}));
+  const auto huge = std::int64_t{1} << 62;
+  EXPECT_EQ(sizes_of(huge, {max_share, max_share}),
+            (sizes{huge / 2, huge / 2}));
+}
+
+TEST(RowRange, PartsOfRandomSharesAreTheWholeBatch) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    random_stream draw{{.seed = seed}};
+    batch_shares shares(1 + draw.below(9));
+    std::int64_t total = 0;
+    for (auto& share : shares)
+      total += share = 1 + std::uint32_t(draw.below(1 + draw.below(1000)));
+    const auto rows = std::int64_t(draw.below(300));
+    const auto trace = "seed " + std::to_string(seed) + ", shares "
+                       + shares_text(shares) + ", rows " + std::to_string(rows);
+    std::int64_t next_row = 0;
+    for (std::uint32_t id = 0; id < shares.size(); ++id) {
+      const auto mine = shard_of(rows, id, id + 1, shares);
+      ASSERT_EQ(mine.begin, next_row) << trace << ", replica " << id;
+      ASSERT_LT(std::abs(mine.size() * total - rows * shares[id]), total)
+        << trace << ", replica " << id << ": not within one row";
+      next_row = mine.end;
+    }
+    ASSERT_EQ(next_row, rows) << trace;
+    const batch_shares equal(shares.size(), shares[0]);
+    const auto replicas = std::uint32_t(shares.size());
+    for (std::uint32_t id = 0; id < replicas; ++id)
+      ASSERT_EQ(shard_of(rows, id, id + 1, equal), shard_of(rows, id, replicas))
+        << trace << ", replica " << id;
+  }
+}
+
+TEST(DistributedDataset, DividesByShares) {
+  const auto two = replicas_in_turn(2);
+  EXPECT_EQ(divided_batches(two.distribute(range(9).batch(4), {3, 1})),
+            (lists{{{0, 1, 2}, {3}}, {{4, 5, 6}, {7}}, {{8}, {}}}));
+  EXPECT_EQ(divided_batches(two.distribute(range(9).batch(4), {7, 7})),
+            divided_batches(two.distribute(range(9).batch(4))));
+}
+
+TEST(DistributedDataset, NamesSharesThatAreInvalid) {
+  const auto two = replicas_in_turn(2);
+  const auto has = [&](const batch_shares& shares, const std::string& text) {
+    try {
+      two.distribute(range(4).batch(4), shares);
+      ADD_FAILURE() << "no error; expected: " << text;
+    } catch (const std::invalid_argument& e) {
+      EXPECT_NE(std::string{e.what()}.find(text), std::string::npos)
+        << e.what();
+    }
+  };
+  has({3}, "replica_shares 3: there are 1 shares for 2 replicas");
+  has({3, 1, 1}, "replica_shares 3,1,1: there are 3 shares for 2 replicas");
+  has({3, 0}, "replica_shares 3,0: the share of replica 1");
+  has({max_share + 1, 1}, "the share of replica 0 is not a number from 1 to");
 }
 
 TEST(DistributedDataset, DividesEachGlobalBatchOverTheReplicas) {

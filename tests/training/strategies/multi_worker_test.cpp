@@ -95,6 +95,32 @@ TEST(MultiWorker, WorkersAgreeOnTheMetrics) {
             "same metrics");
 }
 
+TEST(MultiWorker, ReplicaSharesGiveTheWeightsOfOneProcess) {
+  const auto fit = [](const strategy& on) {
+    const auto scope = on.scope();
+    auto it = small_model();
+    it.fit(digits_200().batch(50), {.replica_shares = {3, 1, 2, 1}});
+    return it.weights_sha256();
+  };
+  EXPECT_EQ(expect_equal_on_all_workers(2, 2, fit), fit(turns(4)));
+}
+
+TEST(MultiWorker, WorkersAgreeOnTheReplicaShares) {
+  const auto thrown =
+    run_on_workers(2, 1, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      it.fit(digits_200().batch(50),
+             {.replica_shares = w == 1 ? std::vector<std::uint32_t>{1, 3}
+                                       : std::vector<std::uint32_t>{3, 1}});
+    });
+  for (const auto& one : thrown)
+    EXPECT_EQ(exception_text(one),
+              "worker 1 has \"replica shares: 1,3\", but worker 0 has "
+              "\"replica shares: 3,1\"; all workers must train the same model "
+              "on the same data with the same options");
+}
+
 TEST(MultiWorker, PredictionsAreEqualOnAllWorkers) {
   const auto predict = [](const strategy& on) {
     const auto scope = on.scope();

@@ -140,6 +140,49 @@ TEST(CallOptions, DifferencesBetweenReplicasEndTheStep) {
   }
 }
 
+/// Returns the error of an all-reduce in which replica 1 passes other tensors.
+std::string error_if_tensors_differ(const strategy& two, const tensors& usual,
+                                    const tensors& odd) {
+  try {
+    two.run([&](replica_context& self) {
+      self.all_reduce(sum, self.replica_id() == 1 ? odd : usual);
+    });
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(AllReduce, OtherDtypesOrNumbersOfTensorsEndTheStep) {
+  runtime actors;
+  const auto f32 = tensor::full({3}, 1);
+  const auto i32 = tensor::full({3}, 1, dtype::int32);
+  const auto f64 = tensor::full({3}, 1, dtype::float64);
+  const auto has = [&](const tensors& usual, const tensors& odd,
+                       const std::vector<std::string>& texts) {
+    for (const auto& two :
+         {strategy{mirrored_strategy{actors, {"cpu:0", "cpu:1"}}},
+          strategy{turns(2)}})
+      for (const bool swapped : {false, true}) {
+        const auto said = swapped ? error_if_tensors_differ(two, odd, usual)
+                                  : error_if_tensors_differ(two, usual, odd);
+        for (const auto& text : texts)
+          EXPECT_NE(said.find(text), said.npos)
+            << "\"" << text << "\" is missing in: " << said;
+      }
+  };
+  for (const auto& other : {i32, f64})
+    has({f32}, {other},
+        {"bucket 0 of float32[3]", "gather 0 of " + to_string(other.spec()),
+         "replica 0", "replica 1", "do not call the same collectives"});
+  has({f32, f32}, {f32}, {"for 1 tensor", "for 2 tensors", "replica 1"});
+  has({i32, i32}, {i32}, {"for 1 tensor", "for 2 tensors", "replica 1"});
+  has({f32, i32}, {f32}, {"for 1 tensor", "for 2 tensors", "replica 1"});
+  has({f32, i32}, {i32, f32},
+      {"gather 1 of int32[3]", "gather 2 of int32[3]",
+       "do not call the same collectives"});
+}
+
 TEST(CallOptions, TimeoutEndsAWaitInOneProcess) {
   runtime actors;
   const mirrored_strategy two{actors, {"cpu:0", "cpu:1"}};
