@@ -32,7 +32,7 @@ std::string weights_after_own_loop(const strategy& over,
   return model.weights_sha256();
 }
 
-TEST(Optimizer, SingleCopyIsUpdatedOncePerStep) {
+TEST(Optimizer, SharedCopyIsUpdatedOncePerStep) {
   // The gradients of two replicas are always added in tree order, so two runs
   // have equal bits.
   for (const update_rule& rule :
