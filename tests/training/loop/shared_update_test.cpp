@@ -87,6 +87,21 @@ public:
     return {finite.begin(), finite.end()};
   }
 
+  /// Makes steps with the learning rate 1.
+  /// @param after_step called on each replica after each step.
+  void run_steps_of(const update_rule& rule, std::uint64_t steps,
+                    const std::function<void(std::uint64_t)>& after_step) {
+    run_request request;
+    request.steps = steps;
+    request.step = [&](step_context& step) {
+      EXPECT_TRUE(update_.wait_for_gradients(step, state::finite_sums));
+      update_.apply(rule.step_at(1, 1));
+      update_.wait_for_end(step);
+      after_step(step.step);
+    };
+    run_steps(strategy_, request);
+  }
+
   /// Returns the values after one step, by the definition of the tree sum.
   tensors expected() {
     const auto size = values().size();
@@ -170,7 +185,8 @@ TEST_P(SharedUpdate, HasTheBitsOfTheTreeSumAndTheRule) {
 }
 
 TEST_P(SharedUpdate, NonFiniteGradientOfOneReplicaChangesNoValue) {
-  for (const auto bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity})
+  for (const auto bad :
+       {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity})
     for (const std::size_t i : {5'008, 30'000, 49'983}) {
       job it{actors, GetParam(), 3};
       it.gradient(1)[i] = bad;
@@ -242,6 +258,22 @@ TEST_P(SharedUpdate, ChangesNothingIfAReplicaFailsBefore) {
   const auto wanted = it.expected();
   it.run();
   it.expect_values(wanted);
+}
+
+/// A replica that has left `wait_for_end` reads no old value, and no value of
+/// the next step.
+TEST_P(SharedUpdate, AllValuesAreNewAfterTheEnd) {
+  job it{actors, GetParam(), 3};
+  for (std::uint32_t r = 0; r < 3; ++r)
+    std::ranges::fill(it.gradient(r), 1.0f);
+  std::ranges::fill(it.values(), 0.0f);
+  std::atomic<int> wrong = 0;
+  it.run_steps_of(sgd{}, 100, [&](std::uint64_t step) {
+    for (const auto& [begin, end] : job::trained())
+      for (const auto x : it.values().subspan(begin, end - begin))
+        wrong += x != -3 * float(step + 1);
+  });
+  EXPECT_EQ(wrong, 0);
 }
 
 /// Each element is in one slice, whatever the number of threads that claim.
