@@ -107,8 +107,9 @@ std::vector<backend_case> all_backends() {
          }});
   for (const std::string lanes : {"shm", "zero-copy", "stream"})
     for (const auto& where :
-         {placement::contiguous({2, 3}), placement::contiguous({1, 1, 3}),
-          placement{scattered}, placement{lists{{4}, {0, 2}, {1, 3}}}}) {
+         {placement::contiguous({5}), placement::contiguous({2, 3}),
+          placement::contiguous({1, 1, 3}), placement{scattered},
+          placement{lists{{4}, {0, 2}, {1, 3}}}}) {
       std::string name = "lane_" + (lanes == "zero-copy" ? "zero_copy" : lanes);
       for (std::uint32_t p = 0; p < where.processes(); ++p) {
         name += "_";
