@@ -41,7 +41,6 @@ struct memory_needs {
 memory_needs estimate_needs(const training_options& o) {
   const auto& workload = find_workload(o.model);
   const auto replicas = double(o.config.replicas);
-  const auto copies = o.config.strategy == "mirrored" ? replicas : 1.0;
   double count = 0;
   for (const auto& parameter : workload.parameters)
     count += double(parameter.dims.elements());
@@ -49,8 +48,8 @@ memory_needs estimate_needs(const training_options& o) {
   return {
     .inputs = prepared_batches * examples
               * (4.0 * double(workload.example.elements()) + 4.0),
-    .parameters = 4 * count * copies,
-    .slots = 4 * count * copies * double(workload.rule.slots()),
+    .parameters = 4 * count,
+    .slots = 4 * count * double(workload.rule.slots()),
     .gradients = 4 * count * replicas,
     .activations = examples * double(workload.activation_bytes),
   };

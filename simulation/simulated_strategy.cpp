@@ -41,11 +41,14 @@ std::vector<device> cpus(std::uint32_t count) {
 
 strategy make_strategy(simulator& sim, const job_setup& setup,
                        random_fault_injector* faults) {
-  return strategy{make_strategy_state(
+  auto state = make_strategy_state(
     make_replica_group(
       sim, setup.group_options(),
       {setup.processes, setup.network, setup.replicas_by_process}, faults),
-    "mirrored", cpus(setup.replicas), setup.threads)};
+    "mirrored", cpus(setup.replicas), setup.threads);
+  if (setup.processes > 1)
+    state->copies = setup.replicas; // as if each were in a process of its own
+  return strategy{std::move(state)};
 }
 
 strategy make_worker_strategy(simulated_processes& processes,

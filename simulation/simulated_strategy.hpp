@@ -31,10 +31,11 @@ struct job_setup {
   }
 };
 
-/// Makes a strategy like `mirrored_strategy`, over a simulated replica group:
-/// each replica has a copy of the parameters. All replicas run on the calling
-/// thread, also if they are in several simulated processes. Models made in the
-/// strategy's scope train as under any other strategy. Give `fit` the option
+/// Makes a strategy like `mirrored_strategy`, over a simulated replica group.
+/// In one simulated process, all replicas share one copy of the parameters; in
+/// several, each replica has a copy. All replicas run on the calling thread.
+/// Models made in the strategy's scope train as under any other strategy. Give
+/// `fit` the option
 /// `.prefetch = 0`, because a prefetch thread is outside the simulation.
 /// @param sim must outlive the strategy and all models made in its scope.
 /// @param faults fault injector for messages and packets; null: none. Must

@@ -21,7 +21,8 @@ enum class activity : std::uint8_t {
   computing,
   all_reduce,
   all_gather,
-  reducing
+  reducing,
+  update ///< The role waits until all replicas can begin or end an update.
 };
 
 /// A role that waits, and the inputs it waits for.
@@ -30,7 +31,7 @@ struct role_wait {
   std::uint32_t id = 0; ///< Id of the reducer or replica.
   activity current_activity = activity::idle;
   /// Bucket of the collective that the role waits for. Unused by the activities
-  /// `idle` and `computing`.
+  /// `idle`, `computing` and `update`.
   std::uint32_t bucket = 0;
   /// Replicas whose contributions are missing, as far as the role knows.
   std::vector<std::uint32_t> missing{};

@@ -39,8 +39,10 @@ struct elementwise_kernels {
   /// may be `x`.
   void (*scale_rows)(float* out, const float* x, const float* factors,
                      std::size_t m, std::size_t n, bool accumulate);
-  /// True if an element is infinite or NaN.
-  bool (*any_nonfinite)(const float* x, std::size_t n);
+  /// True if the magnitude of an element exceeds `limit`, or an element is NaN.
+  /// @param limit at least 0. With the greatest finite number, the kernel finds
+  ///              infinities and NaN.
+  bool (*any_exceeds)(const float* x, std::size_t n, float limit);
   /// out = e^x, with an error of at most 1 ulp, also for subnormal results.
   /// `out` may be `x`.
   void (*exp)(float* out, const float* x, std::size_t n);

@@ -2,7 +2,6 @@
 
 #include "troupe/tensors/detail/exact_math.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
-#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
 
 #include <cmath>
@@ -142,6 +141,52 @@ void update_rule::check() const {
   std::visit(checker{name()}, rule_);
 }
 
+rule_step update_rule::step_at(std::uint64_t step, float learning_rate,
+                               float scale) const {
+  if (step == 0)
+    throw std::logic_error(std::string{name()}
+                           + ", step 0: steps count from 1");
+  rule_step out;
+  out.kernels_ = &kernels();
+  out.learning_rate_ = learning_rate;
+  out.scale_ = scale;
+  if (const auto* rule = std::get_if<sgd>(&rule_)) {
+    using kind = rule_step::kind;
+    out.momentum_ = rule->momentum;
+    out.kind_ = rule->momentum == 0 ? kind::sgd
+                : rule->nesterov    ? kind::nesterov
+                                    : kind::momentum;
+    return out;
+  }
+  out.kind_ = rule_step::kind::adam;
+  const auto* plain = std::get_if<adam>(&rule_);
+  const auto* decaying = std::get_if<adamw>(&rule_);
+  out.adam_ = plain
+                ? coefficients_at(*plain, step, learning_rate, 0)
+                : coefficients_at({decaying->learning_rate, decaying->beta1,
+                                   decaying->beta2, decaying->epsilon},
+                                  step, learning_rate, decaying->weight_decay);
+  return out;
+}
+
+void rule_step::operator()(float* values, const float* gradient,
+                           const std::array<float*, 2>& slots,
+                           std::size_t n) const noexcept {
+  switch (kind_) {
+    case kind::sgd:
+      return kernels_->sgd(values, gradient, n, learning_rate_, scale_);
+    case kind::momentum:
+      return kernels_->momentum(values, gradient, slots[0], n, learning_rate_,
+                                momentum_, scale_);
+    case kind::nesterov:
+      return kernels_->nesterov(values, gradient, slots[0], n, learning_rate_,
+                                momentum_, scale_);
+    case kind::adam:
+      return kernels_->adam(values, gradient, slots[0], slots[1], n, adam_,
+                            scale_);
+  }
+}
+
 void update_rule::apply(std::span<float> values,
                         std::span<const float> gradient,
                         std::span<const std::span<float>> slots,
@@ -159,30 +204,12 @@ void update_rule::apply(std::span<float> values,
       + " slots, the first of "
       + std::to_string(slots.empty() ? 0 : slots[0].size()));
   const flush_denormals flushing;
-  auto* x = values.data();
-  const auto* g = gradient.data();
-  const auto& run = kernels();
-  if (const auto* rule = std::get_if<sgd>(&rule_)) {
-    for_elements(n, [&](std::size_t begin, std::size_t end) {
-      if (rule->momentum == 0)
-        run.sgd(x + begin, g + begin, end - begin, learning_rate, scale);
-      else
-        (rule->nesterov ? run.nesterov : run.momentum)(
-          x + begin, g + begin, slots[0].data() + begin, end - begin,
-          learning_rate, rule->momentum, scale);
-    });
-    return;
-  }
-  const auto* plain = std::get_if<adam>(&rule_);
-  const auto* decaying = std::get_if<adamw>(&rule_);
-  const auto coefficients =
-    plain ? coefficients_at(*plain, step, learning_rate, 0)
-          : coefficients_at({decaying->learning_rate, decaying->beta1,
-                             decaying->beta2, decaying->epsilon},
-                            step, learning_rate, decaying->weight_decay);
+  const auto update = step_at(step, learning_rate, scale);
   for_elements(n, [&](std::size_t begin, std::size_t end) {
-    run.adam(x + begin, g + begin, slots[0].data() + begin,
-             slots[1].data() + begin, end - begin, coefficients, scale);
+    std::array<float*, 2> first{};
+    for (std::size_t s = 0; s < slots.size(); ++s)
+      first[s] = slots[s].data() + begin;
+    update(values.data() + begin, gradient.data() + begin, first, end - begin);
   });
 }
 

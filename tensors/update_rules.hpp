@@ -1,7 +1,9 @@
 #pragma once
 
 #include "troupe/tensors/hyperparameters.hpp"
+#include "troupe/tensors/kernels.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -56,6 +58,28 @@ struct adamw {
   float weight_decay = 1e-2f;
 };
 
+/// One step of an update rule, with the coefficients of that step. It can
+/// update any number of ranges; `update_rule::step_at` makes it.
+class rule_step {
+public:
+  /// Updates `n` elements on the calling thread. It throws nothing and
+  /// allocates nothing. The caller flushes denormals (flush_denormals.hpp).
+  /// @param slots first elements of the slots. Null: the rule has no such slot.
+  void operator()(float* values, const float* gradient,
+                  const std::array<float*, 2>& slots,
+                  std::size_t n) const noexcept;
+
+private:
+  friend class update_rule;
+  rule_step() = default;
+
+  enum class kind : std::uint8_t { sgd, momentum, nesterov, adam };
+  kind kind_ = kind::sgd;
+  const kernel_table* kernels_ = nullptr;
+  adam_coefficients adam_{};
+  float learning_rate_ = 0, momentum_ = 0, scale_ = 1;
+};
+
 /// An update rule: sgd, adam or adamw.
 class update_rule {
 public:
@@ -82,6 +106,11 @@ public:
 
   /// Number of floats of state for each element of a parameter: 0 to 2.
   std::size_t slots() const;
+
+  /// Returns one step of this rule. Its parameters are those of `apply`.
+  /// @errors throws std::logic_error if the step is 0.
+  rule_step step_at(std::uint64_t step, float learning_rate,
+                    float scale = 1) const;
 
   /// Updates a range of parameters by one step. Updating sub-ranges separately
   /// gives the same bits as updating the whole range.

@@ -19,9 +19,9 @@ namespace detail {
 struct parameter_block;
 }
 
-/// A parameter of a model. Replicas that run in turn share one copy of the
-/// parameter's value; otherwise each replica has a copy. Between steps, all
-/// copies have the same bits. A variable is a handle: code that runs on a
+/// A parameter of a model. In a job of one process, all replicas share one copy
+/// of the parameter's value; otherwise each replica has a copy. Between steps,
+/// all copies have the same bits. A variable is a handle: code that runs on a
 /// replica reads the copy of that replica.
 class variable {
 public:
@@ -59,8 +59,8 @@ class parameters {
 public:
   parameters() = default;
 
-  /// @param copies Number of copies of the values: 1 if replicas run in turn on
-  ///        one device, else one per replica.
+  /// @param copies Number of copies of the values: 1 if the replicas share the
+  ///        values, else one per replica.
   /// @param replicas Number of gradient buffers.
   parameters(std::vector<parameter_spec> specs, std::uint32_t copies = 1,
              std::uint32_t replicas = 1);

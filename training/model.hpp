@@ -24,8 +24,9 @@ struct model_options {
 };
 
 /// A network with its parameters, its optimizer and its loss. A model belongs
-/// to the strategy in whose scope it is constructed: each device of that
-/// strategy has a copy of the parameters.
+/// to the strategy in whose scope it is constructed. In a job of one process,
+/// all replicas share one copy of the parameters; in a job of several
+/// processes, each replica has a copy.
 class model {
 public:
   /// @errors throws std::invalid_argument for an invalid description and for an

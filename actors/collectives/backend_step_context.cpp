@@ -34,11 +34,29 @@ tensor backend_step_context::sum(std::uint32_t bucket) {
 tensors backend_step_context::gather(std::uint32_t bucket,
                                      const tensor& contribution) {
   backend_->gather(bucket, contribution, options);
+  return wait_for_gather({wait_condition::kind::gather, bucket});
+}
+
+pooled<std::uint64_t> backend_step_context::barrier(std::uint32_t number,
+                                                    std::uint64_t value) {
+  tensor own{{}, dtype::int64};
+  own.mutable_data<std::int64_t>()[0] = static_cast<std::int64_t>(value);
+  backend_->gather(number, own, options);
+  const auto all = wait_for_gather(
+    {wait_condition::kind::gather, number, /*is_barrier*/ true});
+  pooled<std::uint64_t> values;
+  values.reserve(all.size());
+  for (const auto& one : all)
+    values.push_back(static_cast<std::uint64_t>(one.item<std::int64_t>()));
+  return values;
+}
+
+tensors backend_step_context::wait_for_gather(const wait_condition& condition) {
   tensors gathered;
   while (
     gathered.empty()) { // another replica may leave the step after the wait
-    wait_for({wait_condition::kind::gather, bucket});
-    gathered = backend_->gathered(bucket);
+    wait_for(condition);
+    gathered = backend_->gathered(condition.bucket);
   }
   return gathered;
 }

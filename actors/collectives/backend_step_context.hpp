@@ -18,6 +18,8 @@ public:
                            const tensor& contribution) override;
   tensor sum(std::uint32_t bucket) override;
   tensors gather(std::uint32_t bucket, const tensor& contribution) override;
+  pooled<std::uint64_t> barrier(std::uint32_t number,
+                                std::uint64_t value) override;
   void begin_update() override;
 
   /// Waits until the collectives of the step have drained.
@@ -38,6 +40,8 @@ protected:
   virtual void on_update_begun() {}
 
 private:
+  tensors wait_for_gather(const wait_condition& condition);
+
   std::shared_ptr<collective_backend> backend_;
 };
 

@@ -66,7 +66,14 @@ public:
       drained
     } event = kind::drained;
     std::uint32_t bucket = 0; ///< Bucket of a sum or a gather.
+    bool is_barrier = false;  ///< The gather is the barrier of an update.
   };
+  /// Returns the activity of a replica that waits for a condition.
+  static activity activity_of(const wait_condition& condition) {
+    if (condition.event != wait_condition::kind::gather)
+      return activity::all_reduce;
+    return condition.is_barrier ? activity::update : activity::all_gather;
+  }
   /// Result of a wait. `pending`: the condition does not hold yet. `failed`:
   /// the condition does not hold, and `last_failure()` says why it may never
   /// hold.

@@ -103,7 +103,11 @@ std::optional<lane_backend::peer_failure> lane_backend::failure() {
 
 /// Makes progress on a thread that is not the driver. Then wakes the driver if
 /// it sleeps, because the driver must process the new state.
-void lane_backend::impl::progress_for_others() {
+/// @param completed number of completed operations before a call of a replica.
+///        In a job of one process, the last call completes a gather.
+void lane_backend::impl::progress_for_others(std::uint64_t completed) {
+  if (completed != machine.completed())
+    notify();
   while (make_progress()) {
   }
   if (driver_sleeps)
@@ -134,16 +138,18 @@ void lane_backend::contribute(std::uint32_t replica, std::uint32_t bucket,
                               const collective_options& options,
                               collective::output_placement output) {
   const impl::unique_lock locked{impl_->lock};
+  const auto completed = impl_->machine.completed();
   impl_->machine.contribute(replica, bucket, contribution, options, output);
-  impl_->progress_for_others();
+  impl_->progress_for_others(completed);
 }
 
 void lane_backend::gather(std::uint32_t replica, std::uint32_t bucket,
                           const tensor& contribution,
                           const collective_options& options) {
   const impl::unique_lock locked{impl_->lock};
+  const auto completed = impl_->machine.completed();
   impl_->machine.gather(replica, bucket, contribution, options);
-  impl_->progress_for_others();
+  impl_->progress_for_others(completed);
 }
 
 bool lane_backend::is_current(std::uint32_t replica) {

@@ -23,7 +23,7 @@ struct lane_backend::impl {
 
   // Implemented in lane_backend.cpp.
   std::optional<peer_failure> check_for_failure();
-  void progress_for_others();
+  void progress_for_others(std::uint64_t completed);
 
   // Implemented in progress_driver.cpp.
   bool holds(std::uint32_t replica, const wait_condition& condition);

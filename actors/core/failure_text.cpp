@@ -319,6 +319,8 @@ private:
   }
 
   static std::string operation_of(const role_wait& wait) {
+    if (wait.current_activity == activity::update)
+      return "the update";
     return (wait.current_activity == activity::all_gather
               ? "the gather of bucket "
               : "the sum of bucket ")
@@ -334,6 +336,7 @@ private:
                           : ", still missing " + replica_list(wait.missing);
     switch (wait.current_activity) {
       case activity::all_reduce:
+      case activity::update:
         return role + " waits for " + operation + misses;
       case activity::all_gather:
         return role + " waits in " + operation + misses;

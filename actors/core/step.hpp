@@ -66,6 +66,16 @@ public:
   /// @returns the tensors in order of replica id.
   virtual tensors gather(std::uint32_t bucket, const tensor& contribution) = 0;
 
+  /// Waits until all replicas have called `barrier` with this number in this
+  /// step. What a replica has written before its call is visible to all
+  /// replicas of its process after theirs. If the wait fails, the report says
+  /// that the replica waited for an update.
+  /// @param number counts as the bucket of a gather.
+  /// @param value  any value, for all replicas.
+  /// @returns the values in order of replica id.
+  virtual pooled<std::uint64_t> barrier(std::uint32_t number,
+                                        std::uint64_t value) = 0;
+
   /// Announces that the step function now updates the model. From then on the
   /// step cannot be undone.
   /// @errors throws std::logic_error if a sum that this replica contributed to

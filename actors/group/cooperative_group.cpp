@@ -124,12 +124,12 @@ private:
         return !x.step_fiber.done();
       })->step;
     const auto bucket = waiting.awaited.bucket;
-    if (waiting.awaited.event
-        == collective_backend::wait_condition::kind::gather)
-      throw_stalled({false, waiting.replica, activity::all_gather, bucket,
-                     collectives_->missing_in_gather(bucket)});
-    throw_stalled({false, waiting.replica, activity::all_reduce, bucket,
-                   collectives_->missing_in_sum(bucket)});
+    const bool gathers =
+      waiting.awaited.event == collective_backend::wait_condition::kind::gather;
+    throw_stalled({false, waiting.replica,
+                   collective_backend::activity_of(waiting.awaited), bucket,
+                   gathers ? collectives_->missing_in_gather(bucket)
+                           : collectives_->missing_in_sum(bucket)});
   }
 
   /// Throws the error of a step in which all replicas have left the step

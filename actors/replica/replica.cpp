@@ -228,9 +228,7 @@ step_commit::activity replica_state::current_activity() const {
     return step_commit::activity::idle;
   if (!awaited)
     return step_commit::activity::computing;
-  return awaited->event == collective_backend::wait_condition::kind::gather
-           ? step_commit::activity::all_gather
-           : step_commit::activity::all_reduce;
+  return collective_backend::activity_of(*awaited);
 }
 
 /// Returns the bucket that the step function waits for. If it waits for all

@@ -152,7 +152,7 @@ struct wait_report {
   std::uint32_t id = 0;         ///< Id of the reducer or replica.
   activity current_activity = activity::idle;
   /// Bucket of the collective that the role waits for. Unused by the activities
-  /// `idle` and `computing`.
+  /// `idle`, `computing` and `update`.
   std::uint32_t bucket = 0;
   /// Replicas whose contributions are missing, as far as the role knows.
   std::vector<std::uint32_t> missing;

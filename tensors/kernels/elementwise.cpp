@@ -71,16 +71,17 @@ static void scale_rows(float* out, const float* x, const float* factors,
   }
 }
 
-static bool any_nonfinite(const float* x, std::size_t n) {
-  // `any_nonfinite` returns true after the first block that contains an
-  // infinity or a NaN.
+static bool any_exceeds(const float* x, std::size_t n, float limit) {
+  // The bits of magnitudes have the order of the magnitudes, and NaN is the
+  // greatest. The loop ends after the first block that exceeds the limit.
   constexpr std::size_t block = 1024;
+  const auto most = (ints)splat(limit);
   for (std::size_t begin = 0; begin < n; begin += block) {
     ints found{};
     in_vectors(n - begin < block ? n - begin : block,
                [&](std::size_t i, auto k) {
                  const auto bits = (ints)load(x + begin + i, k);
-                 found |= (bits & 0x7F800000) == 0x7F800000;
+                 found |= (bits & 0x7FFFFFFF) > most;
                });
     for (std::size_t i = 0; i < width; ++i)
       if (found[i])
@@ -97,7 +98,7 @@ static void exp(float* out, const float* x, std::size_t n) {
 
 extern const elementwise_kernels elementwise;
 const elementwise_kernels elementwise = {
-  add,  add_into,  scale,      axpy,       bias_add,      bias_add_relu,
-  relu, relu_mask, from_bytes, scale_rows, any_nonfinite, exp};
+  add,  add_into,  scale,      axpy,       bias_add,    bias_add_relu,
+  relu, relu_mask, from_bytes, scale_rows, any_exceeds, exp};
 
 } // namespace troupe::TROUPE_LEVEL

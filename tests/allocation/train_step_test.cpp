@@ -17,7 +17,6 @@ calls_by_step(const models::model_description& description,
               const update_rule& rule, std::uint32_t replicas) {
   const auto state = make_strategy_state(
     make_sequential_group({.replicas = replicas}), "turns", {{}}, 1);
-  state->copies = 1;
   const auto model = std::make_shared<model_state>(
     description, rule, models::find_loss("softmax_cross_entropy"), 1, state);
   const auto batches =

@@ -39,9 +39,8 @@ tensors train(replica_group& group) {
   return all;
 }
 
-/// Trains with `fit`. On one device the replicas share one copy of the
-/// parameters, which one replica updates. In the simulator each replica has its
-/// own copy.
+/// Trains with `fit`. The replicas share one copy of the parameters. In several
+/// simulated processes, each replica has its own copy.
 tensors fit(const strategy& job_strategy) {
   static const data::dataset examples{
     34, 3, [](std::uint64_t i) {

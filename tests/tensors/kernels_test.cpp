@@ -13,6 +13,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -118,8 +119,8 @@ TEST(Kernels, ElementwiseKernelsHaveTheSameBitsAtEveryLevel) {
     });
     expect_same_bits(
       "exp", n, [n](const kernel_table& k, bench& b) { k.exp(b[0], b[1], n); });
-    expect_same_bits("nonfinite", n, [n](const kernel_table& k, bench& b) {
-      b.scalar = k.any_nonfinite(b[0], n);
+    expect_same_bits("exceeds", n, [n](const kernel_table& k, bench& b) {
+      b.scalar = k.any_exceeds(b[0], n, 1.0f);
     });
   }
 }
@@ -244,18 +245,24 @@ TEST(Kernels, ReluKeepsNanAndReturnsNoNegativeZero) {
   EXPECT_EQ(y[3], infinity);
 }
 
-TEST(Kernels, FindANonfiniteElementAtAnyIndex) {
-  std::vector<float> x(2051, 1.0f);
-  for (const auto& k : troupe::kernel_levels()) {
-    EXPECT_FALSE(k.any_nonfinite(x.data(), x.size()));
-    for (const auto bad : {nan, -nan, infinity, -infinity})
-      for (const std::size_t i : {0, 1, 16, 1023, 1024, 2047, 2048, 2050}) {
-        x[i] = bad;
-        EXPECT_TRUE(k.any_nonfinite(x.data(), x.size())) << k.level << i;
-        EXPECT_FALSE(k.any_nonfinite(x.data(), i));
-        x[i] = std::numeric_limits<float>::max();
-      }
-  }
+TEST(Kernels, FindAnElementBeyondALimitAtAnyIndex) {
+  constexpr float max = std::numeric_limits<float>::max();
+  for (const auto& k : troupe::kernel_levels())
+    for (const auto limit : {0.0f, 1.0f, max / 6, max}) {
+      std::vector<float> x(2051, limit);
+      for (std::size_t i = 0; i < x.size(); i += 2)
+        x[i] = -limit;
+      EXPECT_FALSE(k.any_exceeds(x.data(), x.size(), limit)) << k.level;
+      const auto next = std::nextafter(limit, infinity);
+      for (const auto bad : {nan, -nan, infinity, -infinity, next, -next})
+        for (const std::size_t i : {0, 1, 16, 1023, 1024, 2047, 2048, 2050}) {
+          const auto good = std::exchange(x[i], bad);
+          EXPECT_TRUE(k.any_exceeds(x.data(), x.size(), limit))
+            << k.level << ' ' << bad << ' ' << i;
+          EXPECT_FALSE(k.any_exceeds(x.data(), i, limit));
+          x[i] = good;
+        }
+    }
 }
 
 // A process uses the kernels of the instruction-set level that TROUPE_LEVEL

@@ -24,12 +24,8 @@ bool same_bytes(const tensor& a, const tensor& b) {
   return a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
-/// Returns a text that identifies the values of a copy. The text is the hash of
-/// the values if several processes compare them, else the number of the copy.
-/// For a copy that equals copy 0, the caller uses the text of copy 0.
-std::string fingerprint(const tensor& values, bool hashed, std::uint32_t copy) {
-  if (!hashed)
-    return std::to_string(copy);
+/// Returns a hash of the values of a copy.
+std::string fingerprint(const tensor& values) {
   sha256 hash;
   hash.add({values.raw(), values.bytes()});
   return to_hex(hash.finish());
@@ -53,17 +49,16 @@ std::string fingerprint(const tensor& values, bool hashed, std::uint32_t copy) {
 /// the fingerprint of each copy, separated by tabs.
 std::string describe_copies(const model_state& state) {
   const auto& placement = state.strategy->placement;
-  const bool hashed = placement.job.processes() > 1;
   std::ostringstream out;
   for (std::size_t v = 0; v < state.variables().size(); ++v) {
     out << state.variables()[v].name();
     const auto first = values_of(state.model_parameters, v, 0);
-    const auto first_fingerprint = fingerprint(first, hashed, 0);
+    const auto first_fingerprint = fingerprint(first);
     for (std::uint32_t c = 0; c < state.model_parameters.copies(); ++c) {
       const auto values = values_of(state.model_parameters, v, c);
       out << '\t' << placement.replicas()[c] << '\t'
           << (same_bytes(values, first) ? first_fingerprint
-                                        : fingerprint(values, hashed, c));
+                                        : fingerprint(values));
     }
     out << '\n';
   }

@@ -7,18 +7,18 @@
 
 namespace troupe {
 
-/// Checks that all replicas hold the same values of each variable. The values
+/// Checks that all copies of each variable have the same values. The values
 /// differ if a training loop applies gradients without reducing them over the
-/// replicas. In a job of several processes every process must call this
-/// function, and each call waits for the calls of the other processes.
+/// replicas. No effect if all replicas of the job share one copy. In a job of
+/// several processes every process must call this function, and each call waits
+/// for the calls of the other processes.
 /// @param join_timeout maximum wait for the calls of the other processes. Zero:
 ///        the step timeout.
 /// @errors throws std::logic_error on all workers. It names the first variable
 ///         whose copies differ, and the replicas that differ from the first
 ///         replica.
-/// @cost in one process: a comparison of the copies in memory. In several
-///       processes: a SHA-256 of the parameters, and one step that gathers the
-///       hashes.
+/// @cost in several processes: a SHA-256 of the parameters, and one step that
+///       gathers the hashes.
 void check_equal_copies(const model_state& state,
                         std::chrono::milliseconds join_timeout = {});
 

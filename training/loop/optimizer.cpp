@@ -1,11 +1,16 @@
 #include "troupe/training/loop/optimizer.hpp"
 
+#include "troupe/tensors/flush_denormals.hpp"
+#include "troupe/tensors/op_threads.hpp"
 #include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/shared_apply.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -17,7 +22,8 @@ namespace {
 struct copy_state {
   /// Slots of the update rule, by variable id. Empty for a model's optimizer.
   std::unordered_map<std::uint32_t, std::array<tensor, 2>> slots;
-  std::uint64_t updates = 0; ///< Updates that `take_updates` has not returned.
+  /// Updates that `take_updates` has not returned.
+  std::atomic<std::uint64_t> updates = 0;
 };
 
 } // namespace
@@ -27,8 +33,9 @@ struct optimizer::impl {
   update_rule own_rule;
   strategy made_in;
   std::vector<copy_state> copies;
-  /// Calls of `apply` by each replica, since `take_updates`.
-  std::vector<std::uint64_t> calls;
+  std::size_t replicas; ///< Replicas of this process.
+  /// Nullopt: each replica has a copy of its own.
+  std::optional<shared_apply> shared;
   /// Index of each variable of `model`, by variable id.
   std::unordered_map<std::uint32_t, std::size_t> indices;
 
@@ -37,7 +44,9 @@ struct optimizer::impl {
       own_rule{rule},
       made_in{std::move(in)},
       copies(made_in.state()->copies),
-      calls(made_in.local_replica_ids().size()) {
+      replicas{made_in.local_replica_ids().size()} {
+    if (copies.size() == 1 && replicas > 1)
+      shared.emplace(static_cast<std::uint32_t>(replicas));
     for (std::size_t i = 0; model && i < model->variables().size(); ++i)
       indices[model->variables()[i].id()] = i;
   }
@@ -48,14 +57,14 @@ struct optimizer::impl {
   std::uint64_t updates() const {
     std::uint64_t most = 0;
     for (const auto& one : copies)
-      most = std::max(most, one.updates);
+      most = std::max<std::uint64_t>(most, one.updates);
     return most;
   }
 
   /// Throws if the variable has another number of copies or replicas than the
   /// optimizer, or is the variable of another model.
   void check(const variable& x) const {
-    if (x.copies() != copies.size() || x.replicas() != calls.size())
+    if (x.copies() != copies.size() || x.replicas() != replicas)
       throw std::logic_error(
         "the variable " + x.name() + " was not constructed in the scope of the "
         + made_in.name()
@@ -69,27 +78,110 @@ struct optimizer::impl {
                                "of the variable's model");
   }
 
-  /// Returns the slots of a variable in one copy.
-  std::array<std::span<float>, 2> slots_of(std::size_t copy,
-                                           const variable& parameter) {
-    std::array<std::span<float>, 2> ranges;
-    if (model) {
-      const auto begin =
-        model->model_parameters.offset(indices.at(parameter.id()));
-      for (std::size_t s = 0; s < rule().slots(); ++s)
-        ranges[s] = model->slots[copy][s].mutable_data<float>().subspan(
-          begin, static_cast<std::size_t>(parameter.dims().elements()));
-      return ranges;
-    }
-    auto [entry, is_new] = copies[copy].slots.try_emplace(parameter.id());
-    for (std::size_t s = 0; s < rule().slots(); ++s) {
-      if (is_new)
-        entry->second[s] = tensor::zeros(parameter.dims());
-      ranges[s] = entry->second[s].mutable_data<float>();
-    }
-    return ranges;
+  /// Throws if a variable is listed twice.
+  static void check_distinct(std::span<const variable> variables) {
+    for (std::size_t i = 0; i < variables.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (variables[i].id() == variables[j].id())
+          throw std::logic_error("an optimizer got the variable "
+                                 + variables[i].name()
+                                 + " twice in one call; list it once");
   }
+
+  /// Makes the slots of a variable that has none yet, in one copy.
+  void make_slots(std::size_t copy, const variable& parameter) {
+    if (model)
+      return;
+    auto [entry, is_new] = copies[copy].slots.try_emplace(parameter.id());
+    for (std::size_t s = 0; is_new && s < rule().slots(); ++s)
+      entry->second[s] = tensor::zeros(parameter.dims());
+  }
+
+  /// Returns the first elements of the slots of a variable in one copy.
+  std::array<float*, 2> slots_of(std::size_t copy, const variable& parameter) {
+    std::array<float*, 2> out{};
+    for (std::size_t s = 0; s < rule().slots(); ++s)
+      out[s] =
+        model ? model->slots[copy][s].mutable_data<float>().data()
+                  + model->model_parameters.offset(indices.at(parameter.id()))
+              : copies[copy]
+                  .slots.at(parameter.id())[s]
+                  .mutable_data<float>()
+                  .data();
+    return out;
+  }
+
+  rule_step step_at(std::uint64_t update) {
+    return rule().step_at(taken_updates() + update, rule().learning_rate());
+  }
+
+  void apply_to_copy(std::size_t copy, std::span<const tensor> gradients,
+                     std::span<const variable> variables);
+  void apply_together(replica_context& self, std::span<const tensor> gradients,
+                      std::span<const variable> variables);
 };
+
+namespace {
+
+/// Updates the elements [begin, end) of a variable.
+void update_range(const rule_step& update, float* values, const float* gradient,
+                  const std::array<float*, 2>& slots, std::size_t begin,
+                  std::size_t end) {
+  for_elements(end - begin, [&](std::size_t first, std::size_t last) {
+    auto parts = slots;
+    for (auto& slot : parts)
+      slot = slot ? slot + begin + first : nullptr;
+    update(values + begin + first, gradient + begin + first, parts,
+           last - first);
+  });
+}
+
+} // namespace
+
+/// Updates the copy that only the calling replica uses.
+void optimizer::impl::apply_to_copy(std::size_t copy,
+                                    std::span<const tensor> gradients,
+                                    std::span<const variable> variables) {
+  const flush_denormals flushing;
+  const auto update = step_at(++copies[copy].updates);
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    make_slots(copy, variables[i]);
+    auto value = variables[i].value();
+    update_range(update, value.mutable_data<float>().data(),
+                 gradients[i].data<float>().data(),
+                 slots_of(copy, variables[i]), 0, value.size());
+  }
+}
+
+/// Updates the copy that all replicas share, together with the other replicas.
+void optimizer::impl::apply_together(replica_context& self,
+                                     std::span<const tensor> gradients,
+                                     std::span<const variable> variables) {
+  // No replica changes the number between the barriers of two calls, so all
+  // replicas read the same.
+  const auto number = copies[0].updates + 1;
+  pooled<float*> values;
+  pooled<const float*> inputs;
+  pooled<element_range> ranges;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    auto value = variables[i].value();
+    values.push_back(value.mutable_data<float>().data());
+    inputs.push_back(gradients[i].data<float>().data());
+    ranges.push_back({0, value.size()});
+    if (self.replica_id() == 0) // while the other replicas read no slot
+      make_slots(0, variables[i]);
+  }
+  shared->wait_for_gradients(self, gradients, variables);
+  copies[0].updates = number;
+  const auto update = step_at(number);
+  shared->for_each_slice(
+    ranges, made_in.threads(),
+    [&](std::size_t i, std::size_t begin, std::size_t end) {
+      update_range(update, values[i], inputs[i], slots_of(0, variables[i]),
+                   begin, end);
+    });
+  shared->wait_for_end(self);
+}
 
 optimizer::optimizer(const update_rule& rule)
   : impl_{std::make_unique<impl>(rule, get_strategy(), nullptr)} {}
@@ -100,7 +192,7 @@ optimizer::~optimizer() = default;
 
 void optimizer::apply(std::span<const tensor> gradients,
                       std::span<const variable> variables) {
-  const auto* replica = get_replica_context();
+  auto* replica = get_replica_context();
   if (!replica)
     throw std::logic_error("an optimizer was applied in cross-replica context; "
                            "apply it in the function that run() calls");
@@ -111,9 +203,6 @@ void optimizer::apply(std::span<const tensor> gradients,
   if (gradients.size() != variables.size())
     throw std::logic_error(std::to_string(gradients.size()) + " gradients for "
                            + std::to_string(variables.size()) + " variables");
-  const auto id =
-    impl_->made_in.state()->placement.job.index_of(replica->replica_id());
-  const auto index = impl_->copies.size() == 1 ? 0 : id;
   for (std::size_t i = 0; i < variables.size(); ++i) {
     impl_->check(variables[i]);
     if (const auto value = variables[i].value().spec();
@@ -122,19 +211,13 @@ void optimizer::apply(std::span<const tensor> gradients,
                              + " for the variable " + variables[i].name() + " "
                              + to_string(value));
   }
-  auto& copy = impl_->copies[index];
-  if (++impl_->calls[id] <= copy.updates)
-    return; // Another replica has already made this update of the shared copy.
-  ++copy.updates;
-  const auto step = impl_->taken_updates() + copy.updates;
-  const auto& rule = impl_->rule();
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    auto value = variables[i].value();
-    const auto slots = impl_->slots_of(index, variables[i]);
-    rule.apply(value.mutable_data<float>(), gradients[i].data<float>(),
-               std::span{slots}.first(rule.slots()), step,
-               rule.learning_rate());
-  }
+  impl::check_distinct(variables);
+  if (impl_->shared)
+    return impl_->apply_together(*replica, gradients, variables);
+  const auto index =
+    impl_->made_in.state()->placement.job.index_of(replica->replica_id());
+  impl_->apply_to_copy(impl_->copies.size() == 1 ? 0 : index, gradients,
+                       variables);
 }
 
 const update_rule& optimizer::rule() const {
@@ -157,7 +240,6 @@ std::uint64_t optimizer::take_updates() {
   const auto updates = impl_->updates();
   for (auto& one : impl_->copies)
     one.updates = 0;
-  std::ranges::fill(impl_->calls, 0);
   return updates;
 }
 

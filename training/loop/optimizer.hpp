@@ -27,16 +27,24 @@ public:
   optimizer(const optimizer&) = delete;
   optimizer& operator=(const optimizer&) = delete;
 
-  /// Updates every variable by its gradient. Call it in a replica's function,
-  /// after all replicas have read the variables. All replicas must pass equal
-  /// gradients, as `all_reduce` returns them. If the replicas share one copy of
-  /// the variables, the first call updates that copy.
+  /// Updates every variable by its gradient. Call it in a replica's function.
+  /// All replicas must pass equal gradients, as `all_reduce` returns them. In a
+  /// job of one process, the replicas share one copy of the variables. There
+  /// the call waits for all replicas, as a collective does: a replica reads the
+  /// old values before its call and the new values after it.
   /// @param gradients gradients of `variables`, in their order and with their
-  ///        shapes.
+  ///        shapes; float32.
   /// @errors throws std::logic_error for wrong shapes, for a wrong number of
-  ///         gradients, outside a replica's function, in the run of another
-  ///         strategy, and if the optimizer of a model gets the variable of
-  ///         another model.
+  ///         gradients, for a variable that is listed twice, outside a
+  ///         replica's function, in the run of another strategy, and if the
+  ///         optimizer of a model gets the variable of another model. In a job
+  ///         of one process, throws std::logic_error on all replicas, and
+  ///         changes nothing, if replicas pass other gradients or variables;
+  ///         the error names the variable and the replicas. If a replica does
+  ///         not call `apply`, the step ends with `ec::stalled`.
+  /// @cost in a job of one process with several replicas, two barriers. If the
+  ///       gradients are not the tensors that `all_reduce(sum, ...)` returned,
+  ///       also a comparison of their bytes and a third barrier.
   void apply(std::span<const tensor> gradients,
              std::span<const variable> variables);
 

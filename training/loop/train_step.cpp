@@ -31,7 +31,8 @@ bool all_finite(const tensor& values) {
   const auto elements = values.data<float>();
   std::atomic<bool> finite = true;
   for_elements(elements.size(), [&](std::size_t begin, std::size_t end) {
-    if (kernels().any_nonfinite(elements.data() + begin, end - begin))
+    if (kernels().any_exceeds(elements.data() + begin, end - begin,
+                              std::numeric_limits<float>::max()))
       finite = false;
   });
   return finite;
@@ -53,16 +54,16 @@ std::vector<bool> trained_variables(const model_state& model,
 
 /// Returns the ranges of elements in [begin, end) that belong to trained
 /// variables, or to frozen ones.
-std::vector<train_step::element_range>
-ranges_of(const parameters& all, const std::vector<bool>& trained,
-          bool is_trained, std::size_t begin, std::size_t end) {
-  std::vector<train_step::element_range> ranges;
+std::vector<element_range> ranges_of(const parameters& all,
+                                     const std::vector<bool>& trained,
+                                     bool is_trained, std::size_t begin,
+                                     std::size_t end) {
+  std::vector<element_range> ranges;
   for (std::size_t i = 0; i < trained.size(); ++i) {
     const auto first = all.offset(i);
     const auto last =
       i + 1 < trained.size() ? all.offset(i + 1) : std::size_t{all.size()};
-    const train_step::element_range one{std::max(first, begin),
-                                        std::min(last, end)};
+    const element_range one{std::max(first, begin), std::min(last, end)};
     if (trained[i] != is_trained || one.begin >= one.end)
       continue;
     if (!ranges.empty() && ranges.back().end == one.begin)
@@ -82,13 +83,7 @@ train_step::train_step(std::shared_ptr<model_state> model,
     schedule_{options.schedule},
     on_nan_{options.on_nan},
     metrics_{metrics_of(*model_.loss, options.metrics)},
-    class_weights_{options.class_weights},
-    single_copy_{model_.strategy->placement.count() > 1
-                 && model_.model_parameters.copies() == 1} {
-  const auto replicas = model_.strategy->replicas;
-  const auto count = model_.strategy->placement.count();
-  const auto cut =
-    replicas > 1 ? buckets_of(model_.model_parameters) : std::vector<bucket>{};
+    class_weights_{options.class_weights} {
   const auto& all = model_.model_parameters;
   const auto trained = trained_variables(model_, options);
   for (std::size_t i = 0; i < trained.size(); ++i) {
@@ -96,36 +91,57 @@ train_step::train_step(std::shared_ptr<model_state> model,
       trained_.push_back(all.variables()[i]);
     (trained[i] ? trained_index_ : frozen_index_).push_back(i);
   }
+  for (std::uint32_t id = 0; id < all.replicas(); ++id) {
+    auto& self = replicas_.emplace_back();
+    self.gradient = all.gradients(id);
+    self.steps_done = model_.steps;
+    self.on_gradient_complete = [this, &self](std::size_t parameter) {
+      complete(self, trained_index_[parameter]);
+    };
+  }
+  if (all.copies() == 1 && model_.strategy->placement.job.processes() == 1)
+    shared_.emplace(model_, ranges_of(all, trained, true, 0, all.size()));
+  else
+    prepare_buckets(trained);
+}
+
+void train_step::prepare_buckets(const std::vector<bool>& trained) {
+  const auto& all = model_.model_parameters;
+  const auto cut = buckets_of(all);
   frozen_ranges_ = ranges_of(all, trained, false, 0, all.size());
-  if (cut.empty())
-    update_ranges_.push_back(ranges_of(all, trained, true, 0, all.size()));
   for (const auto& one : cut)
     update_ranges_.push_back(ranges_of(all, trained, true, one.begin, one.end));
-  for (std::uint32_t id = 0; id < count; ++id) {
-    auto& self = replicas_.emplace_back();
-    const auto copy = single_copy_ ? 0 : id;
-    self.values = model_.model_parameters.values(copy);
-    self.gradient = model_.model_parameters.gradients(id);
+  for (std::uint32_t id = 0; id < replicas_.size(); ++id) {
+    auto& self = replicas_[id];
+    self.values = all.values(id);
     for (std::size_t s = 0; s < model_.rule.slots(); ++s)
-      self.slots[s] = model_.slots[copy][s].mutable_data<float>();
+      self.slots[s] = model_.slots[id][s].mutable_data<float>();
     for (const auto& b : cut)
       self.bucket_gradients.push_back(self.gradient.range(b.begin, b.end));
     self.sums.resize(cut.size());
-    self.tracker = {cut, model_.model_parameters.variables().size()};
-    self.steps_done = model_.steps;
-    if (replicas > 1)
-      self.on_gradient_complete = [this, &self](std::size_t parameter) {
-        complete(self, trained_index_[parameter]);
-      };
+    self.tracker = {cut, all.variables().size()};
   }
-  next_update_ = model_.steps;
 }
 
 float train_step::learning_rate(std::uint64_t step) const {
   return schedule_ ? schedule_->at(step) : model_.rule.learning_rate();
 }
 
+rule_step train_step::rule_of(std::uint64_t step, std::int64_t examples) const {
+  return model_.rule.step_at(step + 1, learning_rate(step),
+                             1 / static_cast<float>(examples));
+}
+
 void train_step::complete(replica& self, std::size_t parameter) {
+  if (shared_) {
+    const auto begin = model_.model_parameters.offset(parameter);
+    self.finite_sums = self.finite_sums
+                       && shared_->has_finite_sums(
+                         self.gradient.data<float>().data() + begin,
+                         static_cast<std::size_t>(
+                           model_.variables()[parameter].dims().elements()));
+    return;
+  }
   self.tracker.on_gradient_ready(
     parameter, [&](std::uint32_t bucket) { contribute(self, bucket); });
 }
@@ -136,23 +152,19 @@ void train_step::operator()(step_context& step) {
   if (self.stopped)
     return; // All replicas stopped at the same step.
   self.step = &step;
-  self.finite = true;
+  self.finite = self.finite_sums = true;
   const auto read = feed_->batch_of_step(step.step);
   const auto rows = read.batch_of_replica(step.replica, step.replicas);
   current_context().random = {model_.seed, step.replica, step.step, 0};
   self.tracker.reset();
   forward_and_backward(self, rows);
   step.report.examples = static_cast<std::uint64_t>(rows.rows());
-  const bool good =
-    step.replicas > 1 ? sum(self) : self.finite && all_finite(self.gradient);
-  if (good) {
-    update(self, read.global_rows);
-  } else {
-    step.report.sums[metric_list::skipped] = 1;
-    self.stopped = on_nan_ == on_nan::stop;
-  }
-  if (!self.stopped)
-    self.steps_done = step.step + 1;
+  if (shared_)
+    return update_shared(self, read.global_rows);
+  const bool good = sum(self);
+  if (good && read.global_rows > 0)
+    update_copy(self, rule_of(step.step, read.global_rows));
+  record(self, good);
   for (auto& one : self.sums)
     one = {};
 }
@@ -160,8 +172,7 @@ void train_step::operator()(step_context& step) {
 void train_step::forward_and_backward(replica& self, const batch& rows) {
   if (rows.rows() == 0) {
     std::memset(self.gradient.raw(), 0, self.gradient.bytes());
-    for (std::size_t i = 0;
-         self.on_gradient_complete && i < model_.variables().size(); ++i)
+    for (std::size_t i = 0; !shared_ && i < model_.variables().size(); ++i)
       complete(self, i);
     return;
   }
@@ -174,16 +185,38 @@ void train_step::forward_and_backward(replica& self, const batch& rows) {
   sums[metric_list::loss_sum] = models::total(losses);
   metrics_.add(outputs, rows.labels, sums);
   self.finite = std::isfinite(sums[metric_list::loss_sum]);
-  // The sum of a frozen gradient, or the NaN of a step that was skipped, may
-  // have overwritten it.
+  // In a bucket, the sum of a frozen gradient, or the NaN of a step that was
+  // skipped, may have overwritten it.
   for (const auto& one : frozen_ranges_)
     std::ranges::fill(self.gradient.mutable_data<float>().subspan(
                         one.begin, one.end - one.begin),
                       0.0f);
-  if (self.on_gradient_complete)
+  if (!shared_)
     for (const auto i : frozen_index_)
       complete(self, i);
   t.gradient_into_variables(losses, trained_, self.on_gradient_complete);
+}
+
+void train_step::update_shared(replica& self, std::int64_t examples) {
+  using state = shared_update::gradient_state;
+  auto& step = *self.step;
+  const bool good =
+    shared_->wait_for_gradients(step, !self.finite       ? state::bad
+                                      : self.finite_sums ? state::finite_sums
+                                                         : state::unknown);
+  if (good && examples > 0)
+    shared_->apply(rule_of(step.step, examples));
+  record(self, good);
+  shared_->wait_for_end(step);
+}
+
+void train_step::record(replica& self, bool updated) {
+  if (!updated) {
+    self.step->report.sums[metric_list::skipped] = 1;
+    self.stopped = on_nan_ == on_nan::stop;
+  }
+  if (!self.stopped)
+    self.steps_done = self.step->step + 1;
 }
 
 void train_step::contribute(replica& self, std::uint32_t bucket) {
@@ -200,47 +233,23 @@ bool train_step::sum(replica& self) {
   for (std::uint32_t b = 0; b < self.sums.size(); ++b)
     self.sums[b] = self.step->sum(b);
   self.step->begin_update();
-  // Replicas that share one copy get the same sums, so only the first replica
-  // checks the sums.
-  if (single_copy_ && scanned_step_ == self.step->step)
-    return sums_finite_;
-  const bool finite = std::ranges::all_of(self.sums, all_finite);
-  if (single_copy_) {
-    scanned_step_ = self.step->step;
-    sums_finite_ = finite;
-  }
-  return finite;
+  return std::ranges::all_of(self.sums, all_finite);
 }
 
-void train_step::update(replica& self, std::int64_t examples) {
-  const auto step = self.step->step;
-  // If replicas share one copy, the first replica that has all sums updates the
-  // copy. All replicas have contributed to these sums, so all have read the
-  // copy.
-  const bool is_updating = !single_copy_ || next_update_ <= step;
-  if (is_updating && single_copy_)
-    next_update_ = step + 1;
-  if (is_updating && examples > 0) {
-    const auto rate = learning_rate(step);
-    const auto scale = 1 / static_cast<float>(examples);
-    const auto range = [&](std::size_t begin, std::size_t end,
-                           std::span<const float> gradient) {
-      std::array<std::span<float>, 2> slots;
-      for (std::size_t s = 0; s < model_.rule.slots(); ++s)
-        slots[s] = self.slots[s].subspan(begin, end - begin);
-      model_.rule.apply(
-        self.values.mutable_data<float>().subspan(begin, end - begin), gradient,
-        std::span{slots}.first(model_.rule.slots()), step + 1, rate, scale);
-    };
-    // With one replica there is one range of buckets, the whole buffer.
-    for (std::size_t b = 0; b < update_ranges_.size(); ++b) {
-      const bool is_sum = !self.bucket_gradients.empty();
-      const auto gradient =
-        (is_sum ? self.sums[b] : self.gradient).data<float>();
-      const auto offset = is_sum ? self.tracker.buckets()[b].begin : 0;
-      for (const auto& [begin, end] : update_ranges_[b])
-        range(begin, end, gradient.subspan(begin - offset, end - begin));
-    }
+void train_step::update_copy(replica& self, const rule_step& update) {
+  auto* values = self.values.mutable_data<float>().data();
+  for (std::size_t b = 0; b < update_ranges_.size(); ++b) {
+    const auto* sum = self.sums[b].data<float>().data();
+    const auto offset = self.tracker.buckets()[b].begin;
+    for (const auto& range : update_ranges_[b])
+      for_elements(
+        range.end - range.begin, [&](std::size_t first, std::size_t last) {
+          const auto begin = range.begin + first;
+          std::array<float*, 2> slots{};
+          for (std::size_t s = 0; s < model_.rule.slots(); ++s)
+            slots[s] = self.slots[s].data() + begin;
+          update(values + begin, sum + begin - offset, slots, last - first);
+        });
   }
 }
 
@@ -251,7 +260,7 @@ void train_step::resync_replicas() {
     return x.steps_done < furthest->steps_done;
   };
   model_.steps = furthest->steps_done;
-  if (single_copy_ || std::ranges::none_of(replicas_, behind))
+  if (shared_ || std::ranges::none_of(replicas_, behind))
     return;
   const auto source = static_cast<std::size_t>(furthest - replicas_.begin());
   model_.broadcast_copy(static_cast<std::uint32_t>(source));

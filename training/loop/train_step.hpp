@@ -5,6 +5,7 @@
 #include "troupe/training/loop/buckets.hpp"
 #include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/shared_update.hpp"
 
 #include <array>
 #include <deque>
@@ -14,8 +15,11 @@
 namespace troupe {
 
 /// Runs the steps of `fit` on the replicas of this process: forward pass,
-/// backward pass and update. Each bucket of gradients is reduced as soon as the
-/// backward pass has completed it. `fit` constructs one object, which
+/// backward pass and update. In a job of one process, the replicas share the
+/// parameters, and one pass reduces the gradients and updates the parameters
+/// (shared_update.hpp). In a job of several processes, each bucket of gradients
+/// is reduced as soon as the backward pass has completed it, and each replica
+/// updates its copy of the parameters. `fit` constructs one object, which
 /// preallocates its buffers, so that a step allocates no memory from the
 /// system. The object shares ownership of the model and the batches, because a
 /// replica that is stuck in a step outlives the call of `fit`.
@@ -23,11 +27,6 @@ class train_step {
 public:
   /// Target size of a bucket in bytes.
   static constexpr std::size_t bucket_bytes = std::size_t{1} << 20;
-
-  /// Elements [begin, end) of the flat buffer of all parameters.
-  struct element_range {
-    std::size_t begin = 0, end = 0;
-  };
 
   /// @errors throws std::invalid_argument for an invalid list of metrics, and
   ///         if `trainable` selects no variable.
@@ -47,47 +46,57 @@ public:
   /// `step.report`. If the loss or the reduced gradient is not finite, the sum
   /// `skipped` is above 0 and no replica updates its parameters in that step.
   /// With `on_nan::stop` no replica updates them in any later step.
-  /// @cost one read of the reduced gradient, in addition to the training step.
+  /// @cost one read of the gradient, in addition to the training step.
   void operator()(step_context& step);
 
   float learning_rate(std::uint64_t step) const;
 
-  /// Makes the copies of this process equal after a failed run. In such a run,
-  /// one replica may have made an update that another replica has not made. The
-  /// replica with the most steps is copied to the other replicas of this
-  /// process, and its step count becomes the model's step count. The replicas
-  /// of other processes may have made more or fewer steps.
+  /// Sets the model's step count after a failed run, and makes the copies of
+  /// this process equal. In such a run, one replica may have made an update
+  /// that another replica has not made. The replica with the most steps is
+  /// copied to the other replicas of this process, and its step count becomes
+  /// the model's step count. The replicas of other processes may have made more
+  /// or fewer steps.
   /// @pre no step runs.
   void resync_replicas();
 
 private:
   /// State of one replica.
   struct replica {
-    tensor values, gradient; ///< [parameters::size()] float32
+    tensor gradient; ///< [parameters::size()] float32
+    /// Called when a gradient is complete.
+    tape::completed on_gradient_complete;
+    step_context* step = nullptr;
+    bool finite = true; ///< True if the loss is finite.
+    /// True if the gradients that are complete have finite sums. Unused without
+    /// a shared update.
+    bool finite_sums = true;
+    bool stopped = false;
+    // The members below are unused with a shared update.
+    tensor values; ///< [parameters::size()] float32
     /// State of the update rule for this replica's copy of the values.
     std::array<std::span<float>, 2> slots;
     /// Ranges of `gradient`, one for each bucket.
     std::vector<tensor> bucket_gradients;
     pooled<tensor> sums;
     bucket_tracker tracker;
-    /// Called when a gradient is complete; contributes the buckets that become
-    /// ready.
-    tape::completed on_gradient_complete;
-    step_context* step = nullptr;
-    bool finite = true;
-    bool stopped = false;
     /// Number of the model's steps that this replica has completed. Steps with
     /// a skipped update count too.
     std::uint64_t steps_done = 0;
   };
 
+  void prepare_buckets(const std::vector<bool>& trained);
   void forward_and_backward(replica& self, const batch& rows);
-  /// Marks the gradient of a parameter as complete, and contributes the buckets
-  /// that become ready.
+  /// Marks the gradient of a parameter as complete. With a shared update,
+  /// checks its elements. Otherwise contributes the buckets that become ready.
   void complete(replica& self, std::size_t parameter);
   void contribute(replica& self, std::uint32_t bucket);
   bool sum(replica& self);
-  void update(replica& self, std::int64_t examples);
+  void update_copy(replica& self, const rule_step& update);
+  void update_shared(replica& self, std::int64_t examples);
+  rule_step rule_of(std::uint64_t step, std::int64_t examples) const;
+  /// Records whether the step of a replica has made its update.
+  void record(replica& self, bool updated);
 
   const std::shared_ptr<model_state> shared_model_;
   model_state& model_;
@@ -99,19 +108,13 @@ private:
   /// By index in `trained_`: number of the parameter.
   std::vector<std::size_t> trained_index_;
   std::vector<std::size_t> frozen_index_; ///< Numbers of the other parameters.
-  std::vector<element_range> frozen_ranges_;
-  /// By bucket: the ranges of trained parameters in it. Without buckets there
-  /// is one entry, for the whole buffer.
-  std::vector<std::vector<element_range>> update_ranges_;
   std::shared_ptr<batch_feed> feed_;
-  bool single_copy_; ///< True if several replicas share one copy of the values.
-  /// First step that has not yet updated the single copy.
-  std::uint64_t next_update_ = 0;
-  /// Last step whose sums were checked for NaN and infinity.
-  std::optional<std::uint64_t> scanned_step_;
-  /// True if the sums of `scanned_step_` were finite. `scanned_step_` and
-  /// `sums_finite_` are used only if `single_copy_` is true.
-  bool sums_finite_ = true;
+  /// Nullopt: each replica updates its copy of the parameters.
+  std::optional<shared_update> shared_;
+  // The next two members are unused with a shared update.
+  std::vector<element_range> frozen_ranges_;
+  /// By bucket: the ranges of trained parameters in it.
+  std::vector<std::vector<element_range>> update_ranges_;
   std::deque<replica> replicas_; ///< Replicas of this process.
 };
 

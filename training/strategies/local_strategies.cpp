@@ -21,10 +21,8 @@ make_one_device_state(std::string name, const device& target,
   replica_group_options group_options;
   group_options.replicas = options.replicas;
   group_options.threads = options.threads;
-  auto state = make_strategy_state(make_sequential_group(group_options),
-                                   std::move(name), {target}, options.threads);
-  state->copies = 1; // The replicas share one copy.
-  return state;
+  return make_strategy_state(make_sequential_group(group_options),
+                             std::move(name), {target}, options.threads);
 }
 
 std::shared_ptr<strategy_state>

@@ -43,8 +43,8 @@ struct mirrored_options {
 };
 
 /// Runs one replica on each device. Each replica is an actor with its own
-/// thread and its own copy of the parameters. The replicas all-reduce
-/// gradients, so that the copies stay bitwise equal.
+/// thread. The replicas share one copy of the parameters. After each backward
+/// pass they add their gradients and update the parameters together.
 class mirrored_strategy : public strategy {
 public:
   /// @param local_runtime outlives the strategy and everything made in its

@@ -109,6 +109,10 @@ tensors replica_context::all_gather_list(const tensor& x) {
   return all;
 }
 
+pooled<std::uint64_t> replica_context::barrier(std::uint64_t value) {
+  return wait_at_barrier(next_collective_++, value);
+}
+
 tensor replica_context::broadcast(const tensor& x, std::uint32_t root) {
   if (root >= replicas_ || (root == id_ && !x))
     throw std::logic_error("a broadcast from replica " + std::to_string(root)

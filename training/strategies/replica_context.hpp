@@ -63,6 +63,10 @@ public:
   /// @errors throws std::logic_error if there is no replica `root`.
   tensor broadcast(const tensor& x, std::uint32_t root = 0);
 
+  /// For the library's own use. Waits until all replicas have called it, and
+  /// returns their values in order of replica id (step_context::barrier).
+  pooled<std::uint64_t> barrier(std::uint64_t value);
+
 protected:
   replica_context(std::uint32_t id, std::uint32_t replicas,
                   std::size_t bytes_per_pack = 0)
@@ -73,6 +77,8 @@ private:
   virtual void start_sum(std::uint32_t number, const tensor& x) = 0;
   virtual tensor finish_sum(std::uint32_t number) = 0;
   virtual tensors gather(std::uint32_t number, const tensor& x) = 0;
+  virtual pooled<std::uint64_t> wait_at_barrier(std::uint32_t number,
+                                                std::uint64_t value) = 0;
   /// Sets the options of all collectives that start before `end_call`.
   /// `tensors` is the number of tensors that the caller passed.
   virtual void begin_call(const call_options&, std::size_t /*tensors*/) {}

@@ -30,6 +30,10 @@ private:
   tensors gather(std::uint32_t number, const tensor& x) override {
     return step_.gather(number, x);
   }
+  pooled<std::uint64_t> wait_at_barrier(std::uint32_t number,
+                                        std::uint64_t value) override {
+    return step_.barrier(number, value);
+  }
   void begin_call(const call_options& x, std::size_t tensors) override {
     saved_options_ = step_.options;
     step_.options = to_collective_options(x, saved_options_.algorithm);
@@ -57,7 +61,8 @@ make_strategy_state(std::unique_ptr<replica_group> group, std::string name,
   state->devices = std::move(devices);
   state->replicas = group->replicas();
   state->placement = group->replica_placement();
-  state->copies = state->placement.count();
+  state->copies =
+    state->placement.job.processes() == 1 ? 1 : state->placement.count();
   state->threads = threads;
   state->group = std::move(group);
   return state;

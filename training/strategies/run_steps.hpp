@@ -20,8 +20,9 @@ namespace troupe {
 std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
                         const run_request& request);
 
-/// Makes the state of a strategy that runs on `group`. Each replica of this
-/// process has its own copy of the parameters.
+/// Makes the state of a strategy that runs on `group`. In a job of one process,
+/// all replicas share one copy of the parameters; otherwise each replica of
+/// this process has its own copy.
 /// @param devices devices of the replicas of this process.
 std::shared_ptr<strategy_state>
 make_strategy_state(std::unique_ptr<replica_group> group, std::string name,

@@ -42,6 +42,10 @@ private:
   tensors gather(std::uint32_t, const tensor& x) override {
     return tensors(1, x);
   }
+  pooled<std::uint64_t> wait_at_barrier(std::uint32_t,
+                                        std::uint64_t value) override {
+    return pooled<std::uint64_t>(1, value);
+  }
 
   tensors started_; ///< Inputs of the started sums, in order.
 };

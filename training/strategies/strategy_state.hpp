@@ -20,7 +20,8 @@ struct strategy_state {
   bool is_default = false;
   std::vector<device> devices;
   std::uint32_t replicas = 1; ///< Replicas of the job.
-  /// Number of copies of the parameters that a model has in this process.
+  /// Number of copies of the parameters that a model has in this process. If it
+  /// is 1, all replicas of this process share the copy.
   std::uint32_t copies = 1;
   int threads = 1;
   std::size_t bytes_per_pack = 0; ///< `communication_options::bytes_per_pack`.

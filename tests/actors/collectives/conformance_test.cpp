@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -106,8 +107,9 @@ std::vector<backend_case> all_backends() {
          }});
   for (const std::string lanes : {"shm", "zero-copy", "stream"})
     for (const auto& where :
-         {placement::contiguous({2, 3}), placement::contiguous({1, 1, 3}),
-          placement{scattered}, placement{lists{{4}, {0, 2}, {1, 3}}}}) {
+         {placement::contiguous({5}), placement::contiguous({2, 3}),
+          placement::contiguous({1, 1, 3}), placement{scattered},
+          placement{lists{{4}, {0, 2}, {1, 3}}}}) {
       std::string name = "lane_" + (lanes == "zero-copy" ? "zero_copy" : lanes);
       for (std::uint32_t p = 0; p < where.processes(); ++p) {
         name += "_";
@@ -250,6 +252,41 @@ TEST_P(Backend, KeepsGathersAndSumsApart) {
     EXPECT_EQ(step.sum(3).data<float>()[1], 5.f);
     step.begin_update();
   });
+}
+
+// No replica passes a barrier before all have come to it. All replicas get the
+// values of all.
+TEST_P(Backend, BarrierWaitsForAllReplicas) {
+  std::atomic<std::uint32_t> arrived = 0;
+  run(4, [&](step_context& step) {
+    for (const std::uint32_t number : {0, 7}) {
+      ++arrived;
+      const auto all = step.barrier(number, ~std::uint64_t{step.replica});
+      EXPECT_GE(arrived, replicas * (2 * step.step + (number == 0 ? 1 : 2)));
+      ASSERT_EQ(all.size(), std::size_t{replicas});
+      for (std::uint32_t r = 0; r < replicas; ++r)
+        EXPECT_EQ(all[r], ~std::uint64_t{r});
+    }
+    step.begin_update();
+  });
+}
+
+// A replica that does not come to a barrier is named.
+TEST_P(Backend, NamesAReplicaThatMissesABarrier) {
+  const auto impatient = GetParam().make(200ms);
+  try {
+    impatient->run({0,
+                    1,
+                    [](step_context& step) {
+                      if (step.replica != 2)
+                        step.barrier(0, 0);
+                    },
+                    {}});
+    ADD_FAILURE() << "no error";
+  } catch (const std::exception& e) {
+    EXPECT_TRUE(mentions(e.what(), "waits for the update")) << e.what();
+    EXPECT_TRUE(mentions(e.what(), "missing replica 2")) << e.what();
+  }
 }
 
 // -- misuse -------------------------------------------------------------------

@@ -148,13 +148,15 @@ const std::vector<example>& examples() {
       .waits = {{false, 0, activity::all_reduce, 7, {}},
                 {false, 2, activity::all_gather, 8, {1, 3}},
                 {true, 3, activity::reducing, 7, {1}},
-                {false, 3, activity::computing, 0, {}}},
+                {false, 3, activity::computing, 0, {}},
+                {false, 4, activity::update, 1, {1}}},
       .unresponsive = {1}},
      "step 6 stalled for 5000 ms: replica 0 waits for the sum of bucket 7; "
      "replica 2 waits in the gather of bucket 8, still missing replicas 1, 3; "
      "reducer 3 cannot finish the sum of bucket 7, still missing replica 1; "
-     "replica 3 is in its step function; replica 1 does not answer: it is in "
-     "the step function, or its process is stopped"},
+     "replica 3 is in its step function; replica 4 waits for the update, still "
+     "missing replica 1; replica 1 does not answer: it is in the step "
+     "function, or its process is stopped"},
     {{.kind = kind::stalled,
       .step = 6,
       .timeout_ms = 5000,

@@ -38,7 +38,7 @@ std::string weights_after_own_loop(const strategy& over,
 static_assert(!std::is_move_constructible_v<optimizer>);
 static_assert(!std::is_move_assignable_v<optimizer>);
 
-TEST(Optimizer, SingleCopyIsUpdatedOncePerStep) {
+TEST(Optimizer, SharedCopyIsUpdatedOncePerStep) {
   // The gradients of two replicas are always added in tree order, so two runs
   // have equal bits.
   for (const update_rule& rule :

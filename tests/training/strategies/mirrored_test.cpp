@@ -223,22 +223,7 @@ TEST_F(Mirrored, CustomLoopGivesEqualWeights) {
   EXPECT_EQ(after(mirrored_over(3)), after(turns(3)));
 }
 
-/// Expects that the copies of all replicas are equal.
-void expect_equal_copies(const strategy& on, const model& it) {
-  const auto copies = on.run([&] {
-    std::vector<float> elements;
-    for (const auto& x : it.variables()) {
-      const auto value = x.value();
-      const auto own = value.data<float>();
-      elements.insert(elements.end(), own.begin(), own.end());
-    }
-    return elements;
-  });
-  for (const auto& one : copies)
-    EXPECT_EQ(one, copies[0]);
-}
-
-TEST_F(Mirrored, ReadErrorIsRethrownAndCopiesStayEqual) {
+TEST_F(Mirrored, ReadErrorIsRethrownAfterWholeSteps) {
   const auto two = mirrored_over(2);
   const auto scope = two.scope();
   for (const std::size_t ahead : {0u, 2u})
@@ -259,7 +244,6 @@ TEST_F(Mirrored, ReadErrorIsRethrownAndCopiesStayEqual) {
       } catch (const std::runtime_error& e) {
         EXPECT_STREQ(e.what(), "the disk went away");
       }
-      expect_equal_copies(two, model);
       auto good = net();
       if (model.steps() > 0)
         good.fit(batches_in_order(), {.max_steps = model.steps()});
@@ -267,7 +251,7 @@ TEST_F(Mirrored, ReadErrorIsRethrownAndCopiesStayEqual) {
     }
 }
 
-TEST_F(Mirrored, CallbackExceptionIsRethrownAndCopiesStayEqual) {
+TEST_F(Mirrored, CallbackExceptionIsRethrownAfterWholeSteps) {
   const auto two = mirrored_over(2);
   const auto scope = two.scope();
   auto model = net();
@@ -277,7 +261,6 @@ TEST_F(Mirrored, CallbackExceptionIsRethrownAndCopiesStayEqual) {
       throw std::runtime_error("enough");
   }});
   EXPECT_THROW(model.fit(batches_in_order(), options), std::runtime_error);
-  expect_equal_copies(two, model);
   auto good = net();
   good.fit(batches_in_order(), {.max_steps = model.steps()});
   EXPECT_EQ(model.weights_sha256(), good.weights_sha256());

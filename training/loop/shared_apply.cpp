@@ -1,0 +1,98 @@
+#include "troupe/training/loop/shared_apply.hpp"
+
+#include "troupe/actors/core/failure_text.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace troupe {
+
+namespace {
+
+bool is_same(const tensor& a, const tensor& b) {
+  return a.raw() == b.raw() || a.bytes() == 0
+         || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
+/// Returns the replicas, without replica 0, for which `differs(replica)`.
+template <class F>
+std::vector<std::uint32_t> replicas_where(std::size_t replicas,
+                                          const F& differs) {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t r = 1; r < replicas; ++r)
+    if (differs(r))
+      out.push_back(r);
+  return out;
+}
+
+} // namespace
+
+void shared_apply::wait_for_gradients(replica_context& self,
+                                      std::span<const tensor> gradients,
+                                      std::span<const variable> variables) {
+  auto& own = calls_[self.replica_id()];
+  own.gradients.assign(gradients.begin(), gradients.end());
+  own.variables.clear();
+  for (const auto& x : variables)
+    own.variables.push_back(x.id());
+  // No replica claims slices now: this replica has returned from the last
+  // `wait_for_end`, so all have called it.
+  if (self.replica_id() == 0)
+    slices_.reset();
+  const auto objects = self.barrier(reinterpret_cast<std::uintptr_t>(this));
+  const auto elsewhere = replicas_where(
+    calls_.size(), [&](auto r) { return objects[r] != objects[0]; });
+  if (!elsewhere.empty())
+    throw std::logic_error(replica_list(elsewhere)
+                           + " applied another optimizer than replica 0; all "
+                             "replicas must apply the "
+                             "same optimizers in the same order");
+  const auto others = replicas_where(calls_.size(), [&](auto r) {
+    return calls_[r].variables != calls_[0].variables;
+  });
+  if (!others.empty())
+    throw std::logic_error(
+      replica_list(others)
+      + " applied gradients to other variables than replica 0; all replicas "
+        "must pass the same variables in the same order");
+  if (is_same_storage())
+    return;
+  const auto differences = self.barrier(first_difference(self.replica_id()));
+  const auto first = std::ranges::min(differences);
+  if (first == variables.size())
+    return;
+  const auto differ = replicas_where(
+    calls_.size(), [&](auto r) { return differences[r] == first; });
+  throw std::logic_error(
+    "the gradients of the variable \"" + variables[first].name() + "\" differ: "
+    + replica_list(differ) + (differ.size() == 1 ? " has" : " have")
+    + " other values than replica 0; all_reduce the gradients before an "
+      "optimizer applies them, so that all replicas make the same update");
+}
+
+void shared_apply::wait_for_end(replica_context& self) {
+  self.barrier(0);
+  calls_[self.replica_id()] = {}; // no other replica compares any more
+}
+
+bool shared_apply::is_same_storage() const {
+  return std::ranges::all_of(calls_, [&](const call& x) {
+    return std::ranges::equal(x.gradients, calls_[0].gradients, {},
+                              &tensor::raw, &tensor::raw);
+  });
+}
+
+/// Returns the index of the first variable for which a replica passed another
+/// gradient than replica 0; their number if there is none.
+std::size_t shared_apply::first_difference(std::uint32_t replica) const {
+  const auto& own = calls_[replica].gradients;
+  const auto& first = calls_[0].gradients;
+  std::size_t i = 0;
+  while (i < own.size() && is_same(own[i], first[i]))
+    ++i;
+  return i;
+}
+
+} // namespace troupe
