@@ -88,12 +88,12 @@ TEST(Cluster, UsesTheTransportOfTheOptions) {
 
 TEST(Cluster, NamesTheMissingTasksIfTheStartTimesOut) {
   cluster_fixture processes{4};
-  processes.start_timeout = 300ms;
+  processes.start_timeout = 900ms;
   processes.join({0, 2});
   for (const auto i : {0, 2}) {
     EXPECT_EQ(processes.members[std::size_t(i)].code, ec::stalled);
     EXPECT_EQ(processes.members[std::size_t(i)].problem,
-              "job 'job' cannot begin: for 300 ms worker 1 and worker 3 did "
+              "job 'job' cannot begin: for 900 ms worker 1 and worker 3 did "
               "not join ("
                 + to_string(processes.addresses[1]) + ", "
                 + to_string(processes.addresses[3]) + ")");
