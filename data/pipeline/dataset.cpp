@@ -123,8 +123,8 @@ dataset dataset::shard(std::uint32_t first, std::uint32_t last,
     std::make_shared<shard_stage>(last_, first, last, shards));
 }
 
-dataset dataset::shard(std::uint32_t first, std::uint32_t last,
-                       std::vector<std::uint32_t> shares) const {
+dataset dataset::shard_by_shares(std::uint32_t first, std::uint32_t last,
+                                 std::vector<std::uint32_t> shares) const {
   return append_stage(
     std::make_shared<shard_stage>(last_, first, last, std::move(shares)));
 }

@@ -109,8 +109,8 @@ public:
   /// share, rounded to a whole number as `shard_of` does.
   /// @pre elements are batches.
   /// @errors throws std::invalid_argument for a share outside [1, 1'000'000].
-  dataset shard(std::uint32_t first, std::uint32_t last,
-                std::vector<std::uint32_t> shares) const;
+  dataset shard_by_shares(std::uint32_t first, std::uint32_t last,
+                          std::vector<std::uint32_t> shares) const;
 
   /// Makes each cursor read up to `count` elements in advance, on a thread of
   /// its own. Zero: no prefetching. The elements are those of the complete

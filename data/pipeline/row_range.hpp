@@ -38,7 +38,7 @@ inline row_range shard_of(std::int64_t rows, std::uint32_t first,
 /// rows, rounded down. Each remaining row goes to the shard whose size was
 /// rounded down most; of equal ones, to the shard with the lowest id. Equal
 /// shares give the shards of `shard_of` without shares.
-/// @pre `first < last`; every share is in [1, `max_share`].
+/// @pre `first < last <= shares.size()`; every share is in [1, `max_share`].
 /// @cost O(n log n) for n shares.
 row_range shard_of(std::int64_t rows, std::uint32_t first, std::uint32_t last,
                    std::span<const std::uint32_t> shares);

@@ -56,7 +56,8 @@ void call_order::on_own_call(collective_call call) {
   call.sequence = size();
   own_.push_back(std::move(call));
   for (const auto& gather : gathers_)
-    compare(gather);
+    if (gather.sequence + 1 == size())
+      compare(gather);
 }
 
 void call_order::on_gather(const collective_call& call) {

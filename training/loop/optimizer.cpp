@@ -172,6 +172,7 @@ void optimizer::impl::apply_together(replica_context& self,
       make_slots(0, variables[i]);
   }
   shared->wait_for_gradients(self, gradients, variables);
+  const flush_denormals flushing;
   copies[0].updates = number;
   const auto update = step_at(number);
   shared->for_each_slice(

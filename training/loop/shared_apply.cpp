@@ -37,8 +37,9 @@ void shared_apply::wait_for_gradients(replica_context& self,
   own.variables.clear();
   for (const auto& x : variables)
     own.variables.push_back(x.id());
-  // No replica claims slices now: this replica has returned from the last
-  // `wait_for_end`, so all have called it.
+  // No replica claims slices now. Either this replica has returned from the
+  // last `wait_for_end`, so all have called it; or a new generation has begun,
+  // for which all replicas have left their steps.
   if (self.replica_id() == 0)
     slices_.reset();
   const auto objects = self.barrier(reinterpret_cast<std::uintptr_t>(this));
@@ -52,11 +53,15 @@ void shared_apply::wait_for_gradients(replica_context& self,
   const auto others = replicas_where(calls_.size(), [&](auto r) {
     return calls_[r].variables != calls_[0].variables;
   });
-  if (!others.empty())
+  if (!others.empty()) {
+    // The caller may catch the error and call this function again, which
+    // changes what the other replicas read here.
+    self.barrier(0);
     throw std::logic_error(
       replica_list(others)
       + " applied gradients to other variables than replica 0; all replicas "
         "must pass the same variables in the same order");
+  }
   if (is_same_storage())
     return;
   const auto differences = self.barrier(first_difference(self.replica_id()));

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <limits>
 #include <stdexcept>
 
@@ -53,19 +54,29 @@ bool shared_update::has_finite_sums(const float* gradient,
   return !any_exceeds(gradient, n, limit);
 }
 
-bool shared_update::wait_for_gradients(step_context& step, gradient_state own) {
-  auto worst = own;
-  // No replica claims slices now: this replica has returned from the last
-  // `wait_for_end`, so all have called it.
+shared_update::agreement
+shared_update::wait_for_gradients(step_context& step, gradient_state own,
+                                  float learning_rate) {
+  // No replica claims slices now. Either this replica has returned from the
+  // last `wait_for_end`, so all have called it; or a new generation has begun,
+  // for which all replicas have left their steps.
   if (step.replica == 0)
     slices_.reset();
-  if (step.replicas > 1)
-    for (const auto one :
-         step.barrier(gradients_complete, static_cast<std::uint64_t>(own)))
-      worst = std::max(worst, static_cast<gradient_state>(one));
+  auto worst = own;
+  if (step.replicas > 1) {
+    const auto own_rate = std::bit_cast<std::uint32_t>(learning_rate);
+    const auto values =
+      step.barrier(gradients_complete, static_cast<std::uint64_t>(own)
+                                         | std::uint64_t{own_rate} << 32);
+    for (const auto one : values)
+      worst = std::max(worst, static_cast<gradient_state>(one & 0xff));
+    learning_rate =
+      std::bit_cast<float>(static_cast<std::uint32_t>(values[0] >> 32));
+  }
   step.begin_update();
-  return worst == gradient_state::finite_sums
-         || (worst == gradient_state::unknown && sums_are_finite());
+  return {worst == gradient_state::finite_sums
+            || (worst == gradient_state::unknown && sums_are_finite()),
+          learning_rate};
 }
 
 void shared_update::wait_for_end(step_context& step) {

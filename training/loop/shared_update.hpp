@@ -15,16 +15,19 @@ namespace troupe {
 ///   who      the R replicas of a job of one process
 ///   start    a replica has its gradient in `parameters::gradients(replica)`,
 ///            and calls `wait_for_gradients`. No replica writes a parameter
-///            before all have called it, so an abort before changes nothing
+///            before all have called it, so an abort before changes nothing.
+///            All replicas use the learning rate of replica 0
 ///   pass     each replica calls `apply`. It claims slices one by one, adds the
 ///            R gradients of a slice in tree order (strategies/tree/fold.hpp)
 ///            and applies the update rule to the slice. No sum is stored
 ///   end      each replica calls `wait_for_end`. Then all parameters are new
 ///   abort    a replica that has begun the pass cannot be interrupted and
 ///            claims what is left. So the update is made as a whole, or not
-///   cost     every gradient is read once; every parameter and slot is read and
-///            written once; two barriers. No call allocates memory from the
-///            system
+///   cost     the pass reads every gradient once, and reads and writes every
+///            parameter and slot once; two barriers. `has_finite_sums` also
+///            reads the replica's own gradient. If an element is large, each
+///            replica reads all gradients once more, on one thread. No call
+///            allocates memory from the system
 ///   order    the bits do not depend on which replica claims a slice
 class shared_update {
 public:
@@ -44,13 +47,18 @@ public:
     bad ///< The update must be skipped, for example because the loss is NaN.
   };
 
+  /// What all replicas agree on before the pass; equal on all replicas.
+  struct agreement {
+    bool is_finite = false; ///< The sums of the gradients are finite.
+    float learning_rate = 0;
+  };
   /// Waits for the gradients of all replicas, and begins the update.
-  /// @returns true if the sums of the gradients are finite; equal on all
-  ///          replicas.
-  bool wait_for_gradients(step_context& step, gradient_state own);
+  /// @param learning_rate of this replica; that of replica 0 is used.
+  agreement wait_for_gradients(step_context& step, gradient_state own,
+                               float learning_rate);
 
   /// Updates the slices that this replica claims.
-  /// @pre `wait_for_gradients` has returned true on all replicas.
+  /// @pre `wait_for_gradients` has returned that the sums are finite.
   void apply(const rule_step& update) noexcept;
 
   /// Waits until all replicas have updated their slices. Must follow

@@ -127,9 +127,9 @@ float train_step::learning_rate(std::uint64_t step) const {
   return schedule_ ? schedule_->at(step) : model_.rule.learning_rate();
 }
 
-rule_step train_step::rule_of(std::uint64_t step, std::int64_t examples) const {
-  return model_.rule.step_at(step + 1, learning_rate(step),
-                             1 / static_cast<float>(examples));
+rule_step train_step::rule_of(std::uint64_t step, std::int64_t examples,
+                              float rate) const {
+  return model_.rule.step_at(step + 1, rate, 1 / static_cast<float>(examples));
 }
 
 void train_step::complete(replica& self, std::size_t parameter) {
@@ -163,7 +163,8 @@ void train_step::operator()(step_context& step) {
     return update_shared(self, read.global_rows);
   const bool good = sum(self);
   if (good && read.global_rows > 0)
-    update_copy(self, rule_of(step.step, read.global_rows));
+    update_copy(self,
+                rule_of(step.step, read.global_rows, learning_rate(step.step)));
   record(self, good);
   for (auto& one : self.sums)
     one = {};
@@ -200,12 +201,14 @@ void train_step::forward_and_backward(replica& self, const batch& rows) {
 void train_step::update_shared(replica& self, std::int64_t examples) {
   using state = shared_update::gradient_state;
   auto& step = *self.step;
-  const bool good =
-    shared_->wait_for_gradients(step, !self.finite       ? state::bad
-                                      : self.finite_sums ? state::finite_sums
-                                                         : state::unknown);
+  const auto own = !self.finite       ? state::bad
+                   : self.finite_sums ? state::finite_sums
+                                      : state::unknown;
+  // A schedule is user code, which need not return the same on each replica.
+  const auto [good, rate] =
+    shared_->wait_for_gradients(step, own, learning_rate(step.step));
   if (good && examples > 0)
-    shared_->apply(rule_of(step.step, examples));
+    shared_->apply(rule_of(step.step, examples, rate));
   record(self, good);
   shared_->wait_for_end(step);
 }

@@ -51,12 +51,11 @@ public:
 
   float learning_rate(std::uint64_t step) const;
 
-  /// Sets the model's step count after a failed run, and makes the copies of
-  /// this process equal. In such a run, one replica may have made an update
-  /// that another replica has not made. The replica with the most steps is
-  /// copied to the other replicas of this process, and its step count becomes
-  /// the model's step count. The replicas of other processes may have made more
-  /// or fewer steps.
+  /// Sets the model's step count after a failed run to that of the replica with
+  /// the most steps, and makes the copies of this process equal to the copy of
+  /// that replica. Replicas that share one copy have made each update as a
+  /// whole; of several copies, one may have made an update that another has not
+  /// made. The replicas of other processes may have made more or fewer steps.
   /// @pre no step runs.
   void resync_replicas();
 
@@ -94,7 +93,8 @@ private:
   bool sum(replica& self);
   void update_copy(replica& self, const rule_step& update);
   void update_shared(replica& self, std::int64_t examples);
-  rule_step rule_of(std::uint64_t step, std::int64_t examples) const;
+  rule_step rule_of(std::uint64_t step, std::int64_t examples,
+                    float rate) const;
   /// Records whether the step of a replica has made its update.
   void record(replica& self, bool updated);
 

@@ -75,10 +75,10 @@ local_batches::local_batches(const data::dataset& batches,
     ranges_{ranges_to_read(batches, start, placement)} {
   check_replica_shares(shares, replicas_);
   for (const auto& range : ranges_)
-    cursors_.push_back((shares_
-                          ? batches.shard(range.begin, range.end, *shares_)
-                          : batches.shard(range.begin, range.end, replicas_))
-                         .iterate(start));
+    cursors_.push_back(
+      (shares_ ? batches.shard_by_shares(range.begin, range.end, *shares_)
+               : batches.shard(range.begin, range.end, replicas_))
+        .iterate(start));
   if (ranges_.empty())
     cursors_.push_back(batches.iterate(start));
 }
