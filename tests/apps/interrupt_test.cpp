@@ -153,7 +153,8 @@ TEST_F(Interrupt, AllowsAnyTimeToSave) {
   while (::poll(&news, 1, 60'000) == 1
          && detail::read_available(from.get(), saved))
     ;
-  EXPECT_NE(remaining_output(tool).find("--resume pipe"), std::string::npos);
+  const auto output = remaining_output(tool);
+  EXPECT_NE(output.find("--resume pipe"), std::string::npos) << output;
   EXPECT_EQ(tool.end(), 130);
   put("m.troupe", saved);
   EXPECT_EQ(troupe("train --resume m.troupe --quiet --max-steps 3").code, 130);

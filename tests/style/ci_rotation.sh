@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.."
 
 scratch=$(mktemp -d)
 trap 'rm -r "$scratch"' EXIT
+unset TROUPE_CI_NUMBER # a run of CI may have it
 export TROUPE_CI_STATE=$scratch/state
 fail() {
   echo "ci_rotation.sh: $*" >&2

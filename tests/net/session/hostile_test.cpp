@@ -182,6 +182,9 @@ TEST(HostilePeer, CannotKeepMembersOutByThousandsOfConnections) {
 }
 
 TEST(HostilePeer, CannotExhaustDescriptors) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the check vptr of UBSan needs free descriptors";
+#endif
   test_endpoint server;
   std::list<raw_socket> all(40);
   raw_socket member;
