@@ -61,6 +61,10 @@ public:
     return true;
   }
 
+  bool has_ended(std::size_t side, std::uint32_t channel) const {
+    return sides_[side].closed || sides_[side].mux.has_ended(channel);
+  }
+
   void consumed(std::size_t side, std::uint32_t channel, net::priority x) {
     sides_[side].mux.consumed(channel, x);
     flush(side);
@@ -253,6 +257,9 @@ public:
   }
   bool post(net::frame&& frame) override {
     return connection_->post(side_, channel_, std::move(frame));
+  }
+  bool has_ended() const override {
+    return connection_->has_ended(side_, channel_);
   }
   void consumed(net::priority x) override {
     connection_->consumed(side_, channel_, x);

@@ -102,9 +102,26 @@ void message_channel::add(net::frame&& arrived) {
 
 void message_channel::add(arrived_tensors&& arrived) {
   const auto tag = arrived.message;
+  if (dropped_.erase(tag) > 0)
+    return release(arrived.transfer);
   if (!arrived_.emplace(tag, std::move(arrived)).second)
     fail("tensors of the message with tag " + std::to_string(tag)
          + " arrived twice");
+}
+
+void message_channel::drop(net::frame&& arrived) {
+  consumed(arrived.priority);
+  if (!lane_ || lane_ended_ || arrived.priority != net::priority::bulk
+      || arrived.payload.size() < count_bytes
+      || take_count(arrived.payload) == 0)
+    return;
+  lane_->expect(arrived.tag);
+  if (const auto it = arrived_.find(arrived.tag); it != arrived_.end()) {
+    release(it->second.transfer);
+    arrived_.erase(it);
+  } else {
+    dropped_.insert(arrived.tag);
+  }
 }
 
 std::optional<received_message> message_channel::next() {
@@ -139,6 +156,7 @@ void message_channel::end_lane() {
   lane_ended_ = true;
   waiting_.clear();
   arrived_.clear();
+  dropped_.clear();
 }
 
 void message_channel::release(std::uint64_t transfer) {

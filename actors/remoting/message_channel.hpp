@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace troupe {
 
@@ -52,6 +53,8 @@ public:
   ///      priority, there are no tensors.
   bool post(net::frame&& message, tensors lane_tensors);
 
+  /// Returns true if no message can be sent any more.
+  bool has_ended() const { return frames_->has_ended(); }
   void close(const std::string& reason);
 
   // -- receiving --------------------------------------------------------------
@@ -60,6 +63,8 @@ public:
   /// @errors a malformed frame ends the connection and is dropped.
   void add(net::frame&& arrived);
   void add(arrived_tensors&& arrived);
+  /// Drops a frame that is not wanted, and its tensors when they arrive.
+  void drop(net::frame&& arrived);
 
   /// Returns the next message in order. Nullopt: none is complete.
   std::optional<received_message> next();
@@ -97,6 +102,8 @@ private:
   std::deque<waiting_frame> waiting_; ///< Bulk frames, the oldest first.
   /// Tensors that have arrived, by the tag of their message.
   std::map<std::uint64_t, arrived_tensors> arrived_;
+  /// Tags of dropped messages whose tensors have not arrived.
+  std::set<std::uint64_t> dropped_;
   bool lane_ended_ = false;
 };
 

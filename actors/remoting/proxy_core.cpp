@@ -74,6 +74,8 @@ caf::error proxy_core::send_oneway(wire::message_writer&& message,
     payload = std::move(copy);
     retry_at_ = now + options_.retry_interval;
   }
+  if (!must_deliver() && channel_.has_ended())
+    return caf::make_error(ec::peer_lost, std::string{"the channel has ended"});
   if (backlog_.size() >= options_.backlog)
     return caf::make_error(ec::busy, must_deliver()
                                        ? "the channel accepts no more frames, "
@@ -123,9 +125,12 @@ void proxy_core::send_request(wire::message_writer&& message,
     return promise.deliver(std::move(problem));
   if (!backlog_.empty() // a request must not overtake oneway messages
       || !send_frame(net::frame_kind::request, priority, std::move(payload),
-                     std::move(lane_tensors)))
-    return promise.deliver(caf::make_error(
-      ec::busy, std::string{"the channel accepts no more frames"}));
+                     std::move(lane_tensors))) {
+    if (!channel_.has_ended())
+      return promise.deliver(caf::make_error(
+        ec::busy, std::string{"the channel accepts no more frames"}));
+    ++last_tag_; // not sent: it fails when this proxy hears of the end
+  }
   pending_.emplace(last_tag_, pending_request{std::move(promise), read,
                                               now + options_.request_timeout});
 }
@@ -137,7 +142,7 @@ caf::error proxy_core::nonserializable_error(std::string_view type) {
 
 caf::error proxy_core::on_frame(net::frame& frame) {
   if (frame.view_id != options_.view_id) { // ignore frames of another view
-    channel_.consumed(frame.priority);
+    channel_.drop(std::move(frame));
     return {};
   }
   channel_.add(std::move(frame));

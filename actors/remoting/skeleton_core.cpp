@@ -41,14 +41,19 @@ skeleton_core::timeout_of(std::uint32_t asked_ms) const {
                   std::chrono::milliseconds{asked_ms});
 }
 
-/// Checks the tag and the view of a frame. The sender of a request of another
-/// view gets an error.
-bool skeleton_core::is_frame_accepted(const net::frame& frame) {
-  const bool fresh =
-    duplicates_[static_cast<std::size_t>(frame.priority)].add(frame.tag);
-  if (fresh && frame.view_id == options_.view_id)
-    return true;
-  if (fresh && frame.kind == net::frame_kind::request) {
+void skeleton_core::add(net::frame& frame) {
+  auto& seen = duplicates_[static_cast<std::size_t>(frame.priority)];
+  if (!seen.add(frame.tag)) // its tensors belong to the first frame
+    channel_.consumed(frame.priority);
+  else if (frame.view_id != options_.view_id)
+    drop_other_view(frame);
+  else
+    channel_.add(std::move(frame));
+}
+
+/// Drops a frame of another view. The sender of a request gets an error.
+void skeleton_core::drop_other_view(net::frame& frame) {
+  if (frame.kind == net::frame_kind::request) {
     net::writer out;
     out(ec::superseded, "view " + std::to_string(frame.view_id)
                           + ", but the current view is "
@@ -57,14 +62,7 @@ bool skeleton_core::is_frame_accepted(const net::frame& frame) {
                    frame.view_id, frame.tag, std::move(out).bytes()},
                   {});
   }
-  return false;
-}
-
-void skeleton_core::add(net::frame& frame) {
-  if (is_frame_accepted(frame))
-    channel_.add(std::move(frame));
-  else
-    channel_.consumed(frame.priority);
+  channel_.drop(std::move(frame));
 }
 
 void skeleton_core::add(arrived_tensors& arrived) {

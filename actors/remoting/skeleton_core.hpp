@@ -106,7 +106,7 @@ protected:
   static constexpr std::chrono::seconds receipt_timeout{5};
 
 private:
-  bool is_frame_accepted(const net::frame& frame);
+  void drop_other_view(net::frame& frame);
   bool is_receipt_due() const;
   bool is_receipt_due(net::priority priority) const;
   bool send_frame(net::frame_kind kind, net::priority priority,

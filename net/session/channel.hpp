@@ -36,6 +36,11 @@ public:
   /// @pre the payload is within the limits.
   virtual bool post(frame&& outgoing) = 0;
 
+  /// Returns true if no frame can be posted any more, because the channel or
+  /// its connection has ended or is being closed. The listener may hear of the
+  /// end later.
+  virtual bool has_ended() const = 0;
+
   /// Returns the credit of one received frame to the peer, which may then post
   /// another frame.
   virtual void consumed(priority frame_priority) = 0;

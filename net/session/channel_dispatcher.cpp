@@ -24,6 +24,10 @@ public:
     owner_->flush();
     return true;
   }
+  bool has_ended() const override {
+    const std::lock_guard hold{owner_->lock_};
+    return owner_->closed_ || owner_->multiplexer_.has_ended(channel_);
+  }
   void consumed(priority frame_priority) override {
     const std::lock_guard hold{owner_->lock_};
     owner_->multiplexer_.consumed(channel_, frame_priority);

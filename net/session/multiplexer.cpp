@@ -76,16 +76,20 @@ std::vector<multiplexer::event> multiplexer::open(std::uint32_t number) {
   return buffered;
 }
 
-bool multiplexer::post(std::uint32_t number, frame&& outgoing) {
+bool multiplexer::has_ended(std::uint32_t number) const {
   const auto found = channels_.find(number);
-  if (closing_ || found == channels_.end() || found->second.closing)
+  return closing_ || found == channels_.end() || found->second.closing;
+}
+
+bool multiplexer::post(std::uint32_t number, frame&& outgoing) {
+  if (has_ended(number))
     return false;
   if (outgoing.payload.size() > limits_.max_payload(outgoing.priority))
     throw std::logic_error{
       "a frame of " + std::to_string(outgoing.payload.size()) + " bytes, but "
       + std::to_string(limits_.max_payload(outgoing.priority))
       + " is the limit"};
-  auto& sent = found->second.sent[index(outgoing.priority)];
+  auto& sent = channels_.at(number).sent[index(outgoing.priority)];
   if (sent == credits_of(outgoing.priority)
       || output_.queued_bytes(outgoing.priority) >= max_queued_bytes)
     return false;

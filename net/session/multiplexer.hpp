@@ -91,6 +91,9 @@ public:
   ///          many bytes wait, or the channel or connection is closing.
   /// @errors throws std::logic_error for a payload beyond the limits.
   bool post(std::uint32_t channel, frame&& outgoing);
+  /// Returns true if a channel accepts no more frames, because it or the
+  /// connection has ended or is closing.
+  bool has_ended(std::uint32_t channel) const;
   void consumed(std::uint32_t channel, priority state);
   /// Starts the close of a channel, which then accepts no more frames. When the
   /// peer has replied, `receive` returns the end as an event.

@@ -48,6 +48,11 @@ public:
     return true;
   }
 
+  bool has_ended() const {
+    const std::lock_guard hold{lock_};
+    return !open_ || closing_;
+  }
+
   void consumed(side receiver, priority frame_priority) {
     const std::lock_guard hold{lock_};
     return_credit(directions_[1 - receiver], frame_priority);
@@ -208,7 +213,7 @@ private:
       {close_reason::closed, rest ? to_string(*rest) : "the stream ends"}};
   }
 
-  std::mutex lock_;
+  mutable std::mutex lock_;
   loopback_options options_;
   bool open_ = true;
   /// Valid after the channel has ended.
@@ -227,6 +232,7 @@ public:
     wire_->set_listener(side_, std::move(to));
   }
   bool post(frame&& x) override { return wire_->post(side_, std::move(x)); }
+  bool has_ended() const override { return wire_->has_ended(); }
   void consumed(priority x) override { wire_->consumed(side_, x); }
   const frame_limits& limits() const override { return wire_->limits(); }
   std::size_t credits(priority x) const override { return wire_->credits(x); }

@@ -132,6 +132,31 @@ TEST_F(MessageChannel, RejectsTensorsThatDoNotFitTheMessage) {
   EXPECT_EQ(right_lane->failure, "a message of 2 tensors got 1");
 }
 
+TEST_F(MessageChannel, DropsAFrameWithItsTensors) {
+  for (const bool tensors_first : {false, true}) {
+    SCOPED_TRACE(tensors_first);
+    const std::uint64_t tag = tensors_first ? 2 : 1;
+    arrived_tensors arrived{70 + tag, tag, {}};
+    arrived.tensors.push_back(bytes_tensor(10));
+    ASSERT_TRUE(post(tag, tensors(1, bytes_tensor(10))));
+    frames.deliver();
+    ASSERT_EQ(received->frames.size(), 1u);
+    if (tensors_first)
+      right.add(std::move(arrived));
+    right.drop(std::move(received->frames[0]));
+    received->frames.clear();
+    if (!tensors_first)
+      right.add(std::move(arrived));
+    EXPECT_EQ(right_lane->released, 70 + tag);
+    EXPECT_EQ(right_lane->expected.back(), tag) << "the lane counts them";
+  }
+  EXPECT_EQ(tags(), list{});
+  EXPECT_EQ(right_lane->failure, "");
+  ASSERT_TRUE(post(3, {}));
+  deliver_frames();
+  EXPECT_EQ(tags(), list{3}) << "the next message does not wait";
+}
+
 TEST_F(MessageChannel, RejectsTensorsThatArriveTwice) {
   right.add({7, 3, {bytes_tensor(10)}});
   right.add({8, 3, {bytes_tensor(10)}});

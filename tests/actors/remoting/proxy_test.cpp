@@ -231,6 +231,16 @@ TEST(Proxy, IsBusyBeyondTheWindowsOfProxySkeletonAndChannel) {
   EXPECT_EQ(error_of(between), "") << "the channel accepts frames again";
 }
 
+TEST(Proxy, SaysWhyTheChannelEndedToARequestThatFindsItEnded) {
+  proxy_fixture fixture;
+  auto late = fixture.request(std::uint32_t{1}, std::string{"x"});
+  // The message with the end of the channel follows the request.
+  fixture.channel.close_with(net::close_reason::timed_out, "no heartbeat");
+  fixture.settle();
+  EXPECT_EQ(fixture.read<std::string>(late).error,
+            "unreachable(\"no heartbeat\")");
+}
+
 TEST(Proxy, FailsARequestAsBusyIfItsResponseIsRefused) {
   proxy_fixture fixture{{}, {}, {.bulk = 1}};
   auto asked = fixture.request(tensor::full({2}, 1));
