@@ -149,20 +149,25 @@ struct simulated_processes::impl {
               std::function<void(net::endpoint::dial_result &&)> on_done) {
         net.dial(process, 0, hello, timeout, std::move(on_done));
       };
+    settings.dial_peer = [this, process,
+                          hello](const membership::member& peer,
+                                 std::chrono::milliseconds timeout,
+                                 membership_options::dial_callback on_done) {
+      net.dial(process, peer.task, hello, timeout, std::move(on_done));
+    };
     tables.push_back(settings.peers);
     members.push_back(spawn_membership(sim.sys, settings));
     sim.own(members.back());
-    if (process == 0)
-      net.listen(
-        0, hello,
-        [leader = members.back().address()](
-          const net::hello& from, std::shared_ptr<net::connection> connection) {
-          membership::join_request request;
-          const auto it = caf::actor_cast<caf::actor>(leader);
-          if (it && !read_join_hello(from, request))
-            caf::anon_send(it, membership_event{membership_event::accepted{
-                                 std::move(connection), request}});
-        });
+    net.listen(
+      process, hello,
+      [actor = members.back().address()](
+        const net::hello& from, std::shared_ptr<net::connection> connection) {
+        membership::join_request request;
+        const auto it = caf::actor_cast<caf::actor>(actor);
+        if (it && !read_join_hello(from, request))
+          caf::anon_send(it, membership_event{membership_event::accepted{
+                               std::move(connection), request}});
+      });
   }
 
   std::unique_ptr<replica_group> make_group(std::uint32_t process,

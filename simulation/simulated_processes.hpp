@@ -13,7 +13,7 @@
 // replicas, proxies, skeletons and a lane backend. All processes are in one
 // actor system, on one thread. Only the simulated network connects the
 // processes. The processes join the job as real ones do: each has a membership
-// actor, which opens the control connection to the leader. Between any two
+// actor, which opens the control connections. Between any two
 // processes there are two lanes, one for contributions and one for results. The
 // program that calls a process's replica group runs on a fiber instead of a
 // thread. After a process is disconnected, its roles continue to run. Its

@@ -11,8 +11,7 @@
 namespace troupe {
 
 /// The connected processes of a job, as one of them sees the others. Process 0
-/// is the leader. Every other process has one control connection, to the
-/// leader.
+/// is the leader.
 struct world {
   std::vector<std::string> names; ///< Names of the processes.
   local_placement placement;
@@ -35,6 +34,7 @@ enum channel_id : std::uint32_t {
   chief_channel = 1,
   run_client_channel = 2,
   membership_channel = 3,
+  view_change_channel = 4,
   replica_channel = 16, ///< Replica r uses channel 16 + r.
 };
 

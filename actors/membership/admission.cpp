@@ -73,20 +73,21 @@ void cluster::impl::register_stream_services() {
        }}));
 }
 
+/// The leader accepts processes that join, and every other process those
+/// participants that have a higher task.
 void cluster::impl::register_admission() {
-  if (options.task == 0)
-    registrations_.push_back(router_->serve(
-      options.job, "control",
-      {[this](const net::hello& hello) { return admit(hello); },
-       [actor = membership_](const net::hello& hello,
-                             net::accepted_connection&& accepted) {
-         membership::join_request request;
-         auto* connection =
-           std::get_if<std::shared_ptr<net::connection>>(&accepted);
-         if (connection && !read_join_hello(hello, request))
-           caf::anon_send(actor, membership_event{membership_event::accepted{
-                                   std::move(*connection), request}});
-       }}));
+  registrations_.push_back(router_->serve(
+    options.job, options.task == 0 ? "control" : "peer",
+    {[this](const net::hello& hello) { return admit(hello); },
+     [actor = membership_](const net::hello& hello,
+                           net::accepted_connection&& accepted) {
+       membership::join_request request;
+       auto* connection =
+         std::get_if<std::shared_ptr<net::connection>>(&accepted);
+       if (connection && !read_join_hello(hello, request))
+         caf::anon_send(actor, membership_event{membership_event::accepted{
+                                 std::move(*connection), request}});
+     }}));
   try {
     registrations_.push_back(router_->serve({}, "status", status_handler()));
   } catch (const std::logic_error&) {
@@ -117,14 +118,14 @@ service_router::service_handler cluster::impl::status_handler() {
           }};
 }
 
-/// Accepts the connection of a process that asks to join. The membership actor
-/// decides whether it may.
+/// Accepts the connection of a process of the job. The membership actor decides
+/// whether it belongs to the job.
 net::hello_response cluster::impl::admit(const net::hello& hello) {
   membership::join_request request;
   if (const auto fault = read_join_hello(hello, request))
     return {false, "the hello is malformed: " + to_string(*fault), {}, {}};
   net::hello_response response;
-  response.responder = make_hello("control");
+  response.responder = make_hello(hello.purpose);
   return response;
 }
 

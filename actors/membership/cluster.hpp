@@ -66,8 +66,8 @@ struct cluster_options {
 };
 
 /// Membership of this process in a job. All processes of the job run the same
-/// program. The leader is task 0, and every other process connects to it. For
-/// tensors, each process connects to every process with a lower task number.
+/// program. The leader is task 0. Each process connects to every process with a
+/// lower task number, for messages and for tensors.
 class cluster {
 public:
   /// Joins the job. Returns when all tasks have joined and are connected to
@@ -90,8 +90,8 @@ public:
   bool is_leader() const { return task() == 0; }
   const std::string& name(std::uint32_t task) const;
 
-  /// Returns the membership as this process knows it now. Its id is 1 when the
-  /// job begins; it counts up when a process leaves or is lost.
+  /// Returns the last view that this process knows; its id is 1 when the job
+  /// begins. An excluded process is no member of the view that it returns.
   membership::view current_view() const;
 
   /// Returns the transport of tensors to another process: "shm", "tcp" or
@@ -99,8 +99,8 @@ public:
   std::string transport_to(std::uint32_t task) const;
 
   /// Leaves the job. The leader notifies all processes that the job ends; any
-  /// other process notifies the leader that it leaves. Then `leave` waits for
-  /// the acknowledgements, for at most the shutdown timeout, and closes the
+  /// other process notifies all that it leaves. Then `leave` waits for the
+  /// acknowledgements, for at most the shutdown timeout, and closes the
   /// connections. A second call has no effect.
   /// @pre the replica group of the cluster is destroyed.
   void leave() noexcept;

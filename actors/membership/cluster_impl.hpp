@@ -38,6 +38,8 @@ public:
 
   const std::string& own_name() const { return options.names[options.task]; }
   membership::view current_view() const;
+  /// What this process knows of the job, with its control connections.
+  const std::shared_ptr<peer_table>& peers() const { return peers_; }
   placement job_placement() const; ///< @pre this process has joined.
 
   runtime& local_runtime;

@@ -4,6 +4,7 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/rejection_text.hpp"
+#include "troupe/actors/membership/view_change_host.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/session/service_router.hpp"
@@ -24,28 +25,37 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// Delay before a participant dials the leader again. It dials again if the
-/// leader's process does not serve the job yet.
+/// Delay before a participant dials a process again. It dials again if that
+/// process does not serve the job yet.
 constexpr auto retry_delay = 20ms;
 /// Maximum delay before the leader logs which tasks are missing.
 constexpr milliseconds max_report_delay{5000};
+/// Time before a participant reports that the connection to another one has
+/// ended before the start.
+constexpr auto peer_loss_delay = 500ms;
 /// Time beyond the start timeout in which the processes have to open their
 /// lanes.
 constexpr auto lane_timeout = 5s;
 
-/// Passes what arrives on a membership channel to the actor.
+/// Passes what arrives on a channel to the actor.
 class channel_listener final : public net::channel_listener {
 public:
   channel_listener(const membership_actor& owner, std::uint32_t task,
-                   std::uint64_t incarnation)
-    : owner_{owner.address()}, task_{task}, incarnation_{incarnation} {}
+                   std::uint64_t connection, std::uint32_t channel)
+    : owner_{owner.address()},
+      task_{task},
+      connection_{connection},
+      channel_{channel} {}
 
   void on_frame(net::frame&& frame) override {
     tell(membership_event::received{
-      task_, incarnation_, std::make_shared<net::frame>(std::move(frame))});
+      task_, connection_, channel_,
+      std::make_shared<net::frame>(std::move(frame))});
   }
+  /// The channels of a connection end together.
   void on_closed(net::close_reason cause, const std::string& reason) override {
-    tell(membership_event::closed{task_, incarnation_, cause, reason});
+    if (channel_ == membership_channel)
+      tell(membership_event::closed{task_, connection_, cause, reason});
   }
 
 private:
@@ -57,27 +67,29 @@ private:
 
   caf::actor_addr owner_; ///< Weak: the actor owns the channel.
   std::uint32_t task_;
-  std::uint64_t incarnation_;
+  std::uint64_t connection_;
+  std::uint32_t channel_;
 };
 
 // -- state --------------------------------------------------------------------
 
-struct membership_state {
+struct membership_state : view_change_host::owner {
   static inline const char* name = "membership";
   using pointer = membership_actor::stateful_pointer<membership_state>;
 
-  /// The membership channel to another process.
+  /// The connection to another process.
   struct peer {
     std::shared_ptr<net::connection> connection;
-    std::shared_ptr<net::channel> channel;
+    std::shared_ptr<net::channel> membership, view_change;
     std::uint64_t incarnation = 0;
+    std::uint64_t number = 0;   ///< Number of the connection.
     std::uint64_t last_tag = 0; ///< Number of the last message sent.
   };
 
-  ~membership_state() {
-    for (auto& [task, x] : peers)
-      x.connection->close("the job has ended");
-  }
+  membership_state() = default;
+  membership_state(const membership_state&) = delete;
+  membership_state& operator=(const membership_state&) = delete;
+  ~membership_state() override { close_all("the job has ended"); }
 
   // -- events -----------------------------------------------------------------
 
@@ -92,11 +104,13 @@ struct membership_state {
     } else {
       participant.emplace(task_count(), options.self);
       arm_watchdog(options.start_timeout + lane_timeout);
-      dial();
+      dial(0);
     }
   }
 
   void on(const membership_event::accepted& x) {
+    if (participant)
+      return accept_peer(x);
     auto effects = leader->on(x.request);
     if (auto* no = std::get_if<membership::rejected>(&effects.front()))
       return reject(*x.connection, no->why);
@@ -105,6 +119,8 @@ struct membership_state {
   }
 
   void on(const membership_event::dialed& x) {
+    if (x.task > 0)
+      return on_peer_dialed(x.task, *x.result);
     auto& attempt = *x.result;
     if (attempt.connection)
       if (auto* wire = std::get_if<std::shared_ptr<net::connection>>(
@@ -119,7 +135,7 @@ struct membership_state {
     if (attempt.rejected)
       last_rejection = attempt.reason;
     if (retry)
-      self->delayed_send(self, retry_delay, atom::next_v);
+      self->delayed_send(self, retry_delay, atom::next_v, std::uint32_t{0});
     else if (!last_rejection.empty()) // explains more than a timeout
       perform(participant->on_rejected(last_rejection));
     else
@@ -127,45 +143,75 @@ struct membership_state {
   }
 
   void on(const membership_event::received& x) {
-    auto* const sender = find(x.task, x.incarnation);
+    auto* const sender = find_connection(x.task, x.connection);
     if (!sender)
       return;
-    sender->channel->consumed(x.frame->priority);
+    if (x.channel == view_change_channel)
+      return on_view_change(*sender, x.task, *x.frame);
+    sender->membership->consumed(x.frame->priority);
     membership::message message;
     if (const auto fault = net::decode(x.frame->payload, message.kind,
                                        message.text, message.view))
       return sender->connection->close("a membership message is malformed: "
                                        + to_string(*fault));
     message.text = net::printable(message.text, net::max_sentence_bytes);
-    perform(leader ? leader->on(x.task, x.incarnation, message)
-                   : participant->on(x.incarnation, message));
+    const auto incarnation = sender->incarnation;
+    perform(leader ? leader->on(x.task, incarnation, message)
+                   : participant->on(incarnation, message));
   }
 
   void on(const membership_event::closed& x) {
-    if (!find(x.task, x.incarnation))
+    const auto* const lost = find_connection(x.task, x.connection);
+    if (!lost)
       return;
+    const auto incarnation = lost->incarnation;
     options.peers->update([&] {
       options.peers->entries[x.task].closed = {x.cause, x.reason};
     });
     peers.erase(x.task);
     const auto code = close_code(x.cause);
-    perform(leader ? leader->on_lost(x.task, x.incarnation, code, x.reason)
-                   : participant->on_lost(x.incarnation, code, x.reason));
+    perform(leader ? leader->on_lost(x.task, incarnation, code, x.reason)
+                   : participant->on_lost(incarnation, code, x.reason));
+    view_changes.on_lost(incarnation);
+    // The leader may say more: that the process has ended, or why the job does
+    // not begin.
+    if (participant && x.task > 0 && !has_started)
+      self->delayed_send(
+        self, peer_loss_delay,
+        membership_event{membership_event::peer_lost{x.task, code, x.reason}});
+  }
+
+  void on(const membership_event::peer_lost& x) {
+    if (!has_started && !peers.contains(x.task))
+      abort(x.code, "the connection between " + own_name() + " and "
+                      + options.processes.names[x.task]
+                      + " ended: " + x.reason);
   }
 
   void on(const membership_event::lanes_open&) {
     if (participant)
       arm_watchdog(std::max(remaining(), options.start_timeout / 2)
                    + options.start_timeout + lane_timeout);
-    perform(leader ? leader->on_ready() : participant->on_ready());
+    lanes_open = true;
+    report_if_ready();
   }
 
-  void on(const membership_event::aborted& x) {
-    perform(leader ? leader->on_abort(x.code, x.reason)
-                   : participant->on_abort(x.code, x.reason));
+  /// This process is ready when its lanes are open and it is connected to all
+  /// others.
+  void report_if_ready() {
+    if (lanes_open && peers.size() + 1 == task_count())
+      perform(leader ? leader->on_ready() : participant->on_ready());
+  }
+
+  void on(const membership_event::aborted& x) { abort(x.code, x.reason); }
+
+  void abort(ec code, const std::string& reason) {
+    perform(leader ? leader->on_abort(code, reason)
+                   : participant->on_abort(code, reason));
   }
 
   void on(const membership_event::leave&) {
+    view_changes.end();
     perform(leader ? leader->leave() : participant->leave());
   }
 
@@ -174,15 +220,78 @@ struct membership_state {
       perform(leader ? leader->on_timeout() : participant->on_timeout());
   }
 
-  void dial() {
-    options.dial_leader(
-      std::max(remaining(), 1ms),
-      [owner = membership_actor{self}](net::endpoint::dial_result&& x) {
-        caf::anon_send(
-          owner,
-          membership_event{membership_event::dialed{
-            std::make_shared<net::endpoint::dial_result>(std::move(x))}});
-      });
+  void dial(std::uint32_t task) {
+    auto on_done = [owner = membership_actor{self},
+                    task](net::endpoint::dial_result&& x) {
+      caf::anon_send(
+        owner,
+        membership_event{membership_event::dialed{
+          task, std::make_shared<net::endpoint::dial_result>(std::move(x))}});
+    };
+    if (task == 0)
+      return options.dial_leader(std::max(remaining(), 1ms),
+                                 std::move(on_done));
+    try {
+      options.dial_peer(participant->view().members[task],
+                        std::max(remaining(), options.start_timeout / 2),
+                        std::move(on_done));
+    } catch (const std::invalid_argument& e) { // the leader sent the address
+      abort(ec::protocol, "the address of " + options.processes.names[task]
+                            + " cannot be used: " + e.what());
+    }
+  }
+
+  // -- connections between participants ---------------------------------------
+
+  /// Each participant dials those with a lower task.
+  void dial_peers() {
+    peer_deadline = now() + std::max(remaining(), options.start_timeout / 2);
+    for (std::uint32_t task = 1; task < options.self.task; ++task)
+      dial(task);
+    for (const auto& x : std::exchange(early_peers, {}))
+      accept_peer(x);
+  }
+
+  void on_peer_dialed(std::uint32_t task, net::endpoint::dial_result& attempt) {
+    const auto& name = options.processes.names[task];
+    auto* const connection =
+      attempt.connection
+        ? std::get_if<std::shared_ptr<net::connection>>(&*attempt.connection)
+        : nullptr;
+    const auto incarnation = attempt.peer.incarnation;
+    if (connection && participant->view().contains(task, incarnation))
+      return add_peer(task, incarnation, std::move(*connection));
+    if (connection) {
+      (*connection)->close("it is another process than that of the view");
+      abort(ec::stalled, "another process has taken the place of " + name);
+    } else if (attempt.rejected && is_retryable(attempt.payload)
+               && now() + retry_delay < peer_deadline) {
+      self->delayed_send(self, retry_delay, atom::next_v, task);
+    } else {
+      abort(ec::stalled, own_name() + " could not connect to " + name + ": "
+                           + attempt.reason);
+    }
+  }
+
+  /// A participant with a higher task has connected, perhaps before this one
+  /// knows the view. If it connects again before the start, it has given up its
+  /// first connection.
+  void accept_peer(const membership_event::accepted& x) {
+    const auto& [connection, request] = x;
+    const auto& view = participant->view();
+    if (request.task <= options.self.task || request.task >= task_count())
+      return connection->close("a process with a higher task number dials");
+    if (has_started)
+      return connection->close("the job has begun");
+    if (view.view_id == 0) {
+      if (early_peers.size() >= 4 * task_count())
+        return connection->close("too many processes connect before the start");
+      return early_peers.push_back(x);
+    }
+    if (!view.contains(request.task, request.incarnation))
+      return connection->close("another process is the admitted "
+                               + options.processes.names[request.task]);
+    add_peer(request.task, request.incarnation, connection);
   }
 
   void log_missing() {
@@ -207,11 +316,21 @@ struct membership_state {
   void perform(membership::rejected&) {} // see `accepted`
   void perform(membership::send& x) { send(x.task, x.message); }
   void perform(membership::view_changed& x) {
-    if (leader && x.view.view_id == 1)
+    if (leader)
       arm_watchdog(remaining() + lane_timeout);
     options.peers->update([&] { options.peers->view = std::move(x.view); });
+    if (participant)
+      dial_peers();
   }
   void perform(membership::started&) {
+    has_started = true;
+    const auto& view = leader ? leader->view() : participant->view();
+    view_changes.begin(view, options.self.incarnation);
+    // What has happened before this process received `start`.
+    for (const auto& x : view.members)
+      if (options.peers->entries[x.task].has_left)
+        view_changes.on_left(x.incarnation);
+    report_lost_members(view);
     options.peers->update([this] { options.peers->started = true; });
   }
   void perform(membership::failed& x) {
@@ -223,12 +342,17 @@ struct membership_state {
       net::printable(describe(why, options.processes), net::max_sentence_bytes);
     for (const auto task : x.notify)
       send(task, {membership::message_kind::abort, text, {}});
+    for (const auto& x : std::exchange(early_peers, {}))
+      x.connection->close(text);
     options.peers->update([&] { options.peers->failed = std::move(why); });
   }
   void perform(membership::left& x) {
     options.peers->update(
       [&] { options.peers->entries[x.task].has_left = true; });
+    if (const auto it = peers.find(x.task); it != peers.end())
+      view_changes.on_left(it->second.incarnation);
   }
+  void perform(membership::job_ends&) { view_changes.end(); }
   void perform(membership::ended&) {
     options.peers->update([this] { options.peers->may_close = true; });
   }
@@ -252,13 +376,23 @@ struct membership_state {
   void add_peer(std::uint32_t task, std::uint64_t incarnation,
                 std::shared_ptr<net::connection> connection) {
     auto& one = peers[task];
-    one = {connection, connection->open(membership_channel), incarnation, 0};
+    if (one.connection)
+      one.connection->close("the process has connected again");
+    one = {connection,
+           connection->open(membership_channel),
+           connection->open(view_change_channel),
+           incarnation,
+           ++last_connection,
+           0};
     options.peers->update([&] {
       options.peers->entries[task] = {
         std::move(connection), incarnation, false, {}};
     });
-    one.channel->set_listener(
-      std::make_shared<channel_listener>(self, task, incarnation));
+    one.membership->set_listener(std::make_shared<channel_listener>(
+      self, task, one.number, membership_channel));
+    one.view_change->set_listener(std::make_shared<channel_listener>(
+      self, task, one.number, view_change_channel));
+    report_if_ready();
   }
 
   peer* find(std::uint32_t task, std::uint64_t incarnation) {
@@ -268,19 +402,108 @@ struct membership_state {
              : nullptr;
   }
 
+  peer* find_connection(std::uint32_t task, std::uint64_t number) {
+    const auto it = peers.find(task);
+    return it != peers.end() && it->second.number == number ? &it->second
+                                                            : nullptr;
+  }
+
+  void close_all(const std::string& reason) {
+    for (const auto& [task, x] : peers)
+      x.connection->close(reason);
+    for (const auto& x : early_peers)
+      x.connection->close(reason);
+  }
+
   void send(std::uint32_t task, const membership::message& message) {
     const auto it = peers.find(task);
     if (it == peers.end())
       return; // its connection has ended, which the state machine hears
-    auto& [connection, channel, incarnation, last_tag] = it->second;
-    if (!post(*channel, ++last_tag, message))
-      connection->close("a membership message could not be sent");
+    auto& one = it->second;
+    if (!post(*one.membership, ++one.last_tag, message))
+      one.connection->close("a membership message could not be sent");
   }
 
   static bool post(net::channel& channel, std::uint64_t tag,
                    const membership::message& x) {
     return channel.post({net::frame_kind::oneway, net::priority::control, 0,
                          tag, net::encode(x.kind, x.text, x.view)});
+  }
+
+  // -- view changes -----------------------------------------------------------
+
+  void on_view_change(peer& sender, std::uint32_t task,
+                      const net::frame& frame) {
+    sender.view_change->consumed(frame.priority);
+    view_change::message message;
+    if (const auto fault = net::decode(frame.payload, message))
+      return sender.connection->close(
+        "a message of a view change is malformed: " + to_string(*fault));
+    message.known.joining.clear(); // no process can join yet
+    for (const auto& x : message.proposals)
+      for (const auto& member : x.proposal.next.members)
+        if (member.task >= task_count())
+          return sender.connection->close(
+            "a message of a view change names task "
+            + std::to_string(member.task) + " of "
+            + std::to_string(task_count()));
+    view_changes.on({task, sender.incarnation}, message);
+  }
+
+  void send(const view_change::process_id& receiver,
+            const view_change::message& what) override {
+    auto* const one = find(receiver.task, receiver.incarnation);
+    if (!one)
+      return; // its connection has ended, which the state machine hears
+    auto payload = net::encode(what);
+    const auto limit =
+      one->view_change->limits().max_payload(net::priority::control);
+    if (payload.size() > limit
+        || !one->view_change->post({net::frame_kind::oneway,
+                                    net::priority::control, what.view_id,
+                                    ++one->last_tag, std::move(payload)}))
+      one->connection->close("a message of a view change could not be sent");
+  }
+  void set_view_timer(milliseconds delay, std::uint64_t number) override {
+    self->delayed_send(self, delay, atom::wake_v, number);
+  }
+  void on_installed(const membership::view& next) override {
+    log("view " + std::to_string(next.view_id) + " of the job has "
+        + std::to_string(next.members.size()) + " of its "
+        + std::to_string(task_count()) + " processes");
+    options.peers->update([&] { options.peers->view = next; });
+    report_lost_members(next);
+  }
+  /// The others go on without this process, so its runs have to end.
+  void on_removed(const membership::view& next) override {
+    const auto line = own_name() + " is excluded from view "
+                      + std::to_string(next.view_id) + " of the job";
+    log(line);
+    options.peers->update([&] { options.peers->view = next; });
+    close_all(line);
+  }
+  void on_no_majority(const std::vector<std::uint32_t>& silent_tasks) override {
+    std::string names;
+    for (const auto task : silent_tasks)
+      if (!options.peers->entries[task].has_left)
+        names += (names.empty() ? "" : ", ") + options.processes.names[task];
+    if (!names.empty())
+      log(own_name()
+          + " and those it can reach are too few to agree on the "
+            "next view; no answer from: "
+          + names);
+  }
+
+  /// Reports the members to which there is no connection.
+  void report_lost_members(const membership::view& view) {
+    for (const auto& x : view.members)
+      if (x.task != options.self.task && !find(x.task, x.incarnation))
+        view_changes.on_lost(x.incarnation);
+  }
+
+  void log(const std::string& line) const {
+    if (options.log)
+      options.log(net::severity::info, line);
   }
 
   // -- helpers ----------------------------------------------------------------
@@ -326,6 +549,13 @@ struct membership_state {
   std::optional<membership::leader> leader;
   std::optional<membership::participant> participant;
   std::map<std::uint32_t, peer> peers; ///< By task.
+  /// Participants that have connected before this one knew the view.
+  std::vector<membership_event::accepted> early_peers;
+  std::uint64_t last_connection = 0; ///< Number of the last connection.
+  caf::timespan peer_deadline{};     ///< End of the attempts to dial peers.
+  bool lanes_open = false;  ///< The lanes of this process to all others.
+  bool has_started = false; ///< The job has begun.
+  view_change_host view_changes{*this};
   /// By task: why the leader last rejected a process that asked for it.
   std::map<std::uint32_t, std::string> rejections;
   std::string last_rejection; ///< Of this process, by the leader. Empty: none.
@@ -345,7 +575,10 @@ membership_actor::behavior_type membership_role(membership_state::pointer self,
     [&state](atom::watchdog, std::uint64_t number) {
       state.on_watchdog(number);
     },
-    [&state](atom::next) { state.dial(); },
+    [&state](atom::wake, std::uint64_t number) {
+      state.view_changes.on_timeout(number);
+    },
+    [&state](atom::next, std::uint32_t task) { state.dial(task); },
     [&state](atom::missing) { state.log_missing(); },
   };
 }

@@ -21,26 +21,37 @@ namespace troupe {
 
 /// What a membership actor is told. All senders are in its process.
 struct membership_event {
-  /// Leader: a process has connected and asks to join.
+  /// A process has connected: to the leader, because it asks to join; to a
+  /// participant, because both belong to the first view.
   struct accepted {
     std::shared_ptr<net::connection> connection;
     membership::join_request request;
   };
-  /// Participant: an attempt to connect to the leader has ended.
+  /// Participant: an attempt to connect to the process of a task has ended.
   struct dialed {
+    std::uint32_t task = 0;
     std::shared_ptr<net::endpoint::dial_result> result;
   };
-  /// The process of a task has sent a message on the membership channel.
+  /// The process of a task has sent a message on the membership channel, or on
+  /// the channel of view changes.
   struct received {
     std::uint32_t task = 0;
-    std::uint64_t incarnation = 0;
+    std::uint64_t connection = 0; ///< The actor counts its connections.
+    std::uint32_t channel = 0;    ///< Number of the channel.
     std::shared_ptr<net::frame> frame;
   };
-  /// The membership channel of the process of a task has ended.
+  /// The connection to the process of a task has ended.
   struct closed {
     std::uint32_t task = 0;
-    std::uint64_t incarnation = 0;
+    std::uint64_t connection = 0; ///< As in `received`.
     net::close_reason cause = net::close_reason::closed;
+    std::string reason;
+  };
+  /// Participant: some time ago the connection to another one ended, before the
+  /// start.
+  struct peer_lost {
+    std::uint32_t task = 0;
+    ec code = ec::peer_lost;
     std::string reason;
   };
   /// The lanes of this process to all others are open.
@@ -53,7 +64,8 @@ struct membership_event {
   /// This process leaves the job.
   struct leave {};
 
-  std::variant<accepted, dialed, received, closed, lanes_open, aborted, leave>
+  std::variant<accepted, dialed, received, closed, peer_lost, lanes_open,
+               aborted, leave>
     what;
 };
 
@@ -64,15 +76,19 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::membership_event)
 namespace troupe {
 
 /// Hosts the membership protocol (`strategies/membership/`) in a process: the
-/// leader in task 0, a participant in all others. It owns the control
-/// connections, and writes what the others need to know to a `peer_table`.
+/// leader in task 0, a participant in all others, and in every process the view
+/// changes. It owns the control connections, one to each other process, and
+/// writes what the others need to know to a `peer_table`.
 using membership_actor =
   caf::typed_actor<caf::reacts_to<membership_event>,
                    // The timeout with this number has elapsed. An older number
                    // has no effect.
                    caf::reacts_to<atom::watchdog, std::uint64_t>,
-                   // A participant dials the leader again.
-                   caf::reacts_to<atom::next>,
+                   // The timer of the view changes with this number has
+                   // elapsed.
+                   caf::reacts_to<atom::wake, std::uint64_t>,
+                   // A participant dials the process of this task again.
+                   caf::reacts_to<atom::next, std::uint32_t>,
                    // The leader logs which tasks are missing.
                    caf::reacts_to<atom::missing>>;
 
@@ -83,11 +99,18 @@ struct membership_options {
   std::chrono::milliseconds start_timeout{60'000};
   std::chrono::milliseconds shutdown_timeout{5'000};
   std::shared_ptr<peer_table> peers;
+  using dial_callback = std::function<void(net::endpoint::dial_result&&)>;
   /// Participant: dials the leader for at most the given time, with a hello
   /// that carries the join request. Calls the function once, on any thread.
-  std::function<void(std::chrono::milliseconds timeout,
-                     std::function<void(net::endpoint::dial_result&&)> on_done)>
+  std::function<void(std::chrono::milliseconds timeout, dial_callback on_done)>
     dial_leader{};
+  /// Participant: dials another participant, which has a lower task, for at
+  /// most the given time, with the same hello. Calls the function once, on any
+  /// thread.
+  /// @errors throws std::invalid_argument for an address that cannot be used.
+  std::function<void(const membership::member& peer,
+                     std::chrono::milliseconds timeout, dial_callback on_done)>
+    dial_peer{};
   /// Leader: returns a text about connections that were closed because the peer
   /// did not authenticate. Empty: there are none.
   std::function<std::string()> describe_rejected_peers{};

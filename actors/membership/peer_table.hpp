@@ -28,8 +28,8 @@ inline constexpr std::array lane_purposes{"contributions", "results"};
 /// the streams from which lanes are made.
 class peer_table {
 public:
-  /// Control connection to another process. A participant has one, to the
-  /// leader.
+  /// Control connection to another process. Before the first view, a
+  /// participant has only the one to the leader.
   struct peer_entry {
     /// Null: the process has not connected.
     std::shared_ptr<net::connection> connection;

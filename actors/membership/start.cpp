@@ -54,6 +54,14 @@ void cluster::impl::begin_membership() {
       if (const auto it = router.lock())
         it->endpoint().dial(leader, hello, timeout, std::move(on_done));
     };
+  settings.dial_peer =
+    [router = std::weak_ptr{router_}, hello = make_hello("peer")](
+      const membership::member& peer, std::chrono::milliseconds timeout,
+      membership_options::dial_callback on_done) {
+      if (const auto it = router.lock())
+        it->endpoint().dial({peer.host, peer.port}, hello, timeout,
+                            std::move(on_done));
+    };
   settings.describe_rejected_peers =
     [router = std::weak_ptr{router_},
      before = router_->endpoint().rejections().count] {

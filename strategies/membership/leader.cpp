@@ -38,7 +38,10 @@ std::optional<rejection> leader::check(const join_request& request) const {
     return rejection{unknown_task, task, {}, {}};
   if (!is_gathering())
     return rejection{closed, task, {}, {}};
-  if (processes_[task])
+  const auto has_same_incarnation = [&](const auto& x) {
+    return x && x->request.incarnation == request.incarnation;
+  };
+  if (processes_[task] || std::ranges::any_of(processes_, has_same_incarnation))
     return rejection{taken, task, {}, {}};
   const auto& required = config_;
   const auto& config = request.config;
@@ -197,19 +200,11 @@ void leader::fail(reaction& out, failure_report why) {
   out.emplace_back(failed{std::move(why), std::move(notify)});
 }
 
-// -- changes of the view ------------------------------------------------------
+// -- the end ------------------------------------------------------------------
 
 /// Frees the task of a process that has left or was lost.
 void leader::remove(reaction& out, std::uint32_t task) {
   processes_[task].reset();
-  if (phase_ == phase::running) {
-    ++view_.view_id;
-    std::erase_if(view_.members,
-                  [task](const member& x) { return x.task == task; });
-    out.emplace_back(view_changed{view_});
-    if (!leaving_)
-      send_to_all(out, {message_kind::view, {}, view_});
-  }
   if (leaving_ && participants().empty())
     out.emplace_back(ended{});
 }

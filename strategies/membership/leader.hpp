@@ -7,29 +7,27 @@
 #include <string>
 #include <vector>
 
-/// Admits one process for each task of a job, agrees with them on a view,
-/// starts the job when all are connected to each other, and counts a new view
-/// whenever a process leaves or is lost. This is the side of the leader, task
-/// 0; `participant` is the side of all others.
+/// Admits one process for each task of a job, gives them the first view, starts
+/// the job when all are connected to each other, and ends it. This is the side
+/// of the leader, task 0; `participant` is the side of all others. The members
+/// agree on later views by another protocol (view_change.hpp).
 ///
 ///   who      a leader, and a participant for every other task. A process draws
 ///            a random incarnation when it starts
 ///   messages participant: join request, in the hello of its connection; ready;
-///            leave; abort
+///            leave, also to other participants; abort
 ///            leader: reject; view; start; abort; shutdown; leave_ack
 ///   start    with the leader's own request
 ///   on join request  for a free task, with equal configuration: admitted. The
 ///            last one forms view 1, which is sent to all
 ///   on ready  of the view, from all processes: start, to all
-///   on leave  leave_ack. Once the job has begun: the next view, without the
-///            process, sent to all that remain
+///   on leave  leave_ack. Before the start: the job cannot begin
 ///   on lost  before view 1: the task is free again
 ///            before the start: the job cannot begin
-///            afterwards: the next view, as on leave
 ///   on timeout  before the start: the job cannot begin; the failure names the
 ///            tasks that are missing or not ready
 ///   end      shutdown, to all; ended when all have answered or are lost
-///   cost     P - 1 messages for each view, ready, start and shutdown
+///   cost     P - 1 messages for view 1, ready, start and shutdown
 ///   faults   unknown task; second process for a task whose process is alive;
 ///            different configuration; request after view 1 -> rejected
 ///            message of an older incarnation, of an older view, or of a kind
@@ -54,7 +52,7 @@ public:
   /// The start timeout has elapsed. No effect after the start.
   reaction on_timeout();
 
-  /// The lanes of the leader are open.
+  /// The lanes of the leader are open, and it is connected to all others.
   reaction on_ready();
   /// The leader cannot take part in the start.
   reaction on_abort(ec code, const std::string& reason);

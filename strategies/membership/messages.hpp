@@ -78,20 +78,22 @@ struct view {
   }
 };
 
-/// Kind of a message between the leader and a participant. The numbers are a
-/// wire format: append, never reuse.
+/// Kind of a message between two processes of the job. The numbers are a wire
+/// format: append, never reuse.
 enum class message_kind : std::uint8_t {
-  view = 0,  ///< Leader to participant: a new view.
+  view = 0,  ///< Leader to participant: the first view.
   ready = 1, ///< Participant to leader: its lanes to all processes are open.
   start = 2, ///< Leader to participant: all processes are ready.
   abort = 3, ///< Either direction: the job cannot begin; carries the reason.
-  leave = 4, ///< Participant to leader: it leaves, or answers `shutdown`.
+  /// Participant to leader: it leaves, or answers `shutdown`. Participant to
+  /// participant: it leaves.
+  leave = 4,
   leave_ack = 5, ///< Leader to participant: answers `leave`.
   shutdown = 6,  ///< Leader to participant: the job ends.
   reject = 7,    ///< Leader to participant: it cannot join; carries the reason.
 };
 
-/// A message between the leader and a participant.
+/// A message between two processes of the job.
 struct message {
   message_kind kind = message_kind::leave_ack;
   std::string text; ///< Reason of `abort` and `reject`; else empty.
@@ -134,7 +136,7 @@ struct send {
   std::uint32_t task = 0;
   membership::message message;
 };
-/// The membership is another one.
+/// The first view has been agreed on.
 struct view_changed {
   membership::view view;
 };
@@ -150,12 +152,14 @@ struct failed {
 struct left {
   std::uint32_t task = 0;
 };
+/// The leader ends the job: there is no further view.
+struct job_ends {};
 /// No other process has to be waited for: this process may close its
 /// connections.
 struct ended {};
 
 using effect = std::variant<admitted, rejected, send, view_changed, started,
-                            failed, left, ended>;
+                            failed, left, job_ends, ended>;
 using reaction = std::vector<effect>;
 
 } // namespace troupe::membership

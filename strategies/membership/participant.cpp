@@ -2,6 +2,7 @@
 
 #include "troupe/strategies/placement.hpp"
 
+#include <set>
 #include <utility>
 
 namespace troupe::membership {
@@ -45,8 +46,13 @@ reaction participant::on_rejected(const std::string& reason) {
 
 reaction participant::on(std::uint64_t incarnation, const message& received) {
   reaction out;
-  if (incarnation != leader_)
+  if (incarnation != leader_) {
+    const auto sender =
+      std::ranges::find(view_.members, incarnation, &member::incarnation);
+    if (sender != view_.members.end() && received.kind == message_kind::leave)
+      out.emplace_back(left{sender->task});
     return out;
+  }
   switch (received.kind) {
     case message_kind::view:
       on_view(out, received.view);
@@ -67,6 +73,7 @@ reaction participant::on(std::uint64_t incarnation, const message& received) {
       return on_rejected(received.text);
     case message_kind::shutdown:
       shut_down_ = true;
+      out.emplace_back(job_ends{});
       out.emplace_back(send{0, {message_kind::leave, {}, {}}});
       if (is_starting())
         fail(out, {.kind = failure_kind::process_lost_in_start,
@@ -86,38 +93,28 @@ reaction participant::on(std::uint64_t incarnation, const message& received) {
 }
 
 void participant::on_view(reaction& out, const membership::view& next) {
-  const bool first = phase_ == phase::joining;
-  if (next.view_id <= view_.view_id || phase_ == phase::failed)
+  if (phase_ != phase::joining)
     return;
-  if (!is_possible(next)) {
-    if (first)
-      fail(out, {.kind = failure_kind::malformed_view, .code = ec::protocol});
-    return;
-  }
-  if (first)
-    phase_ = phase::connecting;
+  if (!is_possible(next))
+    return fail(out,
+                {.kind = failure_kind::malformed_view, .code = ec::protocol});
+  phase_ = phase::connecting;
   view_ = next;
   out.emplace_back(view_changed{view_});
 }
 
-/// Checks a view that the leader sent: ascending tasks of the job, each replica
-/// once, this process and the leader with their incarnations. All processes of
-/// the first view host the replicas [0, R) together; every later one has
-/// processes of the view before it.
+/// Checks the view that the leader sent: every task of the job, ascending, and
+/// among them this process and the leader with their incarnations. Together
+/// they host the replicas [0, R), each once. No two have one incarnation.
 bool participant::is_possible(const membership::view& next) const {
   const auto ascending = [](const member& a, const member& b) {
     return a.task >= b.task;
   };
-  const auto known = [this](const member& x) {
-    return std::ranges::find(view_.members, x) != view_.members.end();
-  };
-  if (!next.contains(self_.task, self_.incarnation)
+  if (next.view_id == 0 || !next.contains(self_.task, self_.incarnation)
       || !next.contains(0, *leader_) || next.members.back().task >= tasks_
       || std::ranges::adjacent_find(next.members, ascending)
            != next.members.end())
     return false;
-  if (view_.view_id > 0)
-    return std::ranges::all_of(next.members, known);
   if (next.members.size() != tasks_)
     return false;
   const auto unreachable = [](const member& x) {
@@ -131,6 +128,10 @@ bool participant::is_possible(const membership::view& next) const {
   std::ranges::sort(ids);
   for (std::uint32_t i = 0; i < ids.size(); ++i)
     if (ids[i] != i)
+      return false;
+  std::set<std::uint64_t> incarnations;
+  for (const auto& x : next.members)
+    if (!incarnations.insert(x.incarnation).second)
       return false;
   return !ids.empty() && ids.size() <= max_replicas
          && next.find(self_.task)->replicas.size() == self_.replicas;
@@ -168,6 +169,10 @@ reaction participant::on_timeout() {
          {.kind = failure_kind::leader_unreachable, .code = ec::unreachable});
   if (phase_ == phase::joining)
     fail(out, {.kind = failure_kind::view_missing, .code = ec::stalled});
+  if (phase_ == phase::connecting)
+    fail(out, {.kind = failure_kind::lanes_not_open,
+               .code = ec::stalled,
+               .processes = {self_.task}});
   if (phase_ == phase::ready)
     fail(out, {.kind = failure_kind::start_missing, .code = ec::stalled});
   return out;
@@ -193,9 +198,16 @@ void participant::fail(reaction& out, failure_report why) {
 reaction participant::leave() {
   if (std::exchange(leaving_, true))
     return {};
-  if (!leader_ || shut_down_)
-    return {ended{}};
-  return {send{0, {message_kind::leave, {}, {}}}};
+  reaction out;
+  const message leaves{message_kind::leave, {}, {}};
+  for (const auto& x : view_.members)
+    if (x.task > 0 && x.task != self_.task && !shut_down_)
+      out.emplace_back(send{x.task, leaves});
+  if (leader_ && !shut_down_)
+    out.emplace_back(send{0, leaves});
+  else
+    out.emplace_back(ended{});
+  return out;
 }
 
 } // namespace troupe::membership

@@ -13,17 +13,16 @@ namespace troupe::membership {
 /// join request in the hello of the connection, and reports what happens.
 ///
 ///   on connected  wait for the first view
-///   on view  of a higher number than the last one: it is the membership now.
-///            The first one must have the expected tasks and contain this
-///            process and the leader's incarnation
-///   on start  of the current view: the job begins
+///   on view  it is the first one. It must have the expected tasks and contain
+///            this process and the leader's incarnation
+///   on start  of this view: the job begins
 ///   on shutdown  leave: this process knows that the job ends
 ///   on lost  before the start: the job cannot begin
 ///   on timeout  before the start: the job cannot begin
-///   faults   message of another incarnation than that of the leader, older
+///   on leave  of another participant: it has left
+///   faults   message of another incarnation than that of the leader, a second
 ///            view, or a kind that only participants send -> ignored
-///            first view that is impossible -> the job cannot begin; a later
-///            one that is impossible -> ignored
+///            view that is impossible -> the job cannot begin
 class participant {
 public:
   /// @param tasks number of tasks of the job.
@@ -37,13 +36,13 @@ public:
   reaction on_rejected(const std::string& reason);
 
   reaction on(std::uint64_t incarnation, const message& received);
-  /// The connection to the leader has ended.
+  /// The connection to a process has ended. No effect for other participants.
   reaction on_lost(std::uint64_t incarnation, ec code,
                    const std::string& reason);
   /// The timeout of the current phase of the start has elapsed.
   reaction on_timeout();
 
-  /// The lanes of this process are open.
+  /// The lanes of this process are open, and it is connected to all others.
   reaction on_ready();
   /// This process cannot take part in the start.
   reaction on_abort(ec code, const std::string& reason);

@@ -68,16 +68,17 @@ std::vector<member> reassigned(const view& before,
                                const std::vector<member>& stay,
                                const std::vector<member>& joined) {
   auto members = stay;
-  auto newcomers = joined;
-  std::ranges::sort(newcomers, {}, &member::task);
   if (!least_loaded(members))
     return {};
-  place_orphans(before, members);
+  auto newcomers = joined;
+  std::ranges::sort(newcomers, {}, &member::task);
   for (auto& x : newcomers) {
     x.replicas.clear();
     members.push_back(x);
-    take_share(members, x.task);
   }
+  place_orphans(before, members);
+  for (const auto& x : newcomers)
+    take_share(members, x.task);
   for (auto& x : members)
     std::ranges::sort(x.replicas);
   std::ranges::sort(members, {}, &member::task);

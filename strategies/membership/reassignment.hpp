@@ -10,10 +10,11 @@ namespace troupe::membership {
 /// joined. All replicas of `before` are placed again. A replica whose member
 /// stays keeps its place, unless a process that joined takes it.
 ///
-/// A replica without a place goes to the member with the fewest replicas for
-/// its capacity. Then each process that joined takes replicas from the member
-/// with the most replicas for its capacity, the highest id first, as long as
-/// that makes the placement more even. On a tie the lowest task is chosen.
+/// A replica without a place goes to the process with the fewest replicas for
+/// its capacity, which may be one that joins. Then each process that joins
+/// takes replicas from the member with the most replicas for its capacity, the
+/// highest id first, as long as that makes the placement more even. On a tie
+/// the lowest task is chosen.
 ///
 /// @param before the current view.
 /// @param stay   members of `before` that belong to the next view.

@@ -4,6 +4,7 @@
 #include "troupe/strategies/placement.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace troupe::view_change {
@@ -47,10 +48,13 @@ state_machine::state_machine(const numbered_proposal& decision,
 
 reaction state_machine::on_unreachable(std::uint64_t incarnation) {
   reaction out;
-  if (find(incarnation) && incarnation != self_) {
+  if (incarnation == self_ || removed_)
+    return out;
+  if (find(incarnation))
     unreachable_[self_].insert(incarnation);
-    start_if_needed(out);
-  }
+  else
+    forget_candidate(out, incarnation);
+  start_if_needed(out);
   return out;
 }
 
@@ -71,16 +75,31 @@ reaction state_machine::on_reachable(std::uint64_t incarnation) {
 
 reaction state_machine::on_dead(std::uint64_t incarnation) {
   reaction out;
-  if (find(incarnation) && dead_.insert(incarnation).second)
-    start_if_needed(out);
+  if (incarnation == self_ || removed_)
+    return out;
+  if (find(incarnation))
+    dead_.insert(incarnation);
+  else
+    forget_candidate(out, incarnation);
+  start_if_needed(out);
   return out;
+}
+
+/// A process that asked this process to join has ended.
+void state_machine::forget_candidate(reaction& out, std::uint64_t incarnation) {
+  if (std::erase_if(
+        joining_[self_],
+        [&](const member& x) { return x.incarnation == incarnation; })
+        > 0
+      && !is_proposer())
+    send_to_proposer(out, make(message_kind::request, {}));
 }
 
 reaction state_machine::on_survivors(const std::vector<process_id>& living) {
   reaction out;
   if (removed_)
     return out;
-  living_.emplace();
+  living_ = incarnations{self_};
   for (const auto& x : living) {
     living_->insert(x.incarnation);
     // Such a process may be a member of a later view.
@@ -91,7 +110,6 @@ reaction state_machine::on_survivors(const std::vector<process_id>& living) {
   for (const auto& x : view_.members)
     if (!living_->contains(x.incarnation))
       dead_.insert(x.incarnation);
-  joining_.clear(); // those that have not joined another view ask again
   start_if_needed(out);
   return out;
 }
@@ -104,9 +122,9 @@ reaction state_machine::on_join(const member& candidate) {
     send_decision(out, candidate);
     return out;
   }
-  std::erase_if(joining_,
-                [&](const member& x) { return x.task == candidate.task; });
-  joining_.push_back(candidate);
+  auto& own = joining_[self_];
+  std::erase_if(own, [&](const member& x) { return x.task == candidate.task; });
+  own.push_back(candidate);
   start_if_needed(out);
   return out;
 }
@@ -137,18 +155,37 @@ void state_machine::start_if_needed(reaction& out) {
 }
 
 bool state_machine::needs_change() const {
-  return !dead_.empty() || !leaving_.empty()
-         || std::ranges::any_of(unreachable_,
-                                [](const auto& x) { return !x.second.empty(); })
-         || std::ranges::any_of(
-           joining_, [this](const member& x) { return is_joinable(x); });
+  const auto reports = [](const auto& x) { return !x.second.empty(); };
+  const auto joins = [this](const auto& x) {
+    return std::ranges::any_of(
+      x.second, [this](const member& y) { return is_joinable(y); });
+  };
+  return !dead_.empty() || (!leaving_.empty() && can_leave(excluded()))
+         || std::ranges::any_of(unreachable_, reports)
+         || std::ranges::any_of(joining_, joins);
+}
+
+/// True if a member hosts replicas that is neither gone nor leaves.
+bool state_machine::can_leave(const incarnations& gone) const {
+  return std::ranges::any_of(view_.members, [&](const member& x) {
+    return x.capacity > 0 && !gone.contains(x.incarnation)
+           && !leaving_.contains(x.incarnation);
+  });
+}
+
+/// True if a member hosts replicas, and all others that do are gone or leave.
+bool state_machine::is_last_host(const incarnations& gone,
+                                 std::uint64_t incarnation) const {
+  auto others = gone;
+  others.insert(incarnation);
+  return find(incarnation)->capacity > 0 && !can_leave(others);
 }
 
 /// True if no member has the candidate's task, or that member goes.
 bool state_machine::is_joinable(const member& candidate) const {
   const auto* const holder = view_.find(candidate.task);
   return !holder || !is_reachable(holder->incarnation)
-         || leaving_.contains(holder->incarnation);
+         || (leaving_.contains(holder->incarnation) && can_leave(excluded()));
 }
 
 /// Returns the members that cannot belong to the next view. Of two members that
@@ -174,8 +211,9 @@ state_machine::incarnations state_machine::excluded() const {
     if (broken_paths.empty())
       return out;
     const auto worst =
-      std::ranges::max_element(broken_paths, {}, [this](const auto& x) {
-        return std::pair{x.second, find(x.first)->task};
+      std::ranges::max_element(broken_paths, {}, [&](const auto& x) {
+        return std::tuple{!is_last_host(out, x.first), x.second,
+                          find(x.first)->task};
       });
     out.insert(worst->first);
   }
@@ -194,10 +232,11 @@ void state_machine::learn(std::uint64_t teller, const knowledge& told) {
   dead_.merge(members_of(told.dead));
   dead_.erase(self_);
   leaving_.merge(members_of(told.leaving));
+  auto& candidates = joining_[teller];
+  candidates.clear();
   for (const auto& x : told.joining)
-    if (!find(x.incarnation)
-        && std::ranges::find(joining_, x.task, &member::task) == joining_.end())
-      joining_.push_back(x);
+    if (candidates.size() < max_replicas && !find(x.incarnation))
+      candidates.push_back(x);
 }
 
 knowledge state_machine::known() const {
@@ -206,7 +245,8 @@ knowledge state_machine::known() const {
     out.unreachable.assign(own->second.begin(), own->second.end());
   out.dead.assign(dead_.begin(), dead_.end());
   out.leaving.assign(leaving_.begin(), leaving_.end());
-  out.joining = joining_;
+  if (const auto own = joining_.find(self_); own != joining_.end())
+    out.joining = own->second;
   return out;
 }
 
@@ -238,7 +278,9 @@ void state_machine::on_promise(reaction& out, std::uint64_t sender,
                                const message& received) {
   if (!attempt_ || attempt_->number != received.number)
     return;
-  promise given{received.position, {}};
+  promise given;
+  if (!received.position.empty())
+    given.position = received.position.front();
   if (!received.proposals.empty()
       && is_possible(received.proposals.front().proposal))
     given.accepted = received.proposals.front();
@@ -252,6 +294,7 @@ void state_machine::propose_if_ready(reaction& out) {
   auto& [number, promises, proposed, accepted] = *attempt_;
   if (proposed)
     return finish_if_agreed(out);
+  const auto& given_promises = promises;
   incarnations votes;
   for (const auto& [incarnation, given] : promises)
     votes.insert(incarnation);
@@ -266,8 +309,14 @@ void state_machine::propose_if_ready(reaction& out) {
       newest = &*given.accepted;
   proposed = newest ? newest->proposal : new_proposal();
   if (!proposed) {
-    out.emplace_back(state_lost{});
-    return;
+    const auto has_no_state = [&](const member& x) {
+      const auto given = given_promises.find(x.incarnation);
+      return x.capacity == 0 || dead_.contains(x.incarnation)
+             || (given != given_promises.end() && !given->second.position);
+    };
+    if (std::ranges::all_of(view_.members, has_no_state))
+      out.emplace_back(state_lost{});
+    return; // a host may be reachable again
   }
   accepted_ = {number, *proposed};
   accepted = {self_};
@@ -276,17 +325,26 @@ void state_machine::propose_if_ready(reaction& out) {
   finish_if_agreed(out);
 }
 
-/// Returns the view without the members that go, with the processes that join.
-/// Empty: no member that stays hosts replicas.
+/// Returns the view without the members that are excluded or leave, with the
+/// processes that join. Empty: no member that answered has the state of the
+/// job, or none that stays hosts replicas.
 std::optional<proposal> state_machine::new_proposal() const {
   const auto gone = excluded();
+  const bool may_leave = can_leave(gone);
   std::vector<member> stay, joined;
   for (const auto& x : view_.members)
-    if (!gone.contains(x.incarnation) && !leaving_.contains(x.incarnation))
+    if (!gone.contains(x.incarnation)
+        && !(may_leave && leaving_.contains(x.incarnation)))
       stay.push_back(x);
-  for (const auto& x : joining_)
-    if (std::ranges::find(stay, x.task, &member::task) == stay.end())
-      joined.push_back(x);
+  const auto is_in = [](const std::vector<member>& list, const member& x) {
+    return std::ranges::any_of(list, [&](const member& y) {
+      return x.task == y.task || x.incarnation == y.incarnation;
+    });
+  };
+  for (const auto& [teller, candidates] : joining_)
+    for (const auto& x : candidates)
+      if (!is_in(stay, x) && !is_in(joined, x))
+        joined.push_back(x);
   proposal out{
     {view_.view_id + 1, membership::reassigned(view_, stay, joined)}, {}, 0};
   if (out.next.members.empty())
@@ -294,9 +352,10 @@ std::optional<proposal> state_machine::new_proposal() const {
   bool has_source = false, source_stays = false;
   for (const auto& x : view_.members) {
     const auto given = attempt_->promises.find(x.incarnation);
-    if (x.capacity == 0 || given == attempt_->promises.end())
+    if (x.capacity == 0 || given == attempt_->promises.end()
+        || !given->second.position)
       continue;
-    const auto& position = given->second.position;
+    const auto& position = *given->second.position;
     const bool stays = contains_incarnation(out.next, x.incarnation);
     if (has_source
         && std::pair{position, stays} <= std::pair{out.resume, source_stays})
@@ -331,11 +390,13 @@ void state_machine::on_outdated(reaction& out, const message& received) {
 
 // -- all members --------------------------------------------------------------
 
-reaction state_machine::on_stopped(const job_position& position) {
+reaction
+state_machine::on_stopped(const std::optional<job_position>& position) {
   reaction out;
   if (!std::exchange(stopping_, false) || removed_)
     return out;
-  stopped_at_ = position;
+  has_stopped_ = true;
+  position_ = position;
   answer_prepare(out);
   return out;
 }
@@ -415,20 +476,21 @@ void state_machine::on_prepare(reaction& out, const message& received) {
 
 /// Stops the replicas, or promises if they have stopped.
 void state_machine::answer_prepare(reaction& out) {
-  if (!stopped_at_) {
+  if (!has_stopped_) {
     if (!std::exchange(stopping_, true))
       out.emplace_back(stop{});
     return;
   }
   if (attempt_) {
-    attempt_->promises.try_emplace(self_, promise{*stopped_at_, accepted_});
+    attempt_->promises.try_emplace(self_, promise{position_, accepted_});
     return propose_if_ready(out);
   }
   const auto* const other = view_.find(promised_.proposer);
   if (!other || other->incarnation == self_)
     return;
   auto answer = make(message_kind::promise, promised_);
-  answer.position = *stopped_at_;
+  if (position_)
+    answer.position.push_back(*position_);
   if (accepted_)
     answer.proposals.push_back(*accepted_);
   send_to(out, *other, std::move(answer));
@@ -475,7 +537,8 @@ void state_machine::take_effect(reaction& out,
   accepted_.reset();
   attempt_.reset();
   living_.reset();
-  stopped_at_.reset();
+  has_stopped_ = false;
+  position_.reset();
   stopping_ = false;
   if (!find(self_)) {
     removed_ = true;
@@ -495,8 +558,10 @@ void state_machine::forget_others() {
   auto own = std::move(unreachable_[self_]);
   std::erase_if(own, is_other);
   unreachable_ = {{self_, std::move(own)}}; // the others report again
-  std::erase_if(joining_,
+  auto candidates = std::move(joining_[self_]);
+  std::erase_if(candidates,
                 [this](const member& x) { return find(x.incarnation); });
+  joining_ = {{self_, std::move(candidates)}};
 }
 
 reaction state_machine::on_timeout() {
@@ -511,11 +576,11 @@ reaction state_machine::on_timeout() {
       const bool answered = attempt_->proposed
                               ? attempt_->accepted.contains(x.incarnation)
                               : attempt_->promises.contains(x.incarnation);
-      if (!answered && !dead_.contains(x.incarnation))
+      if (!answered && x.incarnation != self_)
         silent.push_back(x.task);
       awaits_reachable |= !answered && is_reachable(x.incarnation);
     }
-    if (!awaits_reachable)
+    if (!awaits_reachable && !silent.empty())
       out.emplace_back(no_majority{std::move(silent)});
     restart_timer(out);
   } else if (promised_.round > 0 || needs_change()) {
@@ -568,12 +633,8 @@ bool state_machine::is_majority(const incarnations& votes) const {
       || (2 * votes.size() == members
           && std::ranges::all_of(view_.members, voted_or_dead)))
     return true;
-  const auto voted_or_waits = [&](std::uint64_t x) {
-    return votes.contains(x)
-           || std::ranges::find(joining_, x, &member::incarnation)
-                != joining_.end();
-  };
-  return living_ && std::ranges::all_of(*living_, voted_or_waits);
+  const auto voted = [&](std::uint64_t x) { return votes.contains(x); };
+  return living_ && std::ranges::all_of(*living_, voted);
 }
 
 bool state_machine::is_reachable(std::uint64_t incarnation) const {
@@ -597,7 +658,10 @@ const member& state_machine::proposer() const {
 }
 
 message state_machine::make(message_kind kind, const ballot& number) const {
-  message out{kind, view_.view_id, number, {}, {}, {}};
+  message out;
+  out.kind = kind;
+  out.view_id = view_.view_id;
+  out.number = number;
   if (kind != message_kind::install && kind != message_kind::inquire)
     out.known = known();
   return out;

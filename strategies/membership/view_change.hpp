@@ -34,19 +34,20 @@
 ///   end      with the next view, unless something else has changed since
 ///   majority more than half of the members of the current view; or half of
 ///            them, if all others are known to be dead; or all processes of the
-///            job that a witness of the whole job knows to live. It does not
-///            suffice that all members which are not dead agree: those that
+///            job that live, if a witness of the whole job names them. It does
+///            not suffice that all members which are not dead agree: those that
 ///            died may have agreed on a view with processes that joined
-///   exclusion  a member that the proposer cannot reach, or that is dead, is
-///            not in the next view. If two members cannot reach each other, the
-///            one that more members cannot reach goes; on a tie the higher task
-///   cost     two round trips and 5 (P - 1) messages for each view
-///   faults   message of an unknown incarnation, of one that is known to be
-///   dead,
-///            or with an impossible proposal -> ignored
-///            older view -> answered with install
+///   exclusion  a member that the proposer cannot reach, or that is dead, does
+///            not belong to the next view. If two members cannot reach each
+///            other, the one that more members cannot reach is excluded; on a
+///            tie the one with the higher task; but not the last one that
+///            hosts replicas
+///   cost     two round trips, and 5 messages for each member that answers
+///   faults   older view -> answered with install; any sender
 ///            newer view -> answered with inquire
 ///            older attempt -> answered with outdated
+///            message of a process that is known to be dead, of a process that
+///            is not a member, or with an impossible proposal -> ignored
 namespace troupe::view_change {
 
 class state_machine {
@@ -60,26 +61,32 @@ public:
   // -- changes ----------------------------------------------------------------
 
   /// This process cannot reach a member: their connection has ended and cannot
-  /// be made again, or the member has been silent for too long.
+  /// be made again, or the member has been silent for too long. Also: the
+  /// connection to a candidate has ended.
   reaction on_unreachable(std::uint64_t incarnation);
   /// A connection to a member has been made, also after it was unreachable.
   reaction on_reachable(std::uint64_t incarnation);
-  /// A process is known to have ended, for example by its exit status.
+  /// A process is known to have ended, for example by its exit status. No
+  /// effect for this process itself.
   reaction on_dead(std::uint64_t incarnation);
   /// A process that has started all processes of the job, such as a launcher,
-  /// says which of them live. All others have ended, also those that joined
-  /// without this process's knowledge. Void as soon as a view takes effect.
+  /// says which of them live. All others have ended. The witness starts no
+  /// process again until a view has taken effect, and repeats the report after
+  /// each later death. Void as soon as a view takes effect.
   reaction on_survivors(const std::vector<process_id>& living);
   /// A process asks to join; it repeats that until it receives `install`. It
-  /// joins when no member has its task any more.
+  /// joins when no member that stays has its task.
   reaction on_join(const member& candidate);
-  /// This process wants to leave.
+  /// This process wants to leave. No effect as long as no other member that
+  /// stays hosts replicas.
   reaction leave();
 
   // -- protocol ---------------------------------------------------------------
 
   /// The replicas of this process have stopped. Call it after `stop`.
-  reaction on_stopped(const job_position& position);
+  /// @param position None: this process does not have the complete state of the
+  ///        job, because it has joined and is still copying the state.
+  reaction on_stopped(const std::optional<job_position>& position);
   reaction on(const process_id& sender, const message& received);
   /// The timer has elapsed.
   reaction on_timeout();
@@ -94,7 +101,7 @@ private:
 
   /// A member's answer to `prepare`.
   struct promise {
-    job_position position;
+    std::optional<job_position> position;
     std::optional<numbered_proposal> accepted;
   };
   /// An attempt of this process.
@@ -109,7 +116,10 @@ private:
 
   void start_if_needed(reaction& out);
   bool needs_change() const;
+  bool can_leave(const incarnations& gone) const;
+  bool is_last_host(const incarnations& gone, std::uint64_t member) const;
   bool is_joinable(const member& candidate) const;
+  void forget_candidate(reaction& out, std::uint64_t incarnation);
   incarnations excluded() const;
   void learn(std::uint64_t teller, const knowledge& told);
   knowledge known() const;
@@ -159,7 +169,8 @@ private:
   incarnations dead_, leaving_;
   /// By member: the other members that it cannot reach.
   std::map<std::uint64_t, incarnations> unreachable_;
-  std::vector<member> joining_;
+  /// By member: the candidates that have asked it.
+  std::map<std::uint64_t, std::vector<member>> joining_;
   /// All processes of the job that live. Empty: no witness has said so.
   std::optional<incarnations> living_;
 
@@ -168,7 +179,9 @@ private:
   std::optional<numbered_proposal> accepted_;
   std::optional<attempt> attempt_; ///< Empty: this process does not propose.
   bool stopping_ = false;          ///< True between `stop` and `on_stopped`.
-  std::optional<job_position> stopped_at_;
+  bool has_stopped_ = false;       ///< True from `on_stopped` to the next view.
+  /// Where this process has stopped. Empty: it has no complete state.
+  std::optional<job_position> position_;
   bool removed_ = false;
 };
 

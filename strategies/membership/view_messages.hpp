@@ -85,7 +85,9 @@ struct message {
   message_kind kind = message_kind::request;
   std::uint64_t view_id = 0; ///< Current view of the sender.
   ballot number{};           ///< The attempt that the message belongs to.
-  job_position position{};   ///< `promise` only.
+  /// `promise`: at most one; empty if the sender does not have the complete
+  /// state of the job. Else empty.
+  std::vector<job_position> position{};
   /// `promise`: at most one. `propose` and `install`: one. Else empty.
   std::vector<numbered_proposal> proposals{};
   knowledge known{}; ///< Not in `install` and `inquire`.
@@ -113,7 +115,10 @@ struct send {
 struct stop {};
 /// Sets the timer. Any earlier setting is void.
 struct set_timer {
-  std::uint32_t intervals = 1; ///< Time in intervals of the host.
+  /// Time in intervals of the host. An interval is longer than two round trips
+  /// between any two members; otherwise two proposers can interrupt each other
+  /// for ever.
+  std::uint32_t intervals = 1;
 };
 /// The next view has taken effect, and this process is a member of it.
 struct installed {
@@ -124,12 +129,12 @@ struct removed {
   view next;
   bool left = false; ///< True: the process wanted to leave.
 };
-/// Too few members answer: no view can be agreed on as long as this lasts. The
-/// host decides how long it waits.
+/// Too few members answer this proposer: no view can be agreed on as long as
+/// this lasts. The host decides how long it waits.
 struct no_majority {
   std::vector<std::uint32_t> silent; ///< Tasks that have not answered.
 };
-/// No living member hosts replicas.
+/// No member that answers has the state of the job, and all others are dead.
 struct state_lost {};
 
 using effect = std::variant<send, stop, set_timer, installed, removed,

@@ -282,12 +282,12 @@ view_change::message view_message_of(choices& source) {
       source.below(8) == 7 ? source.number<std::uint64_t>() : source.below(4),
       std::uint32_t(source.below(4))};
   };
-  view_change::message x{view_change::message_kind(source.below(8)),
-                         source.below(4),
-                         number(),
-                         {source.below(2), source.below(2)},
-                         {},
-                         {}};
+  view_change::message x;
+  x.kind = view_change::message_kind(source.below(8));
+  x.view_id = source.below(4);
+  x.number = number();
+  if (source.flip())
+    x.position.push_back({source.below(2), source.below(2)});
   for (auto n = source.below(3); n > 0; --n) {
     auto next = source.flip() ? view_of(source) : right_view(source.below(5));
     if (source.flip() && !next.members.empty())
@@ -336,7 +336,8 @@ void check_view_change(choices& source) {
       case 14:
       case 15:
         if (stopping)
-          out = machine.on_stopped({source.below(2), source.below(2)});
+          out = machine.on_stopped(
+            view_change::job_position{source.below(2), source.below(2)});
         stopping = false;
         break;
       default: {

@@ -2,6 +2,7 @@
 #include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/codec/frame.hpp"
+#include "troupe/strategies/membership/view_messages.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tests/actors/membership/clusters.hpp"
 #include "troupe/tests/net/session/raw_sockets.hpp"
@@ -59,7 +60,12 @@ struct impostor {
 
 } // namespace
 
-TEST(ClusterHostile, AMemberThatSendsAMalformedMessageIsDisconnected) {
+namespace {
+
+/// A process joins a job of three, sends a message on a channel, and is
+/// disconnected with this reason.
+void expect_disconnect(std::uint32_t channel, std::vector<std::byte> payload,
+                       const char* reason) {
   cluster_fixture processes{3};
   processes.start_timeout = 2s;
   std::thread leader{[&] { processes.join({0}); }};
@@ -71,12 +77,11 @@ TEST(ClusterHostile, AMemberThatSendsAMalformedMessageIsDisconnected) {
     std::promise<std::string> end;
     wire->on_closed(
       [&](net::close_reason, const std::string& why) { end.set_value(why); });
-    wire->open(membership_channel)
-      ->post({net::frame_kind::oneway, net::priority::control, 0, 1,
-              std::vector<std::byte>(9)});
+    wire->open(channel)->post({net::frame_kind::oneway, net::priority::control,
+                               0, 1, std::move(payload)});
     auto why = end.get_future();
     if (why.wait_for(long_enough) == std::future_status::ready)
-      EXPECT_TRUE(mentions(why.get(), "membership message is malformed"));
+      EXPECT_TRUE(mentions(why.get(), reason));
     else
       ADD_FAILURE() << "the connection stays open";
   }
@@ -84,6 +89,24 @@ TEST(ClusterHostile, AMemberThatSendsAMalformedMessageIsDisconnected) {
   EXPECT_TRUE(mentions(processes.members[0].problem,
                        "worker 1 and worker 2 did not join"))
     << processes.members[0].problem;
+}
+
+} // namespace
+
+TEST(ClusterHostile, AMemberThatSendsAMalformedMessageIsDisconnected) {
+  expect_disconnect(membership_channel, std::vector<std::byte>(9),
+                    "membership message is malformed");
+  expect_disconnect(view_change_channel, std::vector<std::byte>(9),
+                    "message of a view change is malformed");
+}
+
+TEST(ClusterHostile, AMemberThatProposesAnUnknownTaskIsDisconnected) {
+  view_change::message install;
+  install.kind = view_change::message_kind::install;
+  install.proposals.push_back({});
+  install.proposals[0].proposal.next = {2, {{9, 99, "127.0.0.1", 1, {0}, 1}}};
+  expect_disconnect(view_change_channel, net::encode(install),
+                    "a message of a view change names task 9 of 3");
 }
 
 TEST(ClusterHostile, AMemberThatSendsAViewHasNoEffect) {
@@ -145,6 +168,24 @@ TEST(ClusterHostile, AMemberThatDiesBeforeItsLanesAreOpenIsReportedAtOnce) {
                        "worker 1 was lost during the start"))
     << processes.members[0].problem;
   EXPECT_LT(clock::now() - begun, processes.start_timeout / 2);
+}
+
+TEST(ClusterHostile, AnotherIncarnationIsNoPeerOfAParticipant) {
+  cluster_fixture processes{3};
+  processes.join();
+  for (const auto& x : processes.members)
+    ASSERT_EQ(x.problem, "");
+  impostor other{2, 3};
+  auto x = other.find(processes.addresses[1], "peer");
+  ASSERT_TRUE(x.connection) << x.reason;
+  std::promise<std::string> end;
+  std::get<std::shared_ptr<net::connection>>(*x.connection)
+    ->on_closed(
+      [&](net::close_reason, const std::string& why) { end.set_value(why); });
+  auto why = end.get_future();
+  ASSERT_EQ(why.wait_for(long_enough), std::future_status::ready);
+  EXPECT_TRUE(mentions(why.get(), "the job has begun"));
+  EXPECT_EQ(processes.members[1].joined_cluster->current_view().view_id, 1u);
 }
 
 TEST(ClusterHostile, RejectedConnectionsAreReportedIfMembersAreMissing) {

@@ -1,3 +1,4 @@
+#include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/tests/actors/membership/clusters.hpp"
 
 #include <filesystem>
@@ -7,6 +8,33 @@
 
 using namespace troupe;
 using namespace troupe::testing;
+
+namespace {
+
+/// Closes the control connections of a process, as if it had died.
+void disconnect(member& process) {
+  auto& peers = *process.joined_cluster->implementation().peers();
+  std::vector<std::shared_ptr<net::connection>> all;
+  {
+    const std::lock_guard hold{peers.lock};
+    for (const auto& one : peers.entries)
+      if (one.connection)
+        all.push_back(one.connection);
+  }
+  for (const auto& one : all)
+    one->close("the test has cut it");
+}
+
+/// Waits until a process knows this view. @returns the view that it knows.
+membership::view wait_for_view(const member& process, std::uint64_t view_id) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (process.joined_cluster->current_view().view_id < view_id
+         && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  return process.joined_cluster->current_view();
+}
+
+} // namespace
 
 TEST(Cluster, IsCompleteWhenAllTasksHaveJoined) {
   cluster_fixture processes{3};
@@ -27,7 +55,7 @@ TEST(Cluster, IsCompleteWhenAllTasksHaveJoined) {
     [](member& x, std::uint32_t) { x.joined_cluster->leave(); });
 }
 
-TEST(Cluster, CountsItsViewWhenAProcessLeaves) {
+TEST(Cluster, AgreesOnAViewWithoutAProcessThatHasLeft) {
   cluster_fixture processes{3};
   processes.join();
   std::vector<membership::view> first;
@@ -40,18 +68,64 @@ TEST(Cluster, CountsItsViewWhenAProcessLeaves) {
   EXPECT_EQ(first[0].members.size(), 3u);
   processes.members[1].joined_cluster->leave();
   for (const auto i : {0u, 2u}) {
-    const auto& joined = *processes.members[i].joined_cluster;
-    const auto deadline = std::chrono::steady_clock::now() + 20s;
-    while (joined.current_view().view_id < 2
-           && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::yield();
-    const auto second = joined.current_view();
+    const auto second = wait_for_view(processes.members[i], 2);
     EXPECT_EQ(second.view_id, 2u);
-    EXPECT_EQ(second.find(1), nullptr);
-    EXPECT_EQ(*second.find(2), *first[0].find(2));
+    ASSERT_EQ(second.members.size(), 2u);
+    EXPECT_TRUE(second.contains(0, first[0].find(0)->incarnation));
+    EXPECT_TRUE(second.contains(2, first[0].find(2)->incarnation));
   }
   processes.for_each_member(
     {0, 2}, [](member& x, std::uint32_t) { x.joined_cluster->leave(); });
+}
+
+TEST(Cluster, AgreesOnAViewWithoutItsLeader) {
+  cluster_fixture processes{3};
+  processes.join();
+  for (const auto& x : processes.members)
+    ASSERT_EQ(x.problem, "");
+  disconnect(processes.members[0]);
+  const auto view = wait_for_view(processes.members[1], 2);
+  ASSERT_EQ(view.members.size(), 2u);
+  EXPECT_EQ(view.find(0), nullptr);
+  std::vector<std::uint32_t> ids;
+  for (const auto& x : view.members)
+    ids.insert(ids.end(), x.replicas.begin(), x.replicas.end());
+  std::ranges::sort(ids);
+  EXPECT_EQ(ids, (std::vector<std::uint32_t>{0, 1, 2}));
+  EXPECT_EQ(wait_for_view(processes.members[2], 2), view);
+  EXPECT_EQ(processes.members[0].joined_cluster->current_view().view_id, 1u)
+    << "one of three agrees on nothing";
+  processes.for_each_member(
+    [](member& x, std::uint32_t) { x.joined_cluster->leave(); });
+}
+
+TEST(Cluster, ExcludesOneOfTwoParticipantsThatCannotReachEachOther) {
+  cluster_fixture processes{3};
+  processes.join();
+  for (const auto& x : processes.members)
+    ASSERT_EQ(x.problem, "");
+  const auto connection_between = [&](std::uint32_t a, std::uint32_t b) {
+    auto& peers =
+      *processes.members[a].joined_cluster->implementation().peers();
+    const std::lock_guard hold{peers.lock};
+    return peers.entries[b].connection;
+  };
+  const auto to_leader = connection_between(2, 0);
+  connection_between(1, 2)->close("the test has cut it");
+  for (const auto i : {0u, 1u}) {
+    const auto view = wait_for_view(processes.members[i], 2);
+    EXPECT_EQ(view.view_id, 2u);
+    EXPECT_EQ(view.find(2), nullptr) << "the higher task";
+  }
+  std::promise<std::string> end;
+  to_leader->on_closed(
+    [&](net::close_reason, const std::string& why) { end.set_value(why); });
+  auto why = end.get_future();
+  ASSERT_EQ(why.wait_for(20s), std::future_status::ready)
+    << "the excluded process goes on";
+  EXPECT_TRUE(mentions(why.get(), "worker 2 is excluded from view 2"));
+  processes.for_each_member(
+    [](member& x, std::uint32_t) { x.joined_cluster->leave(); });
 }
 
 TEST(Cluster, RejectsMoreReplicasThanAJobMayHave) {

@@ -260,17 +260,45 @@ TEST(ViewChange, MembersKnownToBeDeadAreNotJustLeftOutOfTheCount) {
   EXPECT_EQ(tasks_of(five.view_of(14)), (tasks{3, 4}));
 }
 
-TEST(ViewChange, TheSurvivorsIncludeAProcessThatWaitsToJoin) {
+TEST(ViewChange, ASurvivorThatDoesNotVoteMayBelongToALaterView) {
+  // Task 0 was started again. The dead ones may have admitted it.
   job three{3};
   three.cut = {10, 12};
-  const auto restarted = process(0, 77, {});
-  // A request from before may be old: the process may have joined since.
-  three.perform(11, three.at(11).machine.on_join(restarted));
+  three.perform(11, three.at(11).machine.on_join(process(0, 77, {})));
   three.perform(11, three.at(11).machine.on_survivors({{1, 11}, {0, 77}}));
   EXPECT_EQ(three.view_of(11).view_id, 1u);
-  three.perform(11, three.at(11).machine.on_join(restarted));
-  ASSERT_EQ(tasks_of(three.view_of(11)), (tasks{0, 1}));
-  EXPECT_EQ(three.view_of(11).members[0].incarnation, 77u);
+  // It has ended too.
+  three.perform(11, three.at(11).machine.on_survivors({{1, 11}}));
+  EXPECT_EQ(three.view_of(11).view_id, 2u);
+}
+
+TEST(ViewChange, ACandidateThatHasEndedIsForgotten) {
+  for (const bool at_proposer : {true, false}) {
+    job three{3};
+    const std::uint64_t asked = at_proposer ? 10 : 11;
+    // It waits, because task 2 has a member.
+    three.perform(asked, three.at(asked).machine.on_join(process(2, 77, {})));
+    three.perform(11, three.at(11).machine.on_reachable(10)); // spreads it
+    three.run();
+    three.perform(asked, three.at(asked).machine.on_unreachable(77));
+    three.run();
+    three.cut.insert(12);
+    three.perform(10, three.at(10).machine.on_dead(12));
+    three.run();
+    EXPECT_EQ(three.view_of(10).find(2), nullptr);
+  }
+}
+
+TEST(ViewChange, AReportOfTheSurvivorsIsVoidInTheNextView) {
+  job two{2};
+  two.cut = {11};
+  two.perform(10, two.at(10).machine.on_survivors({{0, 10}}));
+  ASSERT_EQ(two.view_of(10).view_id, 2u);
+  two.perform(10, two.at(10).machine.on_join(process(1, 77, {})));
+  ASSERT_EQ(tasks_of(two.view_of(10)), (tasks{0, 1}));
+  // The process that joined may go on alone, so this one does not.
+  two.perform(10, two.at(10).machine.on_unreachable(77));
+  EXPECT_EQ(two.view_of(10).view_id, 3u);
 }
 
 TEST(ViewChange, AProcessThatWasExcludedLearnsIt) {
@@ -338,7 +366,7 @@ TEST(ViewChange, AMemberRefusesAnOlderAttempt) {
 TEST(ViewChange, AProposerRepeatsTheNewestProposalThatWasAccepted) {
   state_machine machine{first_view(3), 10};
   machine.on_unreachable(12);
-  machine.on_stopped({});
+  machine.on_stopped(job_position{});
   // Both later attempts are older than the one of this process.
   machine.on({1, 11}, {message_kind::outdated, 1, {8, 1}, {}, {}, {}});
   machine.on_timeout();
@@ -462,6 +490,60 @@ TEST(ViewChange, OfTwoSourcesTheOneThatStaysIsTaken) {
   three.run();
   ASSERT_NE(three.decision_of(11), nullptr);
   EXPECT_EQ(three.decision_of(11)->source, 1u);
+}
+
+TEST(ViewChange, AMemberWithoutTheStateIsNoSource) {
+  // Task 1 has joined, and the other one dies before it has copied the state.
+  state_machine machine{first_view(2), 11};
+  machine.on_dead(10);
+  const auto effects = machine.on_stopped(std::nullopt);
+  EXPECT_TRUE(std::ranges::any_of(effects, [](const effect& x) {
+    return std::holds_alternative<state_lost>(x);
+  }));
+  EXPECT_EQ(machine.current().view_id, 1u);
+}
+
+TEST(ViewChange, AHostThatIsOnlyUnreachableHasNotLostTheState) {
+  view with_evaluators = first_view(3);
+  for (const std::size_t i : {0, 1}) {
+    with_evaluators.members[i].replicas.clear();
+    with_evaluators.members[i].capacity = 0;
+  }
+  with_evaluators.members[2].replicas = {0, 1, 2};
+  state_machine machine{with_evaluators, 10};
+  machine.on_unreachable(12);
+  machine.on_stopped(job_position{});
+  message promised;
+  promised.kind = message_kind::promise;
+  promised.view_id = 1;
+  promised.number = {1, 0};
+  EXPECT_TRUE(machine.on({1, 11}, promised).empty());
+  machine.on_reachable(12);
+  promised.position = {{3, 5}};
+  promised.known.unreachable.clear();
+  EXPECT_EQ(kinds_of(machine.on({2, 12}, promised)),
+            (kinds{message_kind::propose, message_kind::propose}));
+}
+
+TEST(ViewChange, TheLastHostDoesNotLeave) {
+  job two{2};
+  two.perform(10, two.at(10).machine.leave());
+  two.run();
+  two.perform(11, two.at(11).machine.leave());
+  two.run();
+  EXPECT_EQ(tasks_of(two.view_of(11)), (tasks{1}));
+  EXPECT_TRUE(two.has<removed>(10));
+  EXPECT_FALSE(two.has<removed>(11));
+  EXPECT_FALSE(two.has<state_lost>(11));
+}
+
+TEST(ViewChange, NoProcessLeavesIfAllWantTo) {
+  job two{2};
+  two.perform(10, two.at(10).machine.leave());
+  two.perform(11, two.at(11).machine.leave());
+  two.run();
+  EXPECT_EQ(tasks_of(two.view_of(10)), (tasks{0, 1}));
+  EXPECT_EQ(tasks_of(two.view_of(11)), (tasks{0, 1}));
 }
 
 TEST(ViewChange, WithoutAHostTheStateIsLost) {

@@ -1,0 +1,70 @@
+#include "troupe/actors/membership/view_change_host.hpp"
+
+#include <variant>
+
+namespace troupe {
+
+void view_change_host::begin(const membership::view& first,
+                             std::uint64_t self) {
+  machine_.emplace(first, self);
+}
+
+void view_change_host::on_lost(std::uint64_t incarnation) {
+  if (machine_)
+    perform(machine_->on_unreachable(incarnation));
+}
+
+/// What such a process has agreed to stays valid, as for a process that has
+/// died.
+void view_change_host::on_left(std::uint64_t incarnation) {
+  if (machine_)
+    perform(machine_->on_dead(incarnation));
+}
+
+void view_change_host::on(const view_change::process_id& sender,
+                          const view_change::message& received) {
+  if (machine_)
+    perform(machine_->on(sender, received));
+}
+
+void view_change_host::on_timeout(std::uint64_t number) {
+  if (machine_ && number == timer_)
+    perform(machine_->on_timeout());
+}
+
+// -- effects ------------------------------------------------------------------
+
+void view_change_host::perform(const view_change::reaction& effects) {
+  for (const auto& one : effects)
+    std::visit([this](const auto& x) { perform(x); }, one);
+}
+
+void view_change_host::perform(const view_change::send& x) {
+  owner_.send(x.receiver, x.message);
+}
+
+void view_change_host::perform(const view_change::stop&) {
+  perform(machine_->on_stopped(view_change::job_position{}));
+}
+
+void view_change_host::perform(const view_change::set_timer& x) {
+  owner_.set_view_timer(timer_interval * x.intervals, ++timer_);
+}
+
+void view_change_host::perform(const view_change::installed& x) {
+  silent_.clear();
+  owner_.on_installed(x.decision.next);
+}
+
+void view_change_host::perform(const view_change::removed& x) {
+  owner_.on_removed(x.next);
+}
+
+void view_change_host::perform(const view_change::no_majority& x) {
+  if (silent_ == x.silent)
+    return; // it is repeated with each timer
+  silent_ = x.silent;
+  owner_.on_no_majority(silent_);
+}
+
+} // namespace troupe

@@ -1,0 +1,82 @@
+#pragma once
+
+#include "troupe/strategies/membership/view_change.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+/// Hosts the view changes of a process (strategies/membership/view_change.hpp):
+/// carries out the effects of its state machine. It passes messages, timers and
+/// views to the membership actor, which owns it.
+///
+/// A new view does not move replicas yet. So no replica is stopped for it, and
+/// all processes report the same position.
+class view_change_host {
+public:
+  /// Interval of the state machine's timers, after which messages that were not
+  /// answered are sent again. It must be longer than two round trips between
+  /// any two processes of the job.
+  static constexpr std::chrono::milliseconds timer_interval{200};
+
+  /// What the host needs from its owner.
+  class owner {
+  public:
+    virtual ~owner() = default;
+    /// Sends a message, if this process is connected to the receiver.
+    virtual void send(const view_change::process_id& receiver,
+                      const view_change::message& what) = 0;
+    /// Calls `on_timeout` with this number after a delay.
+    virtual void set_view_timer(std::chrono::milliseconds delay,
+                                std::uint64_t number) = 0;
+    /// A view has taken effect, and this process is a member of it.
+    virtual void on_installed(const membership::view& next) = 0;
+    /// A view has taken effect, and this process is no member of it.
+    virtual void on_removed(const membership::view& next) = 0;
+    /// The members that answer are too few to agree on another view.
+    virtual void
+    on_no_majority(const std::vector<std::uint32_t>& silent_tasks) = 0;
+  };
+
+  /// @param owner must outlive this object.
+  explicit view_change_host(owner& owner) : owner_{owner} {}
+
+  /// The job has begun with this view. @pre it was not called before.
+  void begin(const membership::view& first, std::uint64_t self);
+  /// This process takes no further part: it leaves, or the job ends.
+  void end() { machine_.reset(); }
+
+  // The functions below have no effect before `begin` and after `end`. A
+  // message that arrives before `begin` is sent again by its sender.
+
+  /// The connection to a process has ended.
+  void on_lost(std::uint64_t incarnation);
+  /// A process has said that it takes no further part.
+  void on_left(std::uint64_t incarnation);
+  void on(const view_change::process_id& sender,
+          const view_change::message& received);
+  /// The timer with this number has elapsed. An older number has no effect.
+  void on_timeout(std::uint64_t number);
+
+private:
+  void perform(const view_change::reaction& effects);
+  void perform(const view_change::send& x);
+  void perform(const view_change::stop&);
+  void perform(const view_change::set_timer& x);
+  void perform(const view_change::installed& x);
+  void perform(const view_change::removed& x);
+  void perform(const view_change::no_majority& x);
+  void perform(const view_change::state_lost&) {}
+
+  owner& owner_;
+  /// Empty: the job has not begun, or this process takes no further part.
+  std::optional<view_change::state_machine> machine_;
+  std::uint64_t timer_ = 0; ///< Number of the last timer.
+  /// The tasks of the last `no_majority` of this view.
+  std::vector<std::uint32_t> silent_;
+};
+
+} // namespace troupe
