@@ -1,0 +1,50 @@
+#pragma once
+
+#include "troupe/net/base/descriptor.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+
+namespace troupe::net {
+
+/// Names one life of a process, also after its number was given to another
+/// process.
+struct process_identity {
+  /// The boot of the host and the namespace of process numbers. Empty: unknown.
+  std::string host;
+  std::uint64_t number = 0;     ///< Process number (pid) in that namespace.
+  std::uint64_t start_time = 0; ///< In clock ticks since the boot of the host.
+
+  auto fields() { return std::tie(host, number, start_time); }
+  friend bool operator==(const process_identity&,
+                         const process_identity&) = default;
+};
+
+template <class Archive>
+void serialize(Archive& archive, process_identity& x) {
+  archive(x.host, x.number, x.start_time);
+}
+
+/// Returns the identity of this process. The host is empty if /proc cannot be
+/// read.
+process_identity own_process_identity();
+
+/// Another process of this host. Says when it has ended.
+class process_handle {
+public:
+  /// @returns nullopt if the process is not in this host's namespace of process
+  ///          numbers, has ended before, or cannot be watched.
+  static std::optional<process_handle> open(const process_identity& of);
+
+  /// Returns true if the process has ended. Does not wait.
+  bool has_ended() const;
+
+private:
+  explicit process_handle(descriptor pidfd) : pidfd_{std::move(pidfd)} {}
+
+  descriptor pidfd_;
+};
+
+} // namespace troupe::net
