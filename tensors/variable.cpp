@@ -89,8 +89,14 @@ parameters::parameters(std::vector<parameter_spec> specs, std::uint32_t copies,
     block_->offsets.push_back(block_->offsets.back()
                               + (spec.dims.elements() + granule - 1) / granule
                                   * granule);
-  const auto make = [&](std::uint32_t count, auto& flat, auto& views) {
-    for (std::uint32_t c = 0; c < count; ++c) {
+  grow(copies, replicas);
+  for (std::size_t i = 0; i < block_->specs.size(); ++i)
+    variables_.emplace_back(block_, i);
+}
+
+void parameters::grow(std::uint32_t copies, std::uint32_t replicas) {
+  const auto add_buffers = [&](std::uint32_t count, auto& flat, auto& views) {
+    while (flat.size() < count) {
       flat.push_back(tensor::zeros(shape{static_cast<std::int64_t>(size())}));
       auto& row = views.emplace_back();
       for (std::size_t i = 0; i < block_->specs.size(); ++i) {
@@ -101,10 +107,12 @@ parameters::parameters(std::vector<parameter_spec> specs, std::uint32_t copies,
       }
     }
   };
-  make(copies, block_->flat_values, block_->values);
-  make(replicas, block_->flat_gradients, block_->gradients);
-  for (std::size_t i = 0; i < block_->specs.size(); ++i)
-    variables_.emplace_back(block_, i);
+  const auto before = block_->flat_values.size();
+  add_buffers(copies, block_->flat_values, block_->values);
+  if (before > 0)
+    for (auto i = before; i < block_->flat_values.size(); ++i)
+      block_->flat_values[i].copy_from(block_->flat_values.front());
+  add_buffers(replicas, block_->flat_gradients, block_->gradients);
 }
 
 std::uint32_t parameters::copies() const {

@@ -65,6 +65,11 @@ public:
   parameters(std::vector<parameter_spec> specs, std::uint32_t copies = 1,
              std::uint32_t replicas = 1);
 
+  /// Adds copies of the values, equal to the first one, and gradient buffers,
+  /// until there are at least so many.
+  /// @pre no other thread uses the parameters.
+  void grow(std::uint32_t copies, std::uint32_t replicas);
+
   const std::vector<variable>& variables() const { return variables_; }
   std::uint32_t copies() const;
   std::uint32_t replicas() const;

@@ -44,17 +44,26 @@ private:
   std::uint64_t previous_;
 };
 
+/// The strategy tells the model when the replicas of this process change.
+std::shared_ptr<model_state> observing(std::shared_ptr<model_state> state) {
+  auto& observers = state->strategy->observers;
+  std::erase_if(observers, [](const auto& x) { return x.expired(); });
+  observers.push_back(state);
+  return state;
+}
+
 } // namespace
 
 model::model(const models::model_description& architecture,
              const update_rule& rule, const model_options& options)
-  : state_{std::make_shared<model_state>(
+  : state_{observing(std::make_shared<model_state>(
     architecture, rule, models::find_loss(options.loss), options.seed,
-    current_model_strategy())} {
+    current_model_strategy()))} {
   state_->net.initialize(state_->model_parameters, options.seed);
 }
 
-model::model(std::unique_ptr<model_state> state) : state_{std::move(state)} {}
+model::model(std::unique_ptr<model_state> state)
+  : state_{observing(std::move(state))} {}
 model::~model() = default;
 model::model(model&&) noexcept = default;
 model& model::operator=(model&&) noexcept = default;

@@ -148,6 +148,12 @@ public:
     }
   }
 
+  std::function<void(const failure_report&)> run_terminator() override {
+    return [completions = completions_](const failure_report& why) {
+      completions->on_group_terminated(why);
+    };
+  }
+
 private:
   /// Registers a step function under its name while this object exists.
   struct scoped_registration {

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/step.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
+#include "troupe/strategies/membership/view_messages.hpp"
 #include "troupe/strategies/placement.hpp"
 
 #include <cstdint>
@@ -73,6 +74,30 @@ public:
   ///         inside `fn`. The caller must then keep the objects that `fn`
   ///         refers to, as described at `run`.
   virtual void for_each(const std::function<void(std::uint32_t)>& fn) = 0;
+
+  /// Makes the replicas of this process anew, after `run` has thrown because a
+  /// process was lost: waits until the other processes have agreed on the next
+  /// view of the job, which places all replicas on the processes that are left.
+  /// All of these processes must make the same call. Then `replica_placement`
+  /// is that of the view, and the group runs steps again.
+  /// @param position how far this process has come. Steps before it stay done;
+  ///                 no later step has changed anything.
+  /// @returns false if there is no next view: the group cannot change its
+  ///          view, too few processes are left, or no process was lost.
+  ///          Afterwards the group runs no steps.
+  /// @errors throws `job_error` if this process does not belong to the next
+  ///         view.
+  virtual bool enter_next_view(const view_change::job_position& position) {
+    (void)position;
+    return false;
+  }
+
+  /// Returns a function that ends the active run, and each later one, with an
+  /// error. Any thread may call it, also after the group is destroyed. Null:
+  /// the group's runs cannot be ended from outside.
+  virtual std::function<void(const failure_report&)> run_terminator() {
+    return {};
+  }
 };
 
 /// Makes a group that runs all replicas in turn on the caller's thread, without

@@ -164,7 +164,9 @@ private:
 
   std::shared_ptr<net::channel> open_channel(std::uint32_t process,
                                              std::uint32_t channel) {
-    return environment_.job_world->connections.at(process)->open(channel);
+    const auto& job = *environment_.job_world;
+    return job.connections.at(process)->open(
+      channel_of_view(job.view_id, channel));
   }
 
   template <class Role>

@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-/// The connected processes of a job, as one of them sees the others. Process 0
-/// is the leader.
+/// The connected processes of a view of a job, as one of them sees the others.
+/// Process 0 has the chief.
 struct world {
   std::vector<std::string> names; ///< Names of the processes.
   local_placement placement;
@@ -20,8 +20,7 @@ struct world {
   /// Runs the collectives between this process's replicas and those of other
   /// processes. Null: this process hosts no replica.
   std::shared_ptr<lane_backend> backend;
-  /// Number of the membership view that the job has begun with. It does not
-  /// change during the job.
+  /// Number of the membership view of these processes.
   std::uint64_t view_id = 0;
 
   std::uint32_t processes() const { return placement.job.processes(); }
@@ -37,5 +36,17 @@ enum channel_id : std::uint32_t {
   view_change_channel = 4,
   replica_channel = 16, ///< Replica r uses channel 16 + r.
 };
+
+/// Returns the number of a channel between two roles of a view. Each view has
+/// channels of its own, so a message never reaches the roles of another view.
+/// @param channel number of the channel in the first view.
+constexpr std::uint32_t channel_of_view(std::uint64_t view_id,
+                                        std::uint32_t channel) {
+  constexpr std::uint32_t channels = 1u << 16; // per view
+  static_assert(replica_channel + max_replicas <= channels);
+  const auto later_views = view_id > 0 ? view_id - 1 : 0;
+  return static_cast<std::uint32_t>(later_views % channels) * channels
+         + channel;
+}
 
 } // namespace troupe

@@ -50,7 +50,8 @@ membership::join_request cluster::impl::own_join_request() const {
 }
 
 net::hello cluster::impl::make_hello(const std::string& purpose) const {
-  return make_join_hello(options.job, own_name(), purpose, own_join_request());
+  return make_join_hello(options.job, own_name(), purpose, own_join_request(),
+                         net::own_process_identity());
 }
 
 // -- accepted connections -----------------------------------------------------
@@ -63,12 +64,12 @@ void cluster::impl::register_stream_services() {
        [peers = peers_](const net::hello& hello,
                         net::accepted_connection&& accepted) {
          membership::join_request request;
+         std::uint64_t view_id = 0;
          auto* stream = std::get_if<std::unique_ptr<net::stream>>(&accepted);
-         if (stream && !read_join_hello(hello, request))
+         if (stream && !read_stream_hello(hello, request, view_id))
            peers->update([&] {
-             peers
-               ->streams[{request.task, request.incarnation, hello.purpose}] =
-               std::move(*stream);
+             peers->streams[{view_id, request.task, request.incarnation,
+                             hello.purpose}] = std::move(*stream);
            });
        }}));
 }
@@ -131,7 +132,8 @@ net::hello_response cluster::impl::admit(const net::hello& hello) {
 
 net::hello_response cluster::impl::admit_stream(const net::hello& hello) {
   membership::join_request request;
-  if (read_join_hello(hello, request) || request.task <= options.task
+  std::uint64_t view_id = 0;
+  if (read_stream_hello(hello, request, view_id) || request.task <= options.task
       || request.task >= processes())
     return {false,
             "only processes with a higher task number may open streams to "
@@ -142,6 +144,13 @@ net::hello_response cluster::impl::admit_stream(const net::hello& hello) {
   if (peers_->streams.size() > 4 * lane_purposes.size() * options.names.size())
     return {false, own_name() + " has too many unused streams", {}, {}};
   const auto& view = peers_->view;
+  if (view_id < view.view_id)
+    return {false,
+            own_name() + " is in view " + std::to_string(view.view_id)
+              + " of the job, but the stream belongs to view "
+              + std::to_string(view_id),
+            {},
+            {}};
   if (view.view_id > 0 && !view.contains(request.task, request.incarnation))
     return {false,
             "another process is the admitted " + options.names[request.task],

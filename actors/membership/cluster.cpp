@@ -4,6 +4,7 @@
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/group/group_environment.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
+#include "troupe/actors/membership/elastic_group.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/notification.hpp"
@@ -20,6 +21,14 @@
 namespace troupe {
 
 using namespace std::chrono_literals;
+
+namespace {
+
+/// Maximum time in which the processes of a later view open their lanes. All of
+/// them have stopped for the view, so they begin at once.
+constexpr auto later_lane_timeout = 10s;
+
+} // namespace
 
 // -- interface ----------------------------------------------------------------
 
@@ -69,7 +78,6 @@ cluster::impl::impl(runtime& local_runtime, cluster_options&& initial_options)
       options.names.push_back("worker " + std::to_string(i));
   check();
   peers_ = std::make_shared<peer_table>(options.names.size());
-  lanes.resize(options.names.size());
   transports.assign(options.names.size(), "none");
   std::random_device dice;
   incarnation_ = std::uint64_t{dice()} << 32 | dice();
@@ -123,25 +131,67 @@ void cluster::impl::check() const {
       "transport tls needs certificates; give connection.credentials with tls");
 }
 
+std::unique_ptr<replica_group>
+cluster::impl::make_elastic_group(const replica_group_options& group_options) {
+  if (std::exchange(has_group_, true))
+    throw std::logic_error("a cluster makes one replica group only");
+  return troupe::make_elastic_group(
+    {.peers = peers_,
+     .make_group =
+       [this, group_options](const membership::view& of) {
+         return make_group(group_options, of);
+       },
+     .on_stopped =
+       [actor = membership_] {
+         caf::anon_send(actor,
+                        membership_event{membership_event::replicas_stopped{}});
+       },
+     .timeout = std::max<std::chrono::milliseconds>(group_options.step_timeout,
+                                                    options.start_timeout)},
+    view_);
+}
+
+/// Makes the group of a view. The processes of the view have numbers of their
+/// own, in the order of their tasks; process 0 has the chief.
+std::unique_ptr<replica_group>
+cluster::impl::make_group(const replica_group_options& group_options,
+                          const membership::view& of) {
+  auto lanes =
+    of.view_id == view_.view_id
+      ? std::move(lanes_)
+      : open_lanes(of, peer_table::clock::now()
+                         + std::min<std::chrono::milliseconds>(
+                           options.start_timeout, later_lane_timeout));
+  group_environment environment{local_runtime.system()};
+  environment.job_world = make_world(group_options, of, std::move(lanes));
+  if (status_service_)
+    environment.on_spawn = [status_service = status_service_](
+                             const role_id& role, const caf::actor& handle) {
+      if (role.role == role_id::kind::chief)
+        caf::anon_send(status_service, handle.address());
+    };
+  environment.faults = options.faults;
+  return make_replica_group(environment, group_options);
+}
+
 /// If the caller does not set the spin timeout, it depends on whether this host
 /// has a core for each of its replicas.
 std::shared_ptr<const world>
-cluster::impl::make_world(const replica_group_options& group_options) {
-  if (std::exchange(has_group_, true))
-    throw std::logic_error("a cluster makes one replica group only");
+cluster::impl::make_world(const replica_group_options& group_options,
+                          const membership::view& of,
+                          std::vector<peer_lanes> lanes) const {
   auto out = std::make_shared<world>();
-  out->names = options.names;
-  out->placement = {job_placement(), options.task};
-  out->view_id = view_.view_id;
-  out->connections.resize(processes());
+  out->placement.job = placement_of(of);
+  out->view_id = of.view_id;
   std::size_t near = 0; // replicas on this host
-  for (std::uint32_t p = 0; p < processes(); ++p)
-    if (p == options.task || is_same_host(p))
-      near += out->placement.job.replicas_of(p).size();
-  {
-    const std::lock_guard hold{peers_->lock};
-    for (std::uint32_t p = 0; p < processes(); ++p)
-      out->connections[p] = peers_->entries[p].connection;
+  const std::lock_guard hold{peers_->lock};
+  for (const auto& one : of.members) {
+    if (one.task == options.task)
+      out->placement.process = static_cast<std::uint32_t>(out->names.size());
+    if (one.task == options.task || is_same_host(one))
+      near += one.replicas.size();
+    out->names.push_back(options.names[one.task]);
+    out->connections.push_back(peers_->entries[one.task].connection);
   }
   lane_backend_options backend_options;
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
@@ -157,9 +207,9 @@ cluster::impl::make_world(const replica_group_options& group_options) {
   return out;
 }
 
-placement cluster::impl::job_placement() const {
+placement cluster::impl::placement_of(const membership::view& of) {
   std::vector<placement::id_list> ids;
-  for (const auto& x : view_.members)
+  for (const auto& x : of.members)
     ids.push_back(x.replicas);
   return placement{std::move(ids)};
 }
@@ -169,9 +219,9 @@ membership::view cluster::impl::current_view() const {
   return peers_->view;
 }
 
-bool cluster::impl::is_same_host(std::uint32_t peer) const {
-  return transports[peer] == "shm"
-         || view_.members[peer].host == view_.members[options.task].host;
+bool cluster::impl::is_same_host(const membership::member& peer) const {
+  return transports[peer.task] == "shm"
+         || view_.find(options.task)->host == peer.host;
 }
 
 void cluster::impl::leave() noexcept {
@@ -205,16 +255,7 @@ make_replica_group(cluster& job_cluster, const replica_group_options& options) {
   if (job_cluster.processes() == 1)
     return make_replica_group(impl.local_runtime, group_options);
   check(group_options);
-  group_environment environment{impl.local_runtime.system()};
-  environment.job_world = impl.make_world(group_options);
-  if (impl.status_service())
-    environment.on_spawn = [status_service = impl.status_service()](
-                             const role_id& role, const caf::actor& handle) {
-      if (role.role == role_id::kind::chief)
-        caf::anon_send(status_service, handle.address());
-    };
-  environment.faults = impl.options.faults;
-  return make_replica_group(environment, group_options);
+  return impl.make_elastic_group(group_options);
 }
 
 } // namespace troupe

@@ -24,11 +24,11 @@ public:
   void join();
   void leave() noexcept;
 
-  /// Makes the world of this cluster's replica group.
+  /// Makes the replica group of this process, which enters later views.
   /// @pre the job has more than one process.
   /// @errors throws std::logic_error on the second call.
-  std::shared_ptr<const world>
-  make_world(const replica_group_options& group_options);
+  std::unique_ptr<replica_group>
+  make_elastic_group(const replica_group_options& group_options);
 
   std::uint32_t processes() const {
     return static_cast<std::uint32_t>(options.names.size());
@@ -40,12 +40,12 @@ public:
   membership::view current_view() const;
   /// What this process knows of the job, with its control connections.
   const std::shared_ptr<peer_table>& peers() const { return peers_; }
-  placement job_placement() const; ///< @pre this process has joined.
+  /// Placement of the first view. @pre this process has joined.
+  placement job_placement() const { return placement_of(view_); }
 
   runtime& local_runtime;
   cluster_options options;
-  std::vector<peer_lanes> lanes;       ///< By process; empty for this process.
-  std::vector<std::string> transports; ///< By process, see `transport_to`.
+  std::vector<std::string> transports; ///< By task, see `transport_to`.
 
 private:
   void check() const;
@@ -60,17 +60,27 @@ private:
   template <class F>
   void wait_for_membership(F&& done);
   void wait_for_view();
-  void dial_peers();
-  void dial_peer(std::uint32_t peer, const std::string& purpose);
-  void open_lanes();
-  void open_lane(std::uint32_t peer);
+  std::vector<peer_lanes> open_lanes(const membership::view& of,
+                                     peer_table::clock::time_point deadline);
+  void dial_stream(std::uint64_t view_id, const membership::member& peer,
+                   const std::string& purpose,
+                   peer_table::clock::time_point deadline);
+  peer_lanes open_lane(std::uint64_t view_id, const membership::member& peer,
+                       peer_table::clock::time_point deadline);
   void wait_for_start();
+  static placement placement_of(const membership::view& of);
+  std::unique_ptr<replica_group>
+  make_group(const replica_group_options& group_options,
+             const membership::view& of);
+  std::shared_ptr<const world>
+  make_world(const replica_group_options& group_options,
+             const membership::view& of, std::vector<peer_lanes> lanes) const;
   [[noreturn]] void fail(ec code, const std::string& reason);
   named_processes named() const;
   void throw_if_failed(std::unique_lock<std::mutex>& hold);
   membership::join_request own_join_request() const;
   net::hello make_hello(const std::string& purpose) const;
-  bool is_same_host(std::uint32_t peer) const;
+  bool is_same_host(const membership::member& peer) const;
 
   std::shared_ptr<peer_table> peers_;
   std::shared_ptr<service_router> router_;
@@ -81,6 +91,8 @@ private:
   std::uint64_t incarnation_ = 0;
   peer_table::clock::time_point deadline_;
   membership::view view_; ///< The view with which the job has begun.
+  /// Lanes of that view by process, until the replica group takes them.
+  std::vector<peer_lanes> lanes_;
   bool joined_ = false, has_group_ = false;
 };
 

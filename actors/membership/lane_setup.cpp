@@ -1,71 +1,145 @@
 #include "troupe/actors/collectives/shared_arena.hpp"
+#include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
+#include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/net/transport/lane_set.hpp"
+
+#include <caf/send.hpp>
 
 #include <algorithm>
 #include <stdexcept>
 
+// The lanes of a view: each process dials those with a lower task, one stream
+// for each lane.
+
 namespace troupe {
 
 using namespace std::chrono_literals;
+
+namespace {
+
+std::chrono::milliseconds until(peer_table::clock::time_point deadline) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+    deadline - peer_table::clock::now());
+}
+
+} // namespace
 
 /// Opens the lanes in ascending order of the peer's task number. All processes
 /// use this order, which prevents deadlock. Proof: sort the pairs of tasks
 /// (i, j), i < j, by i and then by j. Take the first pair whose lanes are not
 /// open yet. Task i has opened its lanes to all tasks below j, and task j to
 /// all tasks below i. So each of the two now opens the lanes to the other.
-void cluster::impl::open_lanes() {
+std::vector<peer_lanes>
+cluster::impl::open_lanes(const membership::view& of,
+                          peer_table::clock::time_point deadline) {
+  for (const auto& peer : of.members)
+    for (const auto* purpose : lane_purposes)
+      if (peer.task < options.task)
+        dial_stream(of.view_id, peer, purpose, deadline);
   notifier_ = std::make_shared<net::event_notifier>();
-  for (std::uint32_t peer = 0; peer < processes(); ++peer)
-    if (peer != options.task)
-      open_lane(peer);
+  std::vector<peer_lanes> lanes;
+  for (const auto& peer : of.members)
+    lanes.push_back(peer.task == options.task
+                      ? peer_lanes{}
+                      : open_lane(of.view_id, peer, deadline));
+  return lanes;
 }
 
-void cluster::impl::open_lane(std::uint32_t peer) {
-  const auto incarnation = view_.members[peer].incarnation;
+void cluster::impl::dial_stream(std::uint64_t view_id,
+                                const membership::member& peer,
+                                const std::string& purpose,
+                                peer_table::clock::time_point deadline) {
+  const peer_table::stream_id id{view_id, peer.task, peer.incarnation, purpose};
+  const auto& peer_name = options.names[peer.task];
+  try {
+    router_->endpoint().dial(
+      {peer.host, peer.port},
+      make_stream_hello(options.job, own_name(), purpose, own_join_request(),
+                        view_id),
+      std::max(until(deadline), 1ms),
+      [peers = peers_, actor = membership_, id, dialer = own_name(),
+       name = peer_name](net::endpoint::dial_result&& attempt) {
+        auto* stream =
+          attempt.connection
+            ? std::get_if<std::unique_ptr<net::stream>>(&*attempt.connection)
+            : nullptr;
+        if (stream)
+          return peers->update(
+            [&] { peers->streams[id] = std::move(*stream); });
+        const auto why = dialer + " could not connect to " + name
+                         + " for stream " + std::get<3>(id) + ": "
+                         + attempt.reason;
+        peers->update([&] { peers->stream_failures[std::get<0>(id)] = why; });
+        // No effect after the start.
+        caf::anon_send(
+          actor, membership_event{membership_event::aborted{ec::stalled, why}});
+      });
+  } catch (const std::invalid_argument& e) { // the leader sent the address
+    fail(ec::protocol,
+         "the address of " + peer_name + " cannot be used: " + e.what());
+  }
+}
+
+peer_lanes cluster::impl::open_lane(std::uint64_t view_id,
+                                    const membership::member& peer,
+                                    peer_table::clock::time_point deadline) {
+  const auto& peer_name = options.names[peer.task];
+  std::unique_lock hold{peers_->lock};
+  const auto id_of = [&](const char* purpose) {
+    return peer_table::stream_id{view_id, peer.task, peer.incarnation, purpose};
+  };
   const auto all_open = [&] {
     return std::ranges::all_of(lane_purposes, [&](const char* purpose) {
-      return peers_->streams.contains({peer, incarnation, purpose});
+      return peers_->streams.contains(id_of(purpose));
     });
   };
-  std::unique_lock hold{peers_->lock};
-  peers_->wait(hold, deadline_, [&] { return all_open() || peers_->failed; });
+  const auto is_outdated = [&] {
+    return joined_
+           && (peers_->stop.requested || peers_->view.view_id != view_id);
+  };
+  peers_->wait(hold, deadline, [&] {
+    return all_open() || peers_->failed || is_outdated()
+           || (joined_ && peers_->stream_failures.contains(view_id));
+  });
   throw_if_failed(hold);
   if (!all_open()) {
+    const auto failure = peers_->stream_failures.find(view_id);
+    const auto why =
+      failure != peers_->stream_failures.end()
+        ? failure->second
+        : peer_name + " did not open its streams to " + own_name() + " in time";
     hold.unlock();
-    fail(ec::stalled, options.names[peer] + " did not open its streams to "
-                        + own_name() + " in time");
+    fail(ec::stalled, why);
   }
   std::vector<std::unique_ptr<net::stream>> streams;
   for (const auto* purpose : lane_purposes)
-    streams.push_back(std::move(
-      peers_->streams.extract({peer, incarnation, purpose}).mapped()));
+    streams.push_back(
+      std::move(peers_->streams.extract(id_of(purpose)).mapped()));
   hold.unlock();
   net::lane_options lane_config;
   lane_config.policy =
     options.transport == transport_kind::automatic ? net::lane_policy::automatic
     : options.transport == transport_kind::shm     ? net::lane_policy::shm
                                                    : net::lane_policy::stream;
-  lane_config.is_dialer = peer < options.task;
+  lane_config.is_dialer = peer.task < options.task;
   lane_config.stream_transport = router_->endpoint().uses_tls() ? "tls" : "tcp";
   lane_config.notifier = notifier_;
   if (lane_config.policy != net::lane_policy::stream)
     lane_config.arena = shared_arena();
   lane_config.handshake_timeout =
-    std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
-               deadline_ - peer_table::clock::now()),
-             1000ms);
+    std::max<std::chrono::milliseconds>(until(deadline), 1000ms);
   try {
     auto opened = net::open_lanes(std::move(streams), lane_config);
-    transports[peer] = opened.transport;
-    lanes[peer] = std::move(opened.lanes);
+    transports[peer.task] = opened.transport;
     if (!opened.shm_unavailable_reason.empty() && options.log)
-      options.log(net::severity::warning, "no shared memory with "
-                                            + options.names[peer] + ": "
+      options.log(net::severity::warning, "no shared memory with " + peer_name
+                                            + ": "
                                             + opened.shm_unavailable_reason);
+    return std::move(opened.lanes);
   } catch (const std::runtime_error& e) {
-    fail(ec::peer_lost, "no lanes between " + own_name() + " and "
-                          + options.names[peer] + ": " + e.what());
+    fail(ec::peer_lost, "no lanes between " + own_name() + " and " + peer_name
+                          + ": " + e.what());
   }
 }
 

@@ -3,6 +3,7 @@
 #include "troupe/actors/core/close_code.hpp"
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/group/world.hpp"
+#include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/actors/membership/rejection_text.hpp"
 #include "troupe/actors/membership/view_change_host.hpp"
 #include "troupe/net/base/text.hpp"
@@ -33,6 +34,13 @@ constexpr milliseconds max_report_delay{5000};
 /// Time before a participant reports that the connection to another one has
 /// ended before the start.
 constexpr auto peer_loss_delay = 500ms;
+/// Time after which a run that goes on is ended for a view change. Before that,
+/// the loss of a process usually ends it, with an error that names the process.
+constexpr auto end_of_run_delay = 2s;
+/// Interval and number of the checks whether a process of this host has ended,
+/// after the connection to it has ended.
+constexpr auto end_check_interval = 10ms;
+constexpr std::uint32_t end_checks = 500;
 /// Time beyond the start timeout in which the processes have to open their
 /// lanes.
 constexpr auto lane_timeout = 5s;
@@ -82,7 +90,9 @@ struct membership_state : view_change_host::owner {
     std::shared_ptr<net::connection> connection;
     std::shared_ptr<net::channel> membership, view_change;
     std::uint64_t incarnation = 0;
-    std::uint64_t number = 0;   ///< Number of the connection.
+    std::uint64_t number = 0; ///< Number of the connection.
+    /// Null: the process is not on this host.
+    std::shared_ptr<const net::process_handle> process;
     std::uint64_t last_tag = 0; ///< Number of the last message sent.
   };
 
@@ -165,6 +175,7 @@ struct membership_state : view_change_host::owner {
     if (!lost)
       return;
     const auto incarnation = lost->incarnation;
+    const auto process = lost->process;
     options.peers->update([&] {
       options.peers->entries[x.task].closed = {x.cause, x.reason};
     });
@@ -173,6 +184,8 @@ struct membership_state : view_change_host::owner {
     perform(leader ? leader->on_lost(x.task, incarnation, code, x.reason)
                    : participant->on_lost(incarnation, code, x.reason));
     view_changes.on_lost(incarnation);
+    if (process)
+      check_end({incarnation, process, end_checks});
     // The leader may say more: that the process has ended, or why the job does
     // not begin.
     if (participant && x.task > 0 && !has_started)
@@ -180,6 +193,18 @@ struct membership_state : view_change_host::owner {
         self, peer_loss_delay,
         membership_event{membership_event::peer_lost{x.task, code, x.reason}});
   }
+
+  /// The connection to a process of this host has ended. The kernel closes it
+  /// shortly before the process has ended.
+  void check_end(const membership_event::end_check& x) {
+    if (x.process->has_ended())
+      view_changes.on_dead(x.incarnation);
+    else if (x.further_checks > 0)
+      self->delayed_send(self, end_check_interval,
+                         membership_event{membership_event::end_check{
+                           x.incarnation, x.process, x.further_checks - 1}});
+  }
+  void on(const membership_event::end_check& x) { check_end(x); }
 
   void on(const membership_event::peer_lost& x) {
     if (!has_started && !peers.contains(x.task))
@@ -210,8 +235,31 @@ struct membership_state : view_change_host::owner {
                    : participant->on_abort(code, reason));
   }
 
+  void on(const membership_event::replicas_stopped&) {
+    const auto position = options.peers->get([this] {
+      const auto& stop = options.peers->stop;
+      return stop.requested ? stop.position : std::nullopt;
+    });
+    if (position)
+      view_changes.on_stopped(*position);
+  }
+
+  void on(const membership_event::stop_overdue& x) {
+    const auto end_run = options.peers->get([&] {
+      const auto& stop = options.peers->stop;
+      return stop.requested && !stop.position
+                 && options.peers->view.view_id == x.view_id
+               ? stop.end_run
+               : std::function<void(const failure_report&)>{};
+    });
+    if (end_run)
+      end_run({.code = ec::peer_lost,
+               .cause = "the processes of the job change their view"});
+  }
+
   void on(const membership_event::leave&) {
     view_changes.end();
+    options.peers->update([this] { options.peers->no_next_view = true; });
     perform(leader ? leader->leave() : participant->leave());
   }
 
@@ -329,7 +377,7 @@ struct membership_state : view_change_host::owner {
     // What has happened before this process received `start`.
     for (const auto& x : view.members)
       if (options.peers->entries[x.task].has_left)
-        view_changes.on_left(x.incarnation);
+        view_changes.on_dead(x.incarnation);
     report_lost_members(view);
     options.peers->update([this] { options.peers->started = true; });
   }
@@ -350,9 +398,12 @@ struct membership_state : view_change_host::owner {
     options.peers->update(
       [&] { options.peers->entries[x.task].has_left = true; });
     if (const auto it = peers.find(x.task); it != peers.end())
-      view_changes.on_left(it->second.incarnation);
+      view_changes.on_dead(it->second.incarnation);
   }
-  void perform(membership::job_ends&) { view_changes.end(); }
+  void perform(membership::job_ends&) {
+    view_changes.end();
+    options.peers->update([this] { options.peers->no_next_view = true; });
+  }
   void perform(membership::ended&) {
     options.peers->update([this] { options.peers->may_close = true; });
   }
@@ -383,6 +434,7 @@ struct membership_state : view_change_host::owner {
            connection->open(view_change_channel),
            incarnation,
            ++last_connection,
+           watch(connection->peer()),
            0};
     options.peers->update([&] {
       options.peers->entries[task] = {
@@ -393,6 +445,14 @@ struct membership_state : view_change_host::owner {
     one.view_change->set_listener(std::make_shared<channel_listener>(
       self, task, one.number, view_change_channel));
     report_if_ready();
+  }
+
+  static std::shared_ptr<const net::process_handle>
+  watch(const net::hello& of) {
+    auto found = net::process_handle::open(read_process_identity(of));
+    return found
+             ? std::make_shared<const net::process_handle>(std::move(*found))
+             : nullptr;
   }
 
   peer* find(std::uint32_t task, std::uint64_t incarnation) {
@@ -467,11 +527,32 @@ struct membership_state : view_change_host::owner {
   void set_view_timer(milliseconds delay, std::uint64_t number) override {
     self->delayed_send(self, delay, atom::wake_v, number);
   }
+  std::optional<view_change::job_position> stop_replicas() override {
+    const auto view_id = options.peers->view.view_id;
+    std::optional<view_change::job_position> position;
+    options.peers->update([&] {
+      auto& stop = options.peers->stop;
+      stop.requested = true;
+      position = stop.has_group ? stop.position : view_change::job_position{};
+    });
+    if (!position)
+      self->delayed_send(
+        self, end_of_run_delay,
+        membership_event{membership_event::stop_overdue{view_id}});
+    return position;
+  }
   void on_installed(const membership::view& next) override {
     log("view " + std::to_string(next.view_id) + " of the job has "
         + std::to_string(next.members.size()) + " of its "
         + std::to_string(task_count()) + " processes");
-    options.peers->update([&] { options.peers->view = next; });
+    options.peers->update([&] {
+      auto& peers = *options.peers;
+      peers.view = next;
+      peers.stop.requested = peers.no_next_view = false;
+      std::erase_if(peers.streams, [&](const auto& x) {
+        return std::get<0>(x.first) < next.view_id;
+      });
+    });
     report_lost_members(next);
   }
   /// The others go on without this process, so its runs have to end.
@@ -479,7 +560,10 @@ struct membership_state : view_change_host::owner {
     const auto line = own_name() + " is excluded from view "
                       + std::to_string(next.view_id) + " of the job";
     log(line);
-    options.peers->update([&] { options.peers->view = next; });
+    options.peers->update([&] {
+      options.peers->view = next;
+      options.peers->excluded = true;
+    });
     close_all(line);
   }
   void on_no_majority(const std::vector<std::uint32_t>& silent_tasks) override {
@@ -487,6 +571,7 @@ struct membership_state : view_change_host::owner {
     for (const auto task : silent_tasks)
       if (!options.peers->entries[task].has_left)
         names += (names.empty() ? "" : ", ") + options.processes.names[task];
+    options.peers->update([&] { options.peers->no_next_view = true; });
     if (!names.empty())
       log(own_name()
           + " and those it can reach are too few to agree on the "

@@ -4,6 +4,7 @@
 #include "troupe/actors/membership/peer_table.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/net/base/log_function.hpp"
+#include "troupe/net/io/process_handle.hpp"
 #include "troupe/net/session/endpoint.hpp"
 
 #include <caf/typed_actor.hpp>
@@ -54,6 +55,13 @@ struct membership_event {
     ec code = ec::peer_lost;
     std::string reason;
   };
+  /// The connection to a process of this host has ended: check whether the
+  /// process has ended, too.
+  struct end_check {
+    std::uint64_t incarnation = 0;
+    std::shared_ptr<const net::process_handle> process;
+    std::uint32_t further_checks = 0;
+  };
   /// The lanes of this process to all others are open.
   struct lanes_open {};
   /// This process cannot take part in the start.
@@ -61,11 +69,19 @@ struct membership_event {
     ec code = ec::stalled;
     std::string reason;
   };
+  /// The replicas of this process have stopped for a view change, as
+  /// `peer_table::stop` says.
+  struct replicas_stopped {};
+  /// The replicas of this process should have stopped by now for the view that
+  /// follows this one.
+  struct stop_overdue {
+    std::uint64_t view_id = 0;
+  };
   /// This process leaves the job.
   struct leave {};
 
-  std::variant<accepted, dialed, received, closed, peer_lost, lanes_open,
-               aborted, leave>
+  std::variant<accepted, dialed, received, closed, peer_lost, end_check,
+               lanes_open, aborted, replicas_stopped, stop_overdue, leave>
     what;
 };
 

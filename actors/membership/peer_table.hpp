@@ -2,12 +2,13 @@
 
 #include "troupe/net/io/stream.hpp"
 #include "troupe/net/session/connection.hpp"
-#include "troupe/strategies/membership/messages.hpp"
+#include "troupe/strategies/membership/view_messages.hpp"
 
 #include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,8 +25,8 @@ namespace troupe {
 inline constexpr std::array lane_purposes{"contributions", "results"};
 
 /// What a process knows of its job: the membership actor writes it, and the
-/// thread that joins and leaves and the status service read it. It also holds
-/// the streams from which lanes are made.
+/// thread that joins and leaves, the replica group and the status service read
+/// it. It also holds the streams from which lanes are made.
 class peer_table {
 public:
   /// Control connection to another process. Before the first view, a
@@ -40,8 +41,24 @@ public:
     std::optional<std::pair<net::close_reason, std::string>> closed;
   };
   using clock = std::chrono::steady_clock;
-  /// Task and incarnation of the other process, and the stream's purpose.
-  using stream_id = std::tuple<std::uint32_t, std::uint64_t, std::string>;
+  /// Id of the view for which the stream was opened, task and incarnation of
+  /// the other process, and the stream's purpose.
+  using stream_id =
+    std::tuple<std::uint64_t, std::uint32_t, std::uint64_t, std::string>;
+
+  /// What the membership actor and the replica group of this process tell each
+  /// other during a view change. See `view_change_host` and `elastic_group`.
+  struct replica_stop {
+    /// The replicas of this process belong to a group that enters later views.
+    bool has_group = false;
+    /// From `view_change::stop` until the next view takes effect: no step may
+    /// begin.
+    bool requested = false;
+    /// Where the replicas have stopped. None: they may run.
+    std::optional<view_change::job_position> position{};
+    /// Ends the run of the group. Null: there is no group.
+    std::function<void(const failure_report&)> end_run{};
+  };
 
   explicit peer_table(std::size_t task_count) : entries(task_count) {}
 
@@ -62,6 +79,13 @@ public:
     changed.notify_all();
   }
 
+  /// Returns the result of `read`, which is called with the lock held.
+  template <class F>
+  auto get(F&& read) {
+    const std::lock_guard hold{lock};
+    return read();
+  }
+
   std::mutex lock;
   std::condition_variable changed;
   std::vector<peer_entry> entries; ///< By task.
@@ -69,6 +93,14 @@ public:
   std::map<stream_id, std::unique_ptr<net::stream>> streams;
   /// The current membership. Its id is zero until the first one is agreed on.
   membership::view view;
+  replica_stop stop;
+  /// The next view excludes this process.
+  bool excluded = false;
+  /// The job has ended, or too few members of the view answer to agree on the
+  /// next one.
+  bool no_next_view = false;
+  /// Why the streams of a view could not be opened, by id of the view.
+  std::map<std::uint64_t, std::string> stream_failures;
   /// Why the job cannot begin. None: the start has not failed.
   std::optional<failure_report> failed;
   /// `started`: the job has begun. `may_close`: this process has left, and its

@@ -26,8 +26,7 @@ void cluster::impl::join() {
     register_admission();
     router_->open();
     wait_for_view();
-    dial_peers();
-    open_lanes();
+    lanes_ = open_lanes(view_, deadline_);
     wait_for_start();
   } catch (...) {
     joined_ = true; // so that `leave` notifies the connected processes
@@ -134,43 +133,6 @@ void cluster::impl::wait_for_view() {
   if (options.task > 0)
     deadline_ =
       std::max(deadline_, peer_table::clock::now() + options.start_timeout / 2);
-}
-
-void cluster::impl::dial_peers() {
-  for (std::uint32_t i = 0; i < options.task; ++i)
-    for (const auto* purpose : lane_purposes)
-      dial_peer(i, purpose);
-}
-
-void cluster::impl::dial_peer(std::uint32_t peer, const std::string& purpose) {
-  const auto& member = view_.members[peer]; // of task `peer`
-  const auto remaining =
-    std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
-               deadline_ - peer_table::clock::now()),
-             1ms);
-  const peer_table::stream_id id{peer, member.incarnation, purpose};
-  try {
-    router_->endpoint().dial(
-      {member.host, member.port}, make_hello(purpose), remaining,
-      [peers = peers_, actor = membership_, id, dialer = own_name(),
-       name = options.names[peer]](net::endpoint::dial_result&& attempt) {
-        auto* stream =
-          attempt.connection
-            ? std::get_if<std::unique_ptr<net::stream>>(&*attempt.connection)
-            : nullptr;
-        if (stream)
-          peers->update([&] { peers->streams[id] = std::move(*stream); });
-        else
-          caf::anon_send(actor,
-                         membership_event{membership_event::aborted{
-                           ec::stalled, dialer + " could not connect to " + name
-                                          + " for stream " + std::get<2>(id)
-                                          + ": " + attempt.reason}});
-      });
-  } catch (const std::invalid_argument& e) { // the leader sent the address
-    fail(ec::protocol, "the address of " + options.names[peer]
-                         + " cannot be used: " + e.what());
-  }
 }
 
 void cluster::impl::wait_for_start() {

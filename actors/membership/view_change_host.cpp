@@ -14,9 +14,9 @@ void view_change_host::on_lost(std::uint64_t incarnation) {
     perform(machine_->on_unreachable(incarnation));
 }
 
-/// What such a process has agreed to stays valid, as for a process that has
-/// died.
-void view_change_host::on_left(std::uint64_t incarnation) {
+/// What a process has agreed to before it left stays valid, as for a process
+/// that has died.
+void view_change_host::on_dead(std::uint64_t incarnation) {
   if (machine_)
     perform(machine_->on_dead(incarnation));
 }
@@ -25,6 +25,11 @@ void view_change_host::on(const view_change::process_id& sender,
                           const view_change::message& received) {
   if (machine_)
     perform(machine_->on(sender, received));
+}
+
+void view_change_host::on_stopped(const view_change::job_position& position) {
+  if (machine_)
+    perform(machine_->on_stopped(position));
 }
 
 void view_change_host::on_timeout(std::uint64_t number) {
@@ -44,7 +49,8 @@ void view_change_host::perform(const view_change::send& x) {
 }
 
 void view_change_host::perform(const view_change::stop&) {
-  perform(machine_->on_stopped(view_change::job_position{}));
+  if (const auto position = owner_.stop_replicas())
+    on_stopped(*position);
 }
 
 void view_change_host::perform(const view_change::set_timer& x) {

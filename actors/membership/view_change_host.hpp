@@ -12,9 +12,6 @@ namespace troupe {
 /// Hosts the view changes of a process (strategies/membership/view_change.hpp):
 /// carries out the effects of its state machine. It passes messages, timers and
 /// views to the membership actor, which owns it.
-///
-/// A new view does not move replicas yet. So no replica is stopped for it, and
-/// all processes report the same position.
 class view_change_host {
 public:
   /// Interval of the state machine's timers, after which messages that were not
@@ -32,6 +29,11 @@ public:
     /// Calls `on_timeout` with this number after a delay.
     virtual void set_view_timer(std::chrono::milliseconds delay,
                                 std::uint64_t number) = 0;
+    /// Stops the replicas of this process: no step begins until the next view
+    /// takes effect.
+    /// @returns where they have stopped. None: they still run, and `on_stopped`
+    ///          follows.
+    virtual std::optional<view_change::job_position> stop_replicas() = 0;
     /// A view has taken effect, and this process is a member of it.
     virtual void on_installed(const membership::view& next) = 0;
     /// A view has taken effect, and this process is no member of it.
@@ -54,10 +56,13 @@ public:
 
   /// The connection to a process has ended.
   void on_lost(std::uint64_t incarnation);
-  /// A process has said that it takes no further part.
-  void on_left(std::uint64_t incarnation);
+  /// A process is known to have ended, or has said that it takes no further
+  /// part.
+  void on_dead(std::uint64_t incarnation);
   void on(const view_change::process_id& sender,
           const view_change::message& received);
+  /// The replicas have stopped, after `stop_replicas`.
+  void on_stopped(const view_change::job_position& position);
   /// The timer with this number has elapsed. An older number has no effect.
   void on_timeout(std::uint64_t number);
 

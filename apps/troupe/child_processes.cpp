@@ -127,6 +127,7 @@ child_processes::child_processes(child_processes_options options)
 
 child_processes::~child_processes() {
   options_.on_line = nullptr;
+  options_.on_end = nullptr;
   signal(SIGTERM);
   next_signal_ = SIGKILL;
   while (running())
@@ -227,12 +228,16 @@ void child_processes::reap(child& target) {
   const bool killed = info.si_code != CLD_EXITED;
   ended_.push_back({target.name, info.si_status + (killed ? 128 : 0),
                     killed ? info.si_status : 0});
-  if (ended_.back().failed() && !failure_) {
-    failure_ = ended_.back();
+  const auto& end = ended_.back();
+  if (options_.on_end)
+    options_.on_end(end);
+  const bool fails = end.failed() && !(options_.is_job && end.signal != 0);
+  if (fails && !failure_) {
+    failure_ = end;
     kill_stopped();
-    if (!due_)
-      schedule_signal(options_.grace_period, SIGTERM);
   }
+  if ((fails || (options_.is_job && !end.failed())) && !due_)
+    schedule_signal(options_.grace_period, SIGTERM);
 }
 
 void child_processes::reap_exited() {

@@ -40,6 +40,12 @@ struct child_processes_options {
   /// After a second grace period, each running process gets SIGKILL. A process
   /// that is stopped (SIGSTOP) at the first failure gets SIGKILL immediately.
   std::chrono::milliseconds grace_period{10'000};
+  /// The processes are the workers of one job. If a signal ends some of them,
+  /// the others may go on without them. When one exits with code 0, the job is
+  /// done, and the others have to end within `grace_period`.
+  bool is_job = false;
+  /// Called when a process has ended, before its last output is passed on.
+  std::function<void(const process_exit&)> on_end{};
   /// Called with each line of output, without its line break. A line of more
   /// than `max_line_bytes` arrives in pieces. `out` is true for standard output
   /// and false for standard error. If it throws, `poll_once` passes the
@@ -86,7 +92,8 @@ public:
   bool running() const;
   /// The processes that have ended, in the order of their ends.
   const std::vector<process_exit>& ended() const { return ended_; }
-  /// The first process that ended with an exit code other than 0.
+  /// The first process that ended with an exit code other than 0. With
+  /// `is_job`, a process that was ended by a signal does not count.
   const std::optional<process_exit>& first_failure() const { return failure_; }
   /// Text to append to an error message. It names the children that were killed
   /// because they were stopped (SIGSTOP) at the first failure. Empty: none.

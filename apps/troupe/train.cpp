@@ -177,10 +177,15 @@ void print_result(const train_summary& summary) {
               summary.examples_per_second(), summary.weights_sha256.c_str());
 }
 
+/// Another worker succeeds a chief that is lost.
+bool is_chief(const strategy& in) {
+  return in.worker() == 0;
+}
+
 void save_interrupted(const train_arguments& arguments,
                       const train_config& config, const model& model) {
   model.save(arguments.save_path(), write_train_options(to_options(config)));
-  if (!arguments.quiet)
+  if (!arguments.quiet && is_chief(model.made_in()))
     std::cerr << "interrupted after step " << model.steps()
               << "; continue with: "
               << "troupe train --resume " << arguments.save_path() << '\n';
@@ -201,12 +206,10 @@ int train(const train_arguments& given_arguments) {
   check_names(arguments);
   const auto placement = placement_from_environment();
   const auto config = config_in(placement, arguments);
-  const bool is_chief = placement.chief || config.workers == 1;
-  if (is_chief)
+  if (placement.chief || config.workers == 1)
     check_outputs(arguments);
   if (config.workers > 1 && !placement.in_cluster)
     return launch_workers(config);
-  arguments.quiet = arguments.quiet || !is_chief;
   std::optional<runtime> actors;
   const auto strategy = make_strategy(config, actors);
   const auto scope = strategy.scope();
@@ -232,9 +235,9 @@ int train(const train_arguments& given_arguments) {
   summary.test = model.evaluate(test);
   summary.weights_sha256 = model.weights_sha256();
   summary.transport = strategy.transport();
-  if (!arguments.summary.empty() && is_chief)
+  if (!arguments.summary.empty() && is_chief(strategy))
     write_summary(summary, arguments.summary);
-  if (!unfinished && !arguments.quiet)
+  if (!unfinished && !arguments.quiet && is_chief(strategy))
     print_result(summary);
   return unfinished ? interrupted : ok;
 }

@@ -111,7 +111,9 @@ std::vector<std::string> self_command() {
 /// error line of each worker is not written but kept for `failure_text`.
 class output_collector {
 public:
-  explicit output_collector(std::string leader) : leader_{std::move(leader)} {}
+  /// @param leader Returns the name of the worker that leads.
+  explicit output_collector(std::function<std::string()> leader)
+    : leader_{std::move(leader)} {}
 
   void add_line(const std::string& name, bool out, std::string_view line) {
     constexpr std::string_view error = "troupe: ";
@@ -120,7 +122,7 @@ public:
       return;
     }
     auto& stream = out ? std::cout : std::cerr;
-    if (name != leader_)
+    if (name != leader_())
       stream << '[' << name << "] ";
     stream << line << '\n' << std::flush;
   }
@@ -139,7 +141,7 @@ public:
   }
 
 private:
-  std::string leader_;
+  std::function<std::string()> leader_;
   std::map<std::string, std::string> errors_;
 };
 
@@ -179,7 +181,16 @@ int exit_code_of(const child_processes& children,
   const auto first = std::ranges::find_if(ends, [&](const process_exit& x) {
     return x.failed() && !exited(x, interrupted);
   });
-  if (first == ends.end()) {
+  const bool goes_on =
+    state == interrupt_state::none && !children.first_failure()
+    && std::ranges::any_of(ends,
+                           [](const process_exit& x) { return !x.failed(); });
+  if (goes_on)
+    for (const auto& x : ends)
+      if (x.failed())
+        std::cerr << "warning: " << x.name << ": " << reason(x)
+                  << "; the others have finished the job without it\n";
+  if (goes_on || first == ends.end()) {
     const bool saved = std::ranges::any_of(
       ends, [&](const process_exit& x) { return exited(x, interrupted); });
     return saved ? interrupted : ok;
@@ -199,13 +210,27 @@ int launch_workers(const train_config& config) {
   // signal could end this process before it has removed its files.
   const signal_receiver signals{SIGINT, SIGTERM};
   const job_credentials credentials{config.transport == "tls"};
-  output_collector output{"worker 0"};
+  std::set<std::string> lost; // workers that a signal has ended
+  output_collector output{[&] {
+    // A chief that is lost is succeeded by the next worker.
+    for (std::uint64_t w = 0; w < config.workers; ++w)
+      if (const auto name = "worker " + std::to_string(w); !lost.contains(name))
+        return name;
+    return std::string{};
+  }};
   local_launcher launcher{
     {config.workers},
     {.grace_period = std::chrono::seconds{10},
-     .on_line = [&](const std::string& name, bool out, std::string_view line) {
-       output.add_line(name, out, line);
-     }}};
+     .is_job = true,
+     .on_end =
+       [&](const process_exit& x) {
+         if (x.signal != 0)
+           lost.insert(x.name);
+       },
+     .on_line =
+       [&](const std::string& name, bool out, std::string_view line) {
+         output.add_line(name, out, line);
+       }}};
   launcher.start(self_command(), [&credentials](const std::string& worker) {
     return credentials.environment_of(worker);
   });

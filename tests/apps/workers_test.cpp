@@ -26,9 +26,13 @@ protected:
     return 0;
   }
 
-  /// Sends a signal to a worker, or to the tool (-1), during a long run with
-  /// two workers.
-  outcome run_with_signal(int worker, int signal) const {
+  static constexpr auto long_job =
+    "train --data digits:1400 --batch 20 --epochs 2000 --workers 2";
+
+  /// Sends a signal to a worker, or to the tool (-1), after the first epoch of
+  /// a run.
+  outcome run_with_signal(int worker, int signal,
+                          const std::string& command = long_job) const {
     child_options options;
     bool sent = false;
     options.on_error_output = [=](pid_t tool, const std::string& err) mutable {
@@ -40,9 +44,7 @@ protected:
         sent = true;
       }
     };
-    return troupe("train --data digits:1400 --batch 20 --epochs 2000 "
-                  "--workers 2",
-                  options);
+    return troupe(command, options);
   }
 };
 
@@ -115,14 +117,28 @@ TEST_F(Workers, SaveTheRunAfterCtrlC) {
     130);
 }
 
-TEST_F(Workers, EndAndNameTheWorkerThatWasKilled) {
-  const auto done = run_with_signal(1, SIGKILL);
-  EXPECT_EQ(done.code, 1);
-  for (const auto* said : {"worker 1: signal 9", "worker 0: "})
-    EXPECT_NE(done.err.find(said), done.err.npos) << done.err;
-  const auto last = done.err.find("troupe: ");
-  ASSERT_NE(last, done.err.npos) << done.err;
-  EXPECT_EQ(done.err.find("troupe: ", last + 1), done.err.npos) << done.err;
+TEST_F(Workers, GoOnWithTheSameWeightsWhenOneIsKilled) {
+  const std::string training =
+    "train --data digits:1400 --batch 24 --epochs 30 --replicas ";
+  for (const int workers : {2, 3}) {
+    const auto count = std::to_string(workers);
+    const auto expected =
+      weights_of(training + count + " --strategy one_device");
+    for (int killed = 0; killed < workers; ++killed) {
+      const auto done = run_with_signal(
+        killed, SIGKILL, training + count + " --workers " + count);
+      EXPECT_EQ(done.code, 0) << done.err;
+      EXPECT_NE(done.err.find("worker " + std::to_string(killed)
+                              + ": signal 9 (Killed); the others"),
+                done.err.npos)
+        << done.err;
+      // The worker that leads at the end prints the result.
+      EXPECT_NE(("\n" + done.out).find("\nweights_sha256 " + expected),
+                done.out.npos)
+        << "worker " << killed << " of " << workers << '\n'
+        << done.out << done.err;
+    }
+  }
 }
 
 TEST_F(Workers, ReportAUsageErrorOnce) {

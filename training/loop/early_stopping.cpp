@@ -48,7 +48,7 @@ bool fit_loop::end_epoch() {
   position_.epochs.push_back(record);
   position_.next_batch = {position_.next_batch.epoch + 1, 0};
   position_.totals = {};
-  progress_.end(record);
+  progress_->end(record);
   update_early_stopping(record);
   model_.interrupted = position_; // A callback may save the model.
   try {

@@ -1,5 +1,6 @@
 #include "troupe/training/loop/evaluate.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
@@ -7,8 +8,10 @@
 #include "troupe/training/loop/batch_feed.hpp"
 #include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/strategies/job_call.hpp"
 #include "troupe/training/strategies/reduce_op.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
+#include "troupe/training/strategies/text_codec.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -44,18 +47,30 @@ evaluation evaluate(const std::shared_ptr<model_state>& state,
                     const data::dataset& batches, const metric_list& metrics) {
   check_data(*state, batches, "the evaluation data");
   const flush_denormals flushing;
-  const auto feed = std::make_shared<batch_feed>(
-    prefetched(batches), data::position{}, 0, *state->strategy->group);
   epoch_totals totals;
-  run_request request;
-  request.steps = *batches.size();
-  request.step = [state, feed, metrics](step_context& at) {
-    score(
-      *state, metrics, at,
-      feed->batch_of_step(at.step).batch_of_replica(at.replica, at.replicas));
+  job_call call;
+  call.run = [&] {
+    totals = {};
+    const auto feed = std::make_shared<batch_feed>(
+      prefetched(batches), data::position{}, 0, *state->strategy->group);
+    run_request request;
+    request.steps = *batches.size();
+    request.step = [state, feed, metrics](step_context& at) {
+      score(
+        *state, metrics, at,
+        feed->batch_of_step(at.step).batch_of_replica(at.replica, at.replicas));
+    };
+    request.on_commit = [&](const commit_record& x) { totals.add(x.total); };
+    run_steps(state->strategy, request);
+    return encode_text(totals.examples, totals.sums);
   };
-  request.on_commit = [&](const commit_record& x) { totals.add(x.total); };
-  run_steps(state->strategy, request);
+  call.complete = [&](const std::string& result) {
+    totals = {};
+    if (!decode_text(result, totals.examples, totals.sums))
+      throw job_error(ec::protocol,
+                      "a worker sent a malformed result of an evaluation");
+  };
+  make_call(state->strategy, call);
   evaluation out{totals.examples, totals.mean_loss()};
   out.metrics = totals.values(metrics);
   out.accuracy = accuracy_in(out.metrics);

@@ -1,11 +1,13 @@
 #include "troupe/training/loop/fit.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 #include "troupe/training/loop/worker_consistency.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
+#include "troupe/training/strategies/text_codec.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -124,8 +126,7 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
       options.prefetch.value_or(batches.prefetched().value_or(read_ahead)))},
     options_{options},
     step_{std::make_shared<train_step>(shared_model_, options)},
-    progress_{model_.strategy->placement.process == 0 ? options.progress
-                                                      : progress_style::none} {
+    step_view_{model_.strategy->views} {
   check(model_, batches, options, step_->metrics());
   step_values_ = epoch_totals{}.values(step_->metrics());
   position_.metrics = step_->metrics().description();
@@ -197,26 +198,14 @@ history fit_loop::run() {
 }
 
 fit_end fit_loop::run_epoch() {
-  progress_.begin(progress_snapshot(), step_->metrics(), position_.totals.sums);
-  step_->set_batches(std::make_shared<batch_feed>(
-    batches_, position_.next_batch, model_.steps, *model_.strategy->group,
-    options_.replica_shares));
+  begin_progress();
   end_ = fit_end::done;
   bad_step_.reset();
-  last_commit_ = clock::now();
-  run_request request;
-  request.first_step = model_.steps;
-  request.steps = position_.batches - position_.next_batch.index;
+  auto steps = position_.batches - position_.next_batch.index;
   if (options_.max_steps > 0)
-    request.steps = std::min(request.steps, options_.max_steps - steps_done_);
-  request.step = [step = step_](step_context& at) { (*step)(at); };
-  request.on_commit = [this](const commit_record& x) { on_commit_guarded(x); };
-  // `join_timeout` also extends the time that this worker waits for the next
-  // commit. If a callback of another worker is slow, the chief stops granting
-  // steps, and no commit follows until that callback returns.
-  request.join_timeout = model_.strategy->callback_timeout;
-  if (request.steps > 0)
-    run(request);
+    steps = std::min(steps, options_.max_steps - steps_done_);
+  if (steps > 0)
+    train(model_.steps + steps);
   if (bad_step_ && options_.on_nan == on_nan::stop)
     throw std::runtime_error(bad_quantity_ + " was not finite at step "
                              + std::to_string(*bad_step_)
@@ -229,20 +218,129 @@ fit_end fit_loop::run_epoch() {
   return end_;
 }
 
-void fit_loop::run(const run_request& request) {
+void fit_loop::train(std::uint64_t end) {
+  const auto first = updated_ = model_.steps;
   std::uint64_t next = 0;
+  job_call call;
+  call.run = [&] {
+    next = run_until(end);
+    return encode_text(next);
+  };
+  call.complete = [&](const std::string& result) {
+    deliver_commits();
+    if (!decode_text(result, next)
+        || next != model_.steps + (bad_step_ ? 1 : 0))
+      throw job_error(ec::protocol,
+                      "the other workers have made another number of steps");
+  };
+  call.steps = [&] { return updated_ - first; };
+  call.report = [&] {
+    return encode_text(last_total_.examples, last_total_.sums);
+  };
+  call.resume = [&](const std::vector<call_report>& reports) {
+    deliver_commits();
+    copy_state(reports, first);
+  };
   try {
-    next = run_steps(model_.strategy, request);
+    make_call(model_.strategy, call);
   } catch (...) {
-    // After a failed run `step_` keeps its batch feed, because a replica that
-    // is stuck in a step may still read from the feed.
-    step_->resync_replicas();
+    model_.steps = updated_;
     throw;
   }
   step_->set_batches(nullptr); // Ends the thread that reads.
-  if (next < request.first_step + request.steps && !bad_step_)
+  if (next < end && !bad_step_)
     end_ = fit_end::interrupted; // This or another worker stopped the run.
   synchronize_workers();
+}
+
+std::uint64_t fit_loop::run_until(std::uint64_t end) {
+  if (step_view_ != model_.strategy->views) {
+    step_ = std::make_shared<train_step>(shared_model_, options_);
+    step_view_ = model_.strategy->views;
+    begin_progress(); // the chief may be another process
+  }
+  if (model_.steps == end)
+    return end; // only the last commits were missing
+  step_->set_batches(std::make_shared<batch_feed>(
+    batches_, position_.next_batch, model_.steps, *model_.strategy->group,
+    options_.replica_shares));
+  // A stop in a failed run had no effect if the run was repeated.
+  end_ = fit_end::done;
+  last_commit_ = clock::now();
+  run_request request;
+  request.first_step = model_.steps;
+  request.steps = end - model_.steps;
+  request.step = [step = step_](step_context& at) { (*step)(at); };
+  request.on_commit = [this](const commit_record& x) { on_commit_guarded(x); };
+  // `join_timeout` also extends the time that this worker waits for the next
+  // commit. If a callback of another worker is slow, the chief stops granting
+  // steps, and no commit follows until that callback returns.
+  request.join_timeout = model_.strategy->callback_timeout;
+  try {
+    return run_steps(model_.strategy, request);
+  } catch (...) {
+    // After a failed run `step_` keeps its batch feed, because a replica that
+    // is stuck in a step may still read from the feed.
+    keep_commits();
+    throw;
+  }
+}
+
+void fit_loop::keep_commits() {
+  updated_ = step_->resync_replicas();
+  known_commits_.clear();
+  if (model_.strategy->placement.job.processes() == 1)
+    return;
+  for (auto s = model_.steps; s < updated_; ++s) {
+    auto& one = known_commits_.emplace_back();
+    one.step = s;
+    one.total = step_->total_of(s);
+  }
+  if (!known_commits_.empty())
+    last_total_ = known_commits_.back().total;
+}
+
+void fit_loop::deliver_commits() {
+  for (const auto& one : std::exchange(known_commits_, {}))
+    on_commit_guarded(one);
+}
+
+/// All processes take part in a gather of each tensor of the state, to which
+/// only the first process with the most steps contributes.
+void fit_loop::copy_state(const std::vector<call_report>& reports,
+                          std::uint64_t first) {
+  const auto [least, most] =
+    std::ranges::minmax_element(reports, {}, &call_report::steps);
+  if (least->steps == most->steps)
+    return;
+  const auto source = static_cast<std::uint32_t>(
+    std::ranges::find(reports, most->steps, &call_report::steps)
+    - reports.begin());
+  const auto& strategy = model_.strategy;
+  const auto sender = strategy->placement.job.replicas_of(source).front();
+  const bool is_behind = updated_ < first + most->steps;
+  std::vector<tensor> parts{model_.model_parameters.values(0)};
+  for (const auto& slot : model_.slots[0])
+    parts.push_back(slot);
+  // Nothing is changed before all of it has arrived, because the sender may be
+  // lost.
+  std::vector<tensor> received;
+  for (const auto& part : parts)
+    received.push_back(gather_from(strategy, sender, part));
+  if (!is_behind)
+    return;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    parts[i].copy_from(received[i]);
+  model_.broadcast_copy(0);
+  commit_record record;
+  record.step = updated_;
+  if (most->steps != updated_ - first + 1
+      || !decode_text(reports[source].text, record.total.examples,
+                      record.total.sums))
+    throw job_error(ec::protocol, "a worker is more than one step ahead");
+  last_total_ = record.total;
+  on_commit_guarded(record);
+  updated_ = model_.steps;
 }
 
 /// Tells all workers how the run or the callbacks ended on each worker. If a
@@ -275,8 +373,9 @@ void fit_loop::on_commit_guarded(const commit_record& commit) {
   } catch (...) {
     if (!thrown_)
       thrown_ = std::current_exception();
-    model_.strategy->group->stop();
   }
+  if (thrown_)
+    model_.strategy->group->stop();
 }
 
 void fit_loop::on_commit(const commit_record& commit) {
@@ -303,7 +402,7 @@ void fit_loop::on_commit(const commit_record& commit) {
                               + "; its update was skipped");
   } else {
     position_.totals.add(commit.total);
-    progress_.step(commit.total.examples, sums);
+    progress_->step(commit.total.examples, sums);
   }
   ++model_.steps;
   ++position_.next_batch.index;
@@ -336,6 +435,14 @@ void fit_loop::call_step_callbacks(const commit_record& commit) {
   for (const auto& one : options_.callbacks)
     if (one.on_step)
       one.on_step(record);
+}
+
+/// Only the chief prints.
+void fit_loop::begin_progress() {
+  const bool is_chief = model_.strategy->placement.process == 0;
+  progress_.emplace(is_chief ? options_.progress : progress_style::none);
+  progress_->begin(progress_snapshot(), step_->metrics(),
+                   position_.totals.sums);
 }
 
 progress_state fit_loop::progress_snapshot() const {

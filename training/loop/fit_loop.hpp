@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/training/loop/train_step.hpp"
+#include "troupe/training/strategies/job_call.hpp"
 
 #include <chrono>
 
@@ -21,7 +22,17 @@ private:
 
   void resume();
   fit_end run_epoch();
-  void run(const run_request& request);
+  /// Trains until the model has made `end` steps, or until the run is stopped.
+  void train(std::uint64_t end);
+  std::uint64_t run_until(std::uint64_t end);
+  /// After a failed run: keeps the commits of the steps that this process has
+  /// completed, but not heard of.
+  void keep_commits();
+  /// Calls `on_commit` for these steps.
+  void deliver_commits();
+  /// In a new view: copies the state of the process with the most steps, if
+  /// another one has fewer.
+  void copy_state(const std::vector<call_report>& reports, std::uint64_t first);
   void synchronize_workers();
   void on_commit_guarded(const commit_record& commit);
   void on_commit(const commit_record& commit);
@@ -35,14 +46,17 @@ private:
   /// Returns true if early stopping ends the fit.
   bool should_stop_early() const;
   void restore_best();
+  void begin_progress();
   progress_state progress_snapshot() const;
 
   const std::shared_ptr<model_state> shared_model_;
   model_state& model_;
   data::dataset batches_;
   const fit_options& options_;
-  const std::shared_ptr<train_step> step_; ///< Shared with the replicas.
-  progress progress_;
+  std::shared_ptr<train_step> step_; ///< Shared with the replicas.
+  /// Value of `strategy_state::views` when `step_` was made.
+  std::uint64_t step_view_ = 0;
+  std::optional<progress> progress_; ///< Empty before the first epoch.
   fit_position position_;
   std::uint64_t steps_done_ = 0; ///< Steps committed in this call of `fit`.
 
@@ -53,6 +67,11 @@ private:
   std::string bad_quantity_;
   clock::time_point last_commit_;
   std::exception_ptr thrown_; ///< Exception thrown by a callback.
+  /// After a failed run: steps that the model of this process has made.
+  std::uint64_t updated_ = 0;
+  /// After a failed run: the steps from `model_.steps` to `updated_`.
+  std::vector<commit_record> known_commits_;
+  step_metrics last_total_; ///< Of step `updated_` - 1. Empty: not known.
   /// Metrics of the step for which callbacks are called.
   std::vector<metric_value> step_values_;
 };

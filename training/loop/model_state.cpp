@@ -36,6 +36,16 @@ void model_state::broadcast_copy(std::uint32_t source) {
   }
 }
 
+void model_state::on_new_placement() {
+  model_parameters.grow(strategy->copies, strategy->placement.count());
+  while (slots.size() < model_parameters.copies()) {
+    auto& added = slots.emplace_back();
+    for (const auto& one : slots.front())
+      added.push_back(one.clone());
+  }
+  loop_optimizer.grow(model_parameters.copies(), model_parameters.replicas());
+}
+
 namespace {
 
 /// Checks the labels of a batch of n examples.

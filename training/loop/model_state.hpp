@@ -71,7 +71,7 @@ struct fit_position {
 };
 
 /// The state of a `model`.
-struct model_state {
+struct model_state final : placement_observer {
   model_state(const models::model_description& architecture,
               const update_rule& update, const models::loss& loss,
               std::uint64_t seed, std::shared_ptr<strategy_state> owner);
@@ -102,6 +102,10 @@ struct model_state {
 
   /// Copies the values and slots of the copy `source` to all other copies.
   void broadcast_copy(std::uint32_t source);
+
+  /// Adds copies for the replicas that this process has adopted. They are equal
+  /// to the first copy.
+  void on_new_placement() override;
 };
 
 /// Throws std::invalid_argument if the data does not fit the model.

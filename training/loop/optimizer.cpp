@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <deque>
 #include <optional>
 #include <stdexcept>
 #include <unordered_map>
@@ -32,7 +33,7 @@ struct optimizer::impl {
   model_state* model; ///< Null: the optimizer has a state of its own.
   update_rule own_rule;
   strategy made_in;
-  std::vector<copy_state> copies;
+  std::deque<copy_state> copies;
   std::size_t replicas; ///< Replicas of this process.
   /// Nullopt: each replica has a copy of its own.
   std::optional<shared_apply> shared;
@@ -235,6 +236,12 @@ void optimizer::set_learning_rate(float x) {
 
 std::uint64_t optimizer::steps() const {
   return impl_->taken_updates() + impl_->updates();
+}
+
+void optimizer::grow(std::size_t copies, std::size_t replicas) {
+  impl_->replicas = std::max(impl_->replicas, replicas);
+  while (impl_->copies.size() < copies)
+    impl_->copies.emplace_back().updates = impl_->copies.front().updates.load();
 }
 
 std::uint64_t optimizer::take_updates() {

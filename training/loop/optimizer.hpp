@@ -69,6 +69,11 @@ public:
   /// @pre no step runs.
   std::uint64_t take_updates();
 
+  /// For the library's own use. Adds the state for copies that a model's
+  /// variables have got, and notes the number of replicas of this process.
+  /// @pre no step runs, and the replicas do not share one copy.
+  void grow(std::size_t copies, std::size_t replicas);
+
 private:
   struct impl;
   std::unique_ptr<impl> impl_;

@@ -103,6 +103,10 @@ train_step::train_step(std::shared_ptr<model_state> model,
     shared_.emplace(model_, ranges_of(all, trained, true, 0, all.size()));
   else
     prepare_buckets(trained);
+  if (model_.strategy->placement.job.processes() > 1)
+    totals_.resize(2 * model_.strategy->group->max_steps_ahead() + 2);
+  for (auto& [step, total] : totals_)
+    total.reset(metrics_.sum_count());
 }
 
 void train_step::prepare_buckets(const std::vector<bool>& trained) {
@@ -119,6 +123,12 @@ void train_step::prepare_buckets(const std::vector<bool>& trained) {
     for (const auto& b : cut)
       self.bucket_gradients.push_back(self.gradient.range(b.begin, b.end));
     self.sums.resize(cut.size());
+    const auto sums = metrics_.sum_count();
+    self.own_metrics =
+      tensor{{static_cast<std::int64_t>(1 + sums)}, dtype::float64};
+    self.metrics.resize(model_.strategy->replicas);
+    for (auto& one : self.metrics)
+      one.reset(sums);
     self.tracker = {cut, all.variables().size()};
   }
 }
@@ -161,7 +171,11 @@ void train_step::operator()(step_context& step) {
   step.report.examples = static_cast<std::uint64_t>(rows.rows());
   if (shared_)
     return update_shared(self, read.global_rows);
+  if (!totals_.empty())
+    gather_metrics(self);
   const bool good = sum(self);
+  if (!totals_.empty())
+    keep_total(self, good);
   if (good && read.global_rows > 0)
     update_copy(self,
                 rule_of(step.step, read.global_rows, learning_rate(step.step)));
@@ -232,6 +246,49 @@ void train_step::contribute(replica& self, std::uint32_t bucket) {
   self.step->contribute_in_place(bucket, self.bucket_gradients[bucket]);
 }
 
+/// Called when all buckets are contributed, so that the wait for the metrics is
+/// part of the wait for the sums.
+void train_step::gather_metrics(replica& self) {
+  const auto& report = self.step->report;
+  const auto own = self.own_metrics.mutable_data<double>();
+  own[0] = static_cast<double>(report.examples);
+  std::ranges::copy(report.sums, own.begin() + 1);
+  const auto all = self.step->gather(
+    static_cast<std::uint32_t>(self.sums.size()), self.own_metrics);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const auto values = all[r].data<double>();
+    auto& one = self.metrics[r];
+    if (values.size() != 1 + one.sums.size())
+      throw std::logic_error("replica " + std::to_string(r) + " reported "
+                             + std::to_string(values.size() - 1)
+                             + " metric sums, but this replica has "
+                             + std::to_string(one.sums.size()));
+    one.examples = static_cast<std::uint64_t>(values[0]);
+    std::ranges::copy(values.subspan(1), one.sums.begin());
+  }
+}
+
+/// The first replica of this process that has completed a step keeps its total,
+/// as the chief computes it.
+void train_step::keep_total(replica& self, bool updated) {
+  for (auto& one : self.metrics)
+    if (!updated)
+      one.sums[metric_list::skipped] = 1;
+  const auto step = self.step->step;
+  const std::lock_guard hold{totals_lock_};
+  auto& [number, total] = totals_[step % totals_.size()];
+  number = step;
+  sum_metrics(self.metrics, total);
+}
+
+step_metrics train_step::total_of(std::uint64_t step) const {
+  const std::lock_guard hold{totals_lock_};
+  if (totals_.empty() || totals_[step % totals_.size()].first != step)
+    throw std::logic_error("the metrics of step " + std::to_string(step)
+                           + " are not known");
+  return totals_[step % totals_.size()].second;
+}
+
 bool train_step::sum(replica& self) {
   for (std::uint32_t b = 0; b < self.sums.size(); ++b)
     self.sums[b] = self.step->sum(b);
@@ -256,19 +313,19 @@ void train_step::update_copy(replica& self, const rule_step& update) {
   }
 }
 
-void train_step::resync_replicas() {
+std::uint64_t train_step::resync_replicas() {
   const auto furthest =
     std::ranges::max_element(replicas_, {}, &replica::steps_done);
   const auto behind = [&](const replica& x) {
     return x.steps_done < furthest->steps_done;
   };
-  model_.steps = furthest->steps_done;
-  if (shared_ || std::ranges::none_of(replicas_, behind))
-    return;
-  const auto source = static_cast<std::size_t>(furthest - replicas_.begin());
-  model_.broadcast_copy(static_cast<std::uint32_t>(source));
-  for (auto& one : replicas_)
-    one.steps_done = furthest->steps_done;
+  if (!shared_ && std::ranges::any_of(replicas_, behind)) {
+    const auto source = static_cast<std::size_t>(furthest - replicas_.begin());
+    model_.broadcast_copy(static_cast<std::uint32_t>(source));
+    for (auto& one : replicas_)
+      one.steps_done = furthest->steps_done;
+  }
+  return furthest->steps_done;
 }
 
 } // namespace troupe

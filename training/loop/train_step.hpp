@@ -10,7 +10,10 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -51,13 +54,20 @@ public:
 
   float learning_rate(std::uint64_t step) const;
 
-  /// Sets the model's step count after a failed run to that of the replica with
-  /// the most steps, and makes the copies of this process equal to the copy of
-  /// that replica. Replicas that share one copy have made each update as a
-  /// whole; of several copies, one may have made an update that another has not
-  /// made. The replicas of other processes may have made more or fewer steps.
+  /// After a failed run, makes the copies of this process equal to the copy of
+  /// the replica with the most steps. Replicas that share one copy have made
+  /// each update as a whole; of several copies, one may have made an update
+  /// that another has not made. The replicas of other processes may have made
+  /// more or fewer steps.
+  /// @returns the number of the model's steps that this replica has completed.
   /// @pre no step runs.
-  void resync_replicas();
+  std::uint64_t resync_replicas();
+
+  /// Returns the metrics of a step, summed over all replicas of the job. In a
+  /// job of several processes, each of them knows the metrics of the last
+  /// `2 * max_steps_ahead() + 2` steps that it has completed.
+  /// @pre no step runs, and the step is one of these.
+  step_metrics total_of(std::uint64_t step) const;
 
 private:
   /// State of one replica.
@@ -78,6 +88,8 @@ private:
     /// Ranges of `gradient`, one for each bucket.
     std::vector<tensor> bucket_gradients;
     pooled<tensor> sums;
+    tensor own_metrics; ///< [1 + number of sums] float64: examples and sums.
+    std::vector<step_metrics> metrics; ///< Of the step, by replica of the job.
     bucket_tracker tracker;
     /// Number of the model's steps that this replica has completed. Steps with
     /// a skipped update count too.
@@ -91,6 +103,9 @@ private:
   void complete(replica& self, std::size_t parameter);
   void contribute(replica& self, std::uint32_t bucket);
   bool sum(replica& self);
+  /// Gathers the metrics of all replicas.
+  void gather_metrics(replica& self);
+  void keep_total(replica& self, bool updated);
   void update_copy(replica& self, const rule_step& update);
   void update_shared(replica& self, std::int64_t examples);
   rule_step rule_of(std::uint64_t step, std::int64_t examples,
@@ -116,6 +131,10 @@ private:
   /// By bucket: the ranges of trained parameters in it.
   std::vector<std::vector<element_range>> update_ranges_;
   std::deque<replica> replicas_; ///< Replicas of this process.
+  /// Metrics of the last steps, by step number modulo the size. Empty in a job
+  /// of one process.
+  std::vector<std::pair<std::uint64_t, step_metrics>> totals_;
+  mutable std::mutex totals_lock_;
 };
 
 } // namespace troupe

@@ -3,9 +3,11 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/training/strategies/job_call.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/text_codec.hpp"
 
 #include <cstring>
 #include <exception>
@@ -39,9 +41,9 @@ void run_one_step(const std::shared_ptr<strategy_state>& state,
 }
 
 std::vector<std::string>
-all_gather_text(const std::shared_ptr<strategy_state>& state,
-                const std::string& own_text,
-                std::chrono::milliseconds join_timeout) {
+gather_text_once(const std::shared_ptr<strategy_state>& state,
+                 const std::string& own_text,
+                 std::chrono::milliseconds join_timeout) {
   if (state->placement.job.processes() == 1)
     return {own_text};
   // The first replica of each process contributes the byte 1 and the text. All
@@ -75,30 +77,70 @@ all_gather_text(const std::shared_ptr<strategy_state>& state,
   return *texts;
 }
 
+tensor gather_from(const std::shared_ptr<strategy_state>& state,
+                   std::uint32_t sender, const tensor& own) {
+  const auto received = std::make_shared<tensor>();
+  run_one_step(
+    state, [received, sender, own, first = state->placement.replicas().front()](
+             replica_context& self) {
+      const auto all = self.all_gather_list(
+        self.replica_id() == sender ? own : tensor::zeros({1}, own.type()));
+      if (self.replica_id() == first)
+        *received = all[sender];
+    });
+  if (received->spec() != own.spec())
+    throw_call_mismatch();
+  return *received;
+}
+
+std::vector<std::string>
+all_gather_text(const std::shared_ptr<strategy_state>& state,
+                const std::string& own_text,
+                std::chrono::milliseconds join_timeout) {
+  std::vector<std::string> texts;
+  job_call call;
+  call.run = [&] {
+    texts = gather_text_once(state, own_text, join_timeout);
+    return encode_text(texts);
+  };
+  call.complete = [&](const std::string& result) {
+    if (!decode_text(result, texts))
+      throw_call_mismatch();
+  };
+  make_call(state, call);
+  return texts;
+}
+
 void run_on_chief(const std::shared_ptr<strategy_state>& state,
                   const std::function<void()>& fn) {
-  if (state->placement.job.processes() == 1)
-    return fn();
   std::exception_ptr thrown;
-  std::string error_text;
-  if (state->placement.process == 0) {
+  std::string outcome; // of this process: empty, "+" or "-" and the error
+  const auto call_function = [&] {
+    outcome = "+";
     try {
       fn();
     } catch (const std::exception& e) {
       thrown = std::current_exception();
-      error_text = e.what();
+      outcome = std::string{"-"} + e.what();
     } catch (...) {
       thrown = std::current_exception();
-      error_text = "an exception that is no std::exception";
+      outcome = "-an exception that is no std::exception";
     }
-  }
-  const auto outcome = all_gather_text(state, thrown ? "-" + error_text : "+",
-                                       state->callback_timeout)
-                         .front();
+  };
+  std::string result;
+  job_call call;
+  call.run = [&] {
+    if (state->placement.process == 0 && outcome.empty())
+      call_function();
+    return result =
+             gather_text_once(state, outcome, state->callback_timeout).front();
+  };
+  call.complete = [&](const std::string& x) { result = x; };
+  make_call(state, call);
   if (thrown)
     std::rethrow_exception(thrown);
-  if (outcome.starts_with('-'))
-    throw std::runtime_error(net::printable_lines(outcome.substr(1))
+  if (result.starts_with('-'))
+    throw std::runtime_error(net::printable_lines(result.substr(1))
                              + " (reported by worker 0)");
 }
 

@@ -24,15 +24,30 @@ void run_one_step(const std::shared_ptr<strategy_state>& state,
 
 /// Returns the `own_text` of every process, by process. Every process must call
 /// this function, and each call waits for the other processes as in
-/// `run_one_step`.
+/// `run_one_step`. If a process is lost, the result is that of the processes
+/// that are left, or of those that took part.
 std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::string& own_text,
                 std::chrono::milliseconds join_timeout = {});
 
+/// As `all_gather_text`, among the processes of the current view.
+/// @errors throws `job_error` if a process is lost.
+std::vector<std::string>
+gather_text_once(const std::shared_ptr<strategy_state>& state,
+                 const std::string& own_text,
+                 std::chrono::milliseconds join_timeout = {});
+
+/// Returns the tensor of one replica. Every process must call this function,
+/// with a tensor of the same shape and dtype.
+/// @errors throws `job_error` if a process is lost.
+tensor gather_from(const std::shared_ptr<strategy_state>& state,
+                   std::uint32_t sender, const tensor& own);
+
 /// Calls `fn` in process 0. The other processes wait for the end of `fn`, at
 /// most for the callback timeout. If `fn` throws, the call rethrows the
 /// exception in process 0 and throws std::runtime_error in the other processes.
+/// If process 0 is lost, the process that follows it calls `fn`.
 void run_on_chief(const std::shared_ptr<strategy_state>& state,
                   const std::function<void()>& fn);
 

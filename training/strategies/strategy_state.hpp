@@ -14,6 +14,14 @@ namespace troupe {
 
 class replica_context;
 
+/// An object that depends on the placement of a strategy's replicas.
+class placement_observer {
+public:
+  virtual ~placement_observer() = default;
+  /// The replicas of this process have changed. No step runs.
+  virtual void on_new_placement() = 0;
+};
+
 /// State that all handles of a strategy share.
 struct strategy_state {
   std::string name;
@@ -41,6 +49,14 @@ struct strategy_state {
   std::atomic<bool> running{false};
   /// Number of the next step of `run_one_step`.
   std::uint64_t next_step = 0;
+  /// Number of later views of the job that this process has entered.
+  std::uint64_t views = 0;
+  /// Called when this process has entered a view.
+  std::vector<std::weak_ptr<placement_observer>> observers;
+  /// Number of completed calls (job_call.hpp), and the result of the last one.
+  std::uint64_t calls = 0;
+  std::string last_result;
+
   /// Number of calls of `strategy::run` that returned without an exception. The
   /// random numbers of the next call depend on this number.
   std::uint64_t runs = 0;

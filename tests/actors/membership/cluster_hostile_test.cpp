@@ -32,7 +32,10 @@ struct impostor {
 
   net::endpoint::dial_result dial(const net::address& address,
                                   const std::string& purpose) {
-    const auto hello = make_join_hello("job", "impostor", purpose, request);
+    const auto hello =
+      net::carries_frames(purpose)
+        ? make_join_hello("job", "impostor", purpose, request)
+        : make_stream_hello("job", "impostor", purpose, request, 1);
     const auto done =
       std::make_shared<std::promise<net::endpoint::dial_result>>();
     auto result = done->get_future();

@@ -21,6 +21,10 @@ struct recorder final : view_change_host::owner {
     delays.push_back(delay);
     timer = number;
   }
+  std::optional<view_change::job_position> stop_replicas() override {
+    ++stops;
+    return stopped_at;
+  }
   void on_installed(const membership::view& next) override {
     views.push_back(next);
   }
@@ -34,6 +38,10 @@ struct recorder final : view_change_host::owner {
   std::vector<std::pair<std::uint32_t, message>> sent;
   std::vector<std::chrono::milliseconds> delays;
   std::uint64_t timer = 0;
+  int stops = 0;
+  /// Where the replicas have stopped. None: they run.
+  std::optional<view_change::job_position> stopped_at =
+    view_change::job_position{};
   std::vector<membership::view> views;
   std::vector<std::uint64_t> removed_from;
   std::vector<std::vector<std::uint32_t>> alarms;
@@ -101,7 +109,7 @@ TEST_F(ViewChangeHost, ReportsAMissingMajorityOnce) {
 }
 
 TEST_F(ViewChangeHost, AProcessThatHasLeftIsNotAskedAgain) {
-  host.on_left(12);
+  host.on_dead(12);
   for (const auto& [task, message] : asked.sent)
     EXPECT_EQ(task, 1u);
 }
@@ -126,6 +134,6 @@ TEST_F(ViewChangeHost, DoesNothingBeforeTheStartAndAfterTheEnd) {
   recorder other;
   view_change_host early{other};
   early.on_lost(12);
-  early.on_left(11);
+  early.on_dead(11);
   EXPECT_TRUE(asked.sent.empty() && other.sent.empty());
 }

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "troupe/actors/group/replica_group.hpp"
+#include "troupe/actors/membership/peer_table.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+namespace troupe {
+
+/// What an elastic group needs from its process.
+struct elastic_group_options {
+  std::shared_ptr<peer_table> peers;
+  /// Opens lanes to the other processes of a view, and makes the group of the
+  /// replicas that the view places on this process.
+  /// @errors throws `job_error`, for example if another process is lost.
+  std::function<std::unique_ptr<replica_group>(const membership::view&)>
+    make_group;
+  /// Tells the membership actor that the replicas have stopped.
+  std::function<void()> on_stopped;
+  /// Maximum time until all processes have stopped and have agreed on a view.
+  std::chrono::milliseconds timeout{60'000};
+};
+
+/// Makes the replica group of a process whose job can change its view:
+///
+///   run              runs steps on the group of the current view
+///   enter_next_view  destroys that group, reports where its replicas have
+///                    stopped, waits until the next view takes effect, and
+///                    makes the group of that view. If another process is lost
+///                    meanwhile, the view after that one is entered
+///   end              if the members of the view cannot agree on the next one,
+///                    no process is left with state, or this process is
+///                    excluded
+/// @param first the view with which the job has begun.
+std::unique_ptr<replica_group>
+make_elastic_group(const elastic_group_options& options,
+                   const membership::view& first);
+
+} // namespace troupe

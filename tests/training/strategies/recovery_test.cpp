@@ -1,0 +1,222 @@
+#include "clusters.hpp"
+#include "troupe/actors/membership/cluster.hpp"
+#include "troupe/actors/membership/cluster_impl.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+using namespace std::chrono_literals;
+
+/// Closes the control connections of a worker to all others, as if its process
+/// had ended.
+void cut_off(const strategy& on) {
+  auto& peers =
+    *static_cast<cluster*>(on.state()->cluster.get())->implementation().peers();
+  std::vector<std::shared_ptr<net::connection>> connections;
+  {
+    const std::lock_guard hold{peers.lock};
+    for (const auto& one : peers.entries)
+      if (one.connection)
+        connections.push_back(one.connection);
+  }
+  for (const auto& one : connections)
+    one->close("the test cuts it");
+}
+
+/// The numbers of the steps for which a worker's callback was called.
+using step_list = std::vector<std::uint64_t>;
+
+step_list steps_to(std::uint64_t end) {
+  step_list out;
+  for (std::uint64_t s = 0; s < end; ++s)
+    out.push_back(s);
+  return out;
+}
+
+struct outcome {
+  std::string weights; ///< Empty: the fit threw.
+  step_list steps;
+  history past;
+};
+
+struct lost_worker {
+  std::uint32_t worker;
+  std::uint64_t step; ///< An epoch has 13 steps, and there are two epochs.
+};
+
+/// Trains on a cluster, and cuts off workers in their callbacks of a step.
+std::vector<outcome> fit_with_losses(std::uint32_t workers,
+                                     const std::vector<lost_worker>& losses,
+                                     const multi_worker_options& options = {}) {
+  std::vector<outcome> out(workers);
+  const auto thrown =
+    run_on_cluster(workers, options, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options how{.epochs = 2};
+      how.validation = uneven_batches();
+      how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        out[w].steps.push_back(x.step);
+        for (const auto& loss : losses)
+          if (w == loss.worker && x.step == loss.step)
+            cut_off(on);
+      }});
+      out[w].past = it.fit(uneven_batches(), how);
+      out[w].weights = it.weights_sha256();
+    });
+  for (std::uint32_t w = 0; w < workers; ++w) {
+    const bool lost = std::ranges::any_of(
+      losses, [w](const lost_worker& x) { return x.worker == w; });
+    EXPECT_EQ(exception_text(thrown[w]).empty(), !lost)
+      << "worker " << w << ": " << exception_text(thrown[w]);
+  }
+  return out;
+}
+
+/// What one process gives.
+outcome undisturbed(std::uint32_t replicas) {
+  const auto on = turns(replicas);
+  const auto scope = on.scope();
+  auto it = small_model();
+  fit_options how{.epochs = 2};
+  how.validation = uneven_batches();
+  outcome out;
+  out.past = it.fit(uneven_batches(), how);
+  out.weights = it.weights_sha256();
+  out.steps = steps_to(it.steps());
+  return out;
+}
+
+void expect_equal(const outcome& found, const outcome& expected) {
+  EXPECT_EQ(found.weights, expected.weights);
+  EXPECT_EQ(found.steps, expected.steps);
+  ASSERT_EQ(found.past.epochs.size(), expected.past.epochs.size());
+  for (std::size_t e = 0; e < found.past.epochs.size(); ++e) {
+    const auto& a = found.past.epochs[e];
+    const auto& b = expected.past.epochs[e];
+    EXPECT_EQ(a.examples, b.examples);
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.accuracy, b.accuracy);
+    EXPECT_EQ(a.validation_loss, b.validation_loss);
+  }
+}
+
+void PrintTo(const std::vector<lost_worker>& losses, std::ostream* out) {
+  for (const auto& x : losses)
+    *out << "worker " << x.worker << " after step " << x.step << "; ";
+}
+
+/// Expects the undisturbed result from all workers that are not lost.
+void expect_recovery(std::uint32_t workers,
+                     const std::vector<lost_worker>& losses,
+                     const multi_worker_options& options = {}) {
+  const auto found = fit_with_losses(workers, losses, options);
+  const auto expected =
+    undisturbed(workers * static_cast<std::uint32_t>(options.devices.size()));
+  for (std::uint32_t w = 0; w < workers; ++w)
+    if (std::ranges::none_of(
+          losses, [w](const lost_worker& x) { return x.worker == w; }))
+      expect_equal(found[w], expected);
+}
+
+class FitRecovery : public ::testing::TestWithParam<std::vector<lost_worker>> {
+};
+
+using losses = std::vector<lost_worker>;
+
+TEST_P(FitRecovery, GivesTheUndisturbedResult) {
+  expect_recovery(3, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FitRecovery,
+                         ::testing::Values(losses{{0, 0}}, losses{{0, 5}},
+                                           losses{{1, 5}}, losses{{2, 5}},
+                                           losses{{0, 12}}, losses{{1, 12}},
+                                           losses{{2, 12}}, losses{{0, 25}},
+                                           losses{{1, 20}}));
+
+class FitRecoveryOfFive
+  : public ::testing::TestWithParam<std::vector<lost_worker>> {};
+
+TEST_P(FitRecoveryOfFive, GivesTheUndisturbedResult) {
+  expect_recovery(5, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FitRecoveryOfFive,
+                         ::testing::Values(losses{{1, 5}, {3, 5}},
+                                           losses{{0, 5}, {1, 6}},
+                                           losses{{4, 3}, {0, 20}}));
+
+TEST(FitRecoveryCases, SeveralReplicasInEachProcess) {
+  multi_worker_options options;
+  options.devices = {"cpu:0", "cpu:1"};
+  for (const std::uint32_t lost : {0, 2})
+    expect_recovery(3, {{lost, 7}}, options);
+}
+
+/// From step 5 on, the sums that worker 2 computes do not reach worker 1. So in
+/// the first such step worker 0 makes its update, but worker 1 does not. Then
+/// worker 2 is cut off.
+class one_step_apart final : public fault_injector {
+public:
+  injected_fault on_send(const role_id& sender, const role_id& receiver,
+                         message_kind kind, std::uint64_t,
+                         std::uint64_t step) override {
+    if (sender == replica_id(0) && step == dropped_step + 1
+        && kind == message_kind::contribution)
+      std::call_once(once_, [this] {
+        ahead = true;
+        cut_off(*victim);
+      });
+    if (kind != message_kind::result || sender != replica_id(2)
+        || receiver != replica_id(1) || step < 5)
+      return {};
+    auto none = ~std::uint64_t{1};
+    dropped_step.compare_exchange_strong(none, step);
+    return {.dropped = true};
+  }
+
+  std::atomic<const strategy*> victim = nullptr;
+  std::atomic<bool> ahead = false; ///< Worker 0 has begun the next step.
+  std::atomic<std::uint64_t> dropped_step = ~std::uint64_t{1}; ///< None yet.
+
+private:
+  std::once_flag once_;
+};
+
+TEST(FitRecoveryCases, AWorkerThatIsAStepBehindCopiesTheState) {
+  const auto faults = std::make_shared<one_step_apart>();
+  multi_worker_options options;
+  options.faults = faults;
+  std::vector<outcome> found(3);
+  const auto thrown =
+    run_on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
+      if (w == 2)
+        faults->victim = &on;
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options how{.epochs = 2};
+      how.validation = uneven_batches();
+      how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        found[w].steps.push_back(x.step);
+      }});
+      found[w].past = it.fit(uneven_batches(), how);
+      found[w].weights = it.weights_sha256();
+    });
+  EXPECT_TRUE(faults->ahead);
+  EXPECT_NE(exception_text(thrown[2]), "");
+  const auto expected = undisturbed(3);
+  for (const std::uint32_t w : {0, 1}) {
+    EXPECT_EQ(exception_text(thrown[w]), "");
+    expect_equal(found[w], expected);
+  }
+}
+
+} // namespace

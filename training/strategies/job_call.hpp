@@ -1,0 +1,58 @@
+#pragma once
+
+#include "troupe/training/strategies/strategy_state.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+// Calls that go on when processes of the job are lost.
+
+namespace troupe {
+
+/// Where the process of a worker is in a call, as it tells the others after a
+/// process was lost.
+struct call_report {
+  std::uint64_t steps = 0; ///< As `job_call::steps`.
+  std::string text;        ///< As `job_call::report`.
+};
+
+/// A call that all processes of a job make, such as an epoch of `fit`.
+struct job_call {
+  /// Makes the call among the processes of the current view, or what is left of
+  /// it.
+  /// @returns its result, which is equal in all processes.
+  std::function<std::string()> run;
+  /// Completes the call in this process by the result of another process. No
+  /// other process takes part in the call any more.
+  std::function<void(const std::string& result)> complete;
+  /// Number of steps of the call that have changed the state of this process.
+  /// Null: the call changes no state.
+  std::function<std::uint64_t()> steps{};
+  /// What other processes need to know of the last step. Null: nothing.
+  std::function<std::string()> report{};
+  /// Prepares the next `run` after the view has changed, for example by copying
+  /// the state of the process with the most steps. All processes of the view
+  /// call it. Null: there is nothing to prepare.
+  /// @param reports by process.
+  std::function<void(const std::vector<call_report>& reports)> resume{};
+};
+
+/// Makes a call together with the other processes of the job. If a process is
+/// lost, the others enter the next view, in which they host its replicas, and
+/// go on with the call:
+///
+///   count    each process counts its calls. When one process has completed a
+///            call, all others have done all steps of the call; they may lack
+///            its result
+///   on loss  `run` throws. Enter the next view with the position (call, steps)
+///   then     the processes of the view gather their positions and reports.
+///            Those that are a call behind complete it by the result of a
+///            process that has completed it. The others `resume` and `run`
+/// @errors throws the error of `run` if there is no next view.
+void make_call(const std::shared_ptr<strategy_state>& state,
+               const job_call& call);
+
+} // namespace troupe
