@@ -48,12 +48,16 @@ gather_text_once(const std::shared_ptr<strategy_state>& state,
     return {own_text};
   // The first replica of each process contributes the byte 1 and the text. All
   // other replicas contribute the byte 0.
-  const auto texts = std::make_shared<std::vector<std::string>>();
+  const auto texts = std::make_shared<std::vector<std::string>>(
+    state->placement.job.processes());
   run_one_step(
     state,
-    [texts, own_text,
-     first = state->placement.replicas().front()](replica_context& self) {
-      const bool is_sender = self.replica_id() == first;
+    [texts, own_text, placed = state->placement](replica_context& self) {
+      const auto is_first = [&](std::uint32_t replica) {
+        const auto process = placed.job.process_of(replica);
+        return placed.job.replicas_of(process).front() == replica;
+      };
+      const bool is_sender = is_first(self.replica_id());
       const auto size = is_sender ? own_text.size() + 1 : 1;
       auto message =
         tensor::zeros({static_cast<std::int64_t>(size)}, dtype::uint8);
@@ -62,18 +66,20 @@ gather_text_once(const std::shared_ptr<strategy_state>& state,
         std::memcpy(message.raw() + 1, own_text.data(), own_text.size());
       }
       const auto gathered = self.all_gather_list(message);
-      if (is_sender)
-        texts->clear(); // A step may run more than once.
-      for (std::size_t i = 0; is_sender && i < gathered.size(); ++i) {
+      if (!is_sender)
+        return;
+      for (std::uint32_t i = 0; i < gathered.size(); ++i) {
         if (gathered[i].type() != dtype::uint8 || gathered[i].bytes() == 0)
           throw_call_mismatch();
-        if (const auto text = gathered[i].data<std::uint8_t>(); text[0] == 1)
-          texts->emplace_back(text.begin() + 1, text.end());
+        const auto text = gathered[i].data<std::uint8_t>();
+        if (text[0] != (is_first(i) ? 1 : 0))
+          throw_call_mismatch();
+        if (is_first(i))
+          (*texts)[placed.job.process_of(i)].assign(text.begin() + 1,
+                                                    text.end());
       }
     },
     join_timeout);
-  if (texts->size() != state->placement.job.processes())
-    throw_call_mismatch();
   return *texts;
 }
 
