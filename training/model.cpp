@@ -46,9 +46,7 @@ private:
 
 /// The strategy tells the model when the replicas of this process change.
 std::shared_ptr<model_state> observing(std::shared_ptr<model_state> state) {
-  auto& observers = state->strategy->observers;
-  std::erase_if(observers, [](const auto& x) { return x.expired(); });
-  observers.push_back(state);
+  state->strategy->observe(state);
   return state;
 }
 
@@ -92,10 +90,12 @@ evaluation model::evaluate(const data::dataset& batches,
 }
 
 tensor model::predict(const tensor& inputs) const {
+  state_->check_readable();
   return troupe::predict(*state_, inputs);
 }
 
 tensor model::predict(const data::dataset& batches) const {
+  state_->check_readable();
   return troupe::predict(*state_, batches);
 }
 
@@ -150,6 +150,7 @@ std::string model::summary() const {
 }
 
 std::string model::weights_sha256() const {
+  state_->check_readable();
   sha256 hash;
   const auto flat = state_->model_parameters.values(0);
   for (std::size_t i = 0; i < variables().size(); ++i) {

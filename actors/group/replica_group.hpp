@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 // Interface through which code above the actors runs a job's replicas. This
 // header does not depend on CAF.
@@ -76,21 +78,42 @@ public:
   virtual void for_each(const std::function<void(std::uint32_t)>& fn) = 0;
 
   /// Makes the replicas of this process anew, after `run` has thrown because a
-  /// process was lost: waits until the other processes have agreed on the next
-  /// view of the job, which places all replicas on the processes that are left.
-  /// All of these processes must make the same call. Then `replica_placement`
-  /// is that of the view, and the group runs steps again.
+  /// process was lost or joins: waits until the processes have agreed on the
+  /// next view of the job, which places all replicas on its members. All of
+  /// them must make the same call. Then `replica_placement` is that of the
+  /// view, and the group runs steps again. With `is_joining`, the next view is
+  /// the first one to which this process belongs.
   /// @param position how far this process has come. Steps before it stay done;
-  ///                 no later step has changed anything.
+  ///                 no later step has changed anything. None: it has joined
+  ///                 and does not have the state of the job yet.
   /// @returns false if there is no next view: the group cannot change its
   ///          view, too few processes are left, or no process was lost.
   ///          Afterwards the group runs no steps.
   /// @errors throws `job_error` if this process does not belong to the next
   ///         view.
-  virtual bool enter_next_view(const view_change::job_position& position) {
+  virtual bool
+  enter_next_view(const std::optional<view_change::job_position>& position) {
     (void)position;
     return false;
   }
+
+  /// True if this process does not belong to its job yet: it joins while the
+  /// job runs. It hosts no replica, and calls of `run` fail.
+  virtual bool is_joining() const { return false; }
+
+  /// Records the result of the next call of the job, for processes that join.
+  virtual void record_result(const std::string& result) { (void)result; }
+  /// Returns the result of a call of the job. None: no process that can be
+  /// reached has completed the call.
+  /// @param call number of the call; the first one is 0.
+  /// @errors throws `job_error` if the results are not known any more.
+  virtual std::optional<std::string> result_of(std::uint64_t call) {
+    (void)call;
+    return {};
+  }
+  /// From now on no process can join the job.
+  /// @param reason for the processes that ask.
+  virtual void reject_candidates(const std::string& reason) { (void)reason; }
 
   /// Returns a function that ends the active run, and each later one, with an
   /// error. Any thread may call it, also after the group is destroyed. Null:

@@ -34,6 +34,7 @@ enum channel_id : std::uint32_t {
   run_client_channel = 2,
   membership_channel = 3,
   view_change_channel = 4,
+  result_channel = 5,
   replica_channel = 16, ///< Replica r uses channel 16 + r.
 };
 

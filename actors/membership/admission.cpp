@@ -89,6 +89,19 @@ void cluster::impl::register_admission() {
          caf::anon_send(actor, membership_event{membership_event::accepted{
                                  std::move(*connection), request}});
      }}));
+  registrations_.push_back(router_->serve(
+    options.job, "join",
+    {[this](const net::hello& hello) { return admit(hello); },
+     [actor = membership_](const net::hello& hello,
+                           net::accepted_connection&& accepted) {
+       membership::join_request request;
+       auto* connection =
+         std::get_if<std::shared_ptr<net::connection>>(&accepted);
+       if (connection && !read_join_hello(hello, request))
+         caf::anon_send(actor,
+                        membership_event{membership_event::candidate_accepted{
+                          std::move(*connection), request}});
+     }}));
   try {
     registrations_.push_back(router_->serve({}, "status", status_handler()));
   } catch (const std::logic_error&) {
@@ -151,7 +164,9 @@ net::hello_response cluster::impl::admit_stream(const net::hello& hello) {
               + std::to_string(view_id),
             {},
             {}};
-  if (view.view_id > 0 && !view.contains(request.task, request.incarnation))
+  // A process that joins with a later view may know it before this one.
+  if (view.view_id > 0 && view_id == view.view_id
+      && !view.contains(request.task, request.incarnation))
     return {false,
             "another process is the admitted " + options.names[request.task],
             {},

@@ -119,6 +119,9 @@ void cluster::impl::check() const {
   if (options.replicas > max_replicas)
     refuse(std::to_string(options.replicas) + " replicas; give at most "
            + std::to_string(max_replicas) + " in all processes together");
+  if (options.join_running_job
+      && (options.addresses.size() == 1 || options.replicas < 1))
+    refuse("join_running_job needs other processes and at least 1 replica");
   if (options.replicas < 1 && options.addresses.size() == 1)
     refuse("0 replicas in the only process; give at least 1");
   if (options.start_timeout <= 0ms || options.shutdown_timeout <= 0ms)
@@ -146,6 +149,18 @@ cluster::impl::make_elastic_group(const replica_group_options& group_options) {
          caf::anon_send(actor,
                         membership_event{membership_event::replicas_stopped{}});
        },
+     .on_ask =
+       [actor = membership_] {
+         caf::anon_send(actor,
+                        membership_event{membership_event::ask_to_join{}});
+       },
+     .request_results =
+       [actor = membership_](std::uint64_t call) {
+         caf::anon_send(
+           actor, membership_event{membership_event::request_results{call}});
+       },
+     .joins = options.join_running_job,
+     .task = options.task,
      .timeout = std::max<std::chrono::milliseconds>(group_options.step_timeout,
                                                     options.start_timeout)},
     view_);
@@ -157,7 +172,7 @@ std::unique_ptr<replica_group>
 cluster::impl::make_group(const replica_group_options& group_options,
                           const membership::view& of) {
   auto lanes =
-    of.view_id == view_.view_id
+    of.view_id == view_.view_id && !options.join_running_job
       ? std::move(lanes_)
       : open_lanes(of, peer_table::clock::now()
                          + std::min<std::chrono::milliseconds>(
@@ -221,7 +236,7 @@ membership::view cluster::impl::current_view() const {
 
 bool cluster::impl::is_same_host(const membership::member& peer) const {
   return transports[peer.task] == "shm"
-         || view_.find(options.task)->host == peer.host;
+         || router_->endpoint().advertised_address().host == peer.host;
 }
 
 void cluster::impl::leave() noexcept {

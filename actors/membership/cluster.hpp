@@ -49,6 +49,11 @@ struct cluster_options {
   std::chrono::milliseconds start_timeout{60'000};
   /// Timeout of the wait for the other processes in `leave`.
   std::chrono::milliseconds shutdown_timeout{5'000};
+  /// True: the process takes a task of a job that runs already, because the
+  /// process that had the task has ended. It becomes a member of the job when
+  /// its program has come to the call that the job makes (docs/protocols/
+  /// recovery.md).
+  bool join_running_job = false;
   transport_kind transport = transport_kind::automatic;
   net::connection_options connection{};
   /// Address that this process listens on. None: its address in `addresses`.

@@ -14,19 +14,27 @@ using namespace std::chrono_literals;
 /// Time in which a view change must begin after a run has failed. The loss of a
 /// process is known to the others within the timeout of the heartbeats.
 constexpr auto no_change_timeout = 3s;
+/// Time after which the members are asked for results again.
+constexpr auto request_interval = 200ms;
 
 class elastic_group final : public replica_group {
 public:
   elastic_group(const elastic_group_options& options,
                 const membership::view& first)
-    : options_{options} {
-    group_ = options_.make_group(first);
-    placement_ = group_->replica_placement();
+    : options_{options}, joins_{options.joins} {
+    if (joins_) {
+      placement_ = placement_outside(first);
+    } else {
+      group_ = options_.make_group(first);
+      placement_ = group_->replica_placement();
+    }
     view_id_ = first.view_id;
     options_.peers->update([this] {
       auto& stop = options_.peers->stop;
       stop.has_group = true;
-      stop.end_run = group_->run_terminator();
+      stop.stopped = joins_;
+      if (group_)
+        stop.end_run = group_->run_terminator();
     });
   }
 
@@ -42,7 +50,7 @@ public:
     return placement_;
   }
   std::uint64_t max_steps_ahead() const override {
-    return group().max_steps_ahead();
+    return joins_ ? default_step_window : group().max_steps_ahead();
   }
   std::uint64_t run(const run_request& request) override {
     return group().run(request);
@@ -55,25 +63,119 @@ public:
     group().for_each(fn);
   }
 
-  bool enter_next_view(const view_change::job_position& position) override {
-    if (!group_)
-      return false;
-    group_.reset();
-    options_.peers->update([&] {
-      auto& stop = options_.peers->stop;
-      stop.end_run = {};
-      stop.position = position;
-    });
-    options_.on_stopped();
+  bool enter_next_view(
+    const std::optional<view_change::job_position>& position) override {
     const auto deadline = peer_table::clock::now() + options_.timeout;
+    if (joins_) {
+      join(deadline);
+    } else if (!group_) {
+      return false;
+    } else {
+      group_.reset();
+      options_.peers->update([&] {
+        auto& stop = options_.peers->stop;
+        stop.end_run = {};
+        stop.stopped = true;
+        stop.position = position;
+      });
+      options_.on_stopped();
+    }
     while (const auto next = wait_for_view(deadline))
       if (enter(*next))
         return true;
     return false;
   }
 
+  bool is_joining() const override { return joins_; }
+
+  void record_result(const std::string& result) override {
+    options_.peers->update([&] {
+      auto& log = options_.peers->log;
+      log.bytes += result.size();
+      if (log.bytes > log.max_bytes && log.rejection.empty()) {
+        log.rejection = "the results of its calls take more than "
+                        + std::to_string(log.max_bytes >> 20) + " MiB";
+        log.results = {};
+      }
+      if (log.rejection.empty())
+        log.results.push_back(result);
+    });
+  }
+
+  /// The members have a log of the results. What they answer is appended to the
+  /// log of this process.
+  std::optional<std::string> result_of(std::uint64_t call) override {
+    auto& peers = *options_.peers;
+    const auto deadline = peer_table::clock::now() + options_.timeout;
+    std::unique_lock hold{peers.lock};
+    const auto is_known = [&] { return call < peers.log.results.size(); };
+    const auto before = peers.log.answers;
+    const auto is_answered = [&] {
+      return is_known() || peers.log.answers > before || peers.failed;
+    };
+    while (!is_answered() && peer_table::clock::now() < deadline) {
+      hold.unlock();
+      options_.request_results(call);
+      hold.lock();
+      peers.wait(hold, peer_table::clock::now() + request_interval,
+                 is_answered);
+    }
+    if (is_known())
+      return peers.log.results[call];
+    if (!is_answered())
+      throw job_error(ec::stalled, "the processes of the job do not tell the "
+                                   "results of its calls");
+    return {};
+  }
+
+  void reject_candidates(const std::string& reason) override {
+    options_.peers->update([&] {
+      auto& log = options_.peers->log;
+      if (log.rejection.empty())
+        log.rejection = reason;
+      log.results = {};
+    });
+  }
+
 private:
+  /// Placement of a process that does not belong to the view: the members are
+  /// followed by this process, which hosts no replica.
+  static local_placement placement_outside(const membership::view& of) {
+    std::vector<placement::id_list> ids;
+    for (const auto& x : of.members)
+      ids.push_back(x.replicas);
+    ids.emplace_back();
+    return {placement{ids}, static_cast<std::uint32_t>(of.members.size())};
+  }
+
+  /// Waits until this process belongs to a view.
+  /// @errors throws `job_error` if it is not admitted by the deadline.
+  void join(peer_table::clock::time_point deadline) {
+    options_.on_ask();
+    auto& peers = *options_.peers;
+    std::unique_lock hold{peers.lock};
+    const auto is_member = [&] {
+      const auto* const self = peers.view.find(options_.task);
+      return self && self->incarnation == peers.own_incarnation;
+    };
+    peers.wait(hold, deadline, [&] {
+      return is_member() || peers.failed || peers.no_next_view;
+    });
+    if (!is_member())
+      throw job_error(ec::peer_lost,
+                      "this process could not join the running job: "
+                        + (peers.failed ? peers.failed->cause
+                                        : std::string{"it has ended, or does "
+                                                      "not stop its replicas "
+                                                      "in time"}));
+    joins_ = false;
+  }
+
   replica_group& group() const {
+    if (!group_ && joins_)
+      throw job_error(ec::peer_lost,
+                      "this process has not joined its job yet; a program "
+                      "that joins makes the calls fit, evaluate and save");
     if (!group_)
       throw job_error(ec::peer_lost,
                       "this process could not enter a view of its job after "
@@ -130,6 +232,7 @@ private:
     const bool is_current = peers.get([&] {
       if (peers.stop.requested || peers.view.view_id != next.view_id)
         return false;
+      peers.stop.stopped = false;
       peers.stop.position.reset();
       peers.stop.end_run = made->run_terminator();
       return true;
@@ -145,6 +248,7 @@ private:
   /// Group of the current view. Null: this process has no view to run in.
   std::unique_ptr<replica_group> group_;
   local_placement placement_;
+  bool joins_;                ///< This process does not belong to a view yet.
   std::uint64_t view_id_ = 0; ///< Last view that this group has tried to enter.
 };
 

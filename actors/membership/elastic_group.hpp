@@ -19,6 +19,14 @@ struct elastic_group_options {
     make_group;
   /// Tells the membership actor that the replicas have stopped.
   std::function<void()> on_stopped;
+  /// Tells the membership actor that this process asks to join its job.
+  std::function<void()> on_ask;
+  /// Tells the membership actor to ask a member for the results of the job from
+  /// this call on.
+  std::function<void(std::uint64_t call)> request_results;
+  /// The process does not belong to the job yet.
+  bool joins = false;
+  std::uint32_t task = 0; ///< Task of this process.
   /// Maximum time until all processes have stopped and have agreed on a view.
   std::chrono::milliseconds timeout{60'000};
 };
@@ -33,7 +41,11 @@ struct elastic_group_options {
 ///   end              if the members of the view cannot agree on the next one,
 ///                    no process is left with state, or this process is
 ///                    excluded
-/// @param first the view with which the job has begun.
+/// A process that joins a running job has no replicas before it enters its
+/// first view.
+/// @param first the view with which the job has begun, or the one that a
+/// process
+///              which joins has learned.
 std::unique_ptr<replica_group>
 make_elastic_group(const elastic_group_options& options,
                    const membership::view& first);

@@ -9,6 +9,7 @@
 #include "troupe/net/base/text.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/session/service_router.hpp"
+#include "troupe/strategies/membership/candidate.hpp"
 #include "troupe/strategies/membership/leader.hpp"
 #include "troupe/strategies/membership/participant.hpp"
 
@@ -29,6 +30,10 @@ using std::chrono::milliseconds;
 /// Delay before a participant dials a process again. It dials again if that
 /// process does not serve the job yet.
 constexpr auto retry_delay = 20ms;
+/// Delay before a candidate dials a process again, and interval in which it
+/// asks to join.
+constexpr auto candidate_interval = 100ms;
+constexpr milliseconds candidate_dial_timeout{2000};
 /// Maximum delay before the leader logs which tasks are missing.
 constexpr milliseconds max_report_delay{5000};
 /// Time before a participant reports that the connection to another one has
@@ -88,12 +93,15 @@ struct membership_state : view_change_host::owner {
   /// The connection to another process.
   struct peer {
     std::shared_ptr<net::connection> connection;
-    std::shared_ptr<net::channel> membership, view_change;
+    std::shared_ptr<net::channel> membership, view_change, results;
     std::uint64_t incarnation = 0;
     std::uint64_t number = 0; ///< Number of the connection.
     /// Null: the process is not on this host.
     std::shared_ptr<const net::process_handle> process;
     std::uint64_t last_tag = 0; ///< Number of the last message sent.
+    /// What the process asked for when it connected to a running job. None: it
+    /// belongs to the first view.
+    std::optional<membership::join_request> request{};
   };
 
   membership_state() = default;
@@ -104,7 +112,15 @@ struct membership_state : view_change_host::owner {
   // -- events -----------------------------------------------------------------
 
   void start() {
-    if (options.self.task == 0) {
+    options.peers->update(
+      [this] { options.peers->own_incarnation = options.self.incarnation; });
+    if (options.joins) {
+      candidate.emplace(task_count(), options.self);
+      arm_watchdog(options.start_timeout);
+      for (std::uint32_t task = 0; task < task_count(); ++task)
+        if (task != options.self.task)
+          dial(task);
+    } else if (options.self.task == 0) {
       leader.emplace(task_count(), options.self);
       arm_watchdog(options.start_timeout);
       self->delayed_send(self,
@@ -119,6 +135,8 @@ struct membership_state : view_change_host::owner {
   }
 
   void on(const membership_event::accepted& x) {
+    if (options.joins)
+      return x.connection->close("the job has begun");
     if (participant)
       return accept_peer(x);
     auto effects = leader->on(x.request);
@@ -129,6 +147,8 @@ struct membership_state : view_change_host::owner {
   }
 
   void on(const membership_event::dialed& x) {
+    if (options.joins)
+      return on_member_dialed(x.task, *x.result);
     if (x.task > 0)
       return on_peer_dialed(x.task, *x.result);
     auto& attempt = *x.result;
@@ -158,6 +178,8 @@ struct membership_state : view_change_host::owner {
       return;
     if (x.channel == view_change_channel)
       return on_view_change(*sender, x.task, *x.frame);
+    if (x.channel == result_channel)
+      return on_results(*sender, *x.frame);
     sender->membership->consumed(x.frame->priority);
     membership::message message;
     if (const auto fault = net::decode(x.frame->payload, message.kind,
@@ -166,6 +188,10 @@ struct membership_state : view_change_host::owner {
                                        + to_string(*fault));
     message.text = net::printable(message.text, net::max_sentence_bytes);
     const auto incarnation = sender->incarnation;
+    if (message.kind == membership::message_kind::join)
+      return on_join(*sender, x.task);
+    if (candidate)
+      return perform(candidate->on(x.task, message));
     perform(leader ? leader->on(x.task, incarnation, message)
                    : participant->on(incarnation, message));
   }
@@ -181,6 +207,8 @@ struct membership_state : view_change_host::owner {
     });
     peers.erase(x.task);
     const auto code = close_code(x.cause);
+    if (candidate)
+      return on_lost_by_candidate(x.task, x.reason);
     perform(leader ? leader->on_lost(x.task, incarnation, code, x.reason)
                    : participant->on_lost(incarnation, code, x.reason));
     view_changes.on_lost(incarnation);
@@ -224,30 +252,32 @@ struct membership_state : view_change_host::owner {
   /// This process is ready when its lanes are open and it is connected to all
   /// others.
   void report_if_ready() {
-    if (lanes_open && peers.size() + 1 == task_count())
+    if (lanes_open && !options.joins && peers.size() + 1 == task_count())
       perform(leader ? leader->on_ready() : participant->on_ready());
   }
 
   void on(const membership_event::aborted& x) { abort(x.code, x.reason); }
 
   void abort(ec code, const std::string& reason) {
+    if (candidate)
+      return; // `elastic_group` throws
     perform(leader ? leader->on_abort(code, reason)
                    : participant->on_abort(code, reason));
   }
 
   void on(const membership_event::replicas_stopped&) {
-    const auto position = options.peers->get([this] {
+    const bool is_awaited = options.peers->get([this] {
       const auto& stop = options.peers->stop;
-      return stop.requested ? stop.position : std::nullopt;
+      return stop.requested && stop.stopped;
     });
-    if (position)
-      view_changes.on_stopped(*position);
+    if (is_awaited)
+      view_changes.on_stopped();
   }
 
   void on(const membership_event::stop_overdue& x) {
     const auto end_run = options.peers->get([&] {
       const auto& stop = options.peers->stop;
-      return stop.requested && !stop.position
+      return stop.requested && !stop.stopped
                  && options.peers->view.view_id == x.view_id
                ? stop.end_run
                : std::function<void(const failure_report&)>{};
@@ -260,11 +290,15 @@ struct membership_state : view_change_host::owner {
   void on(const membership_event::leave&) {
     view_changes.end();
     options.peers->update([this] { options.peers->no_next_view = true; });
-    perform(leader ? leader->leave() : participant->leave());
+    perform(candidate ? candidate->leave()
+            : leader  ? leader->leave()
+                      : participant->leave());
   }
 
   void on_watchdog(std::uint64_t number) {
-    if (number == watchdog)
+    if (number == watchdog && candidate)
+      perform(candidate->on_timeout(last_rejection));
+    else if (number == watchdog)
       perform(leader ? leader->on_timeout() : participant->on_timeout());
   }
 
@@ -276,6 +310,12 @@ struct membership_state : view_change_host::owner {
         membership_event{membership_event::dialed{
           task, std::make_shared<net::endpoint::dial_result>(std::move(x))}});
     };
+    if (options.joins) {
+      if (!candidate || peers.contains(task))
+        return;
+      return options.dial_to_join(task, candidate_dial_timeout,
+                                  std::move(on_done));
+    }
     if (task == 0)
       return options.dial_leader(std::max(remaining(), 1ms),
                                  std::move(on_done));
@@ -287,6 +327,178 @@ struct membership_state : view_change_host::owner {
       abort(ec::protocol, "the address of " + options.processes.names[task]
                             + " cannot be used: " + e.what());
     }
+  }
+
+  // -- candidates -------------------------------------------------------------
+
+  /// Candidate: connects to all processes of the job. Those that it does not
+  /// reach may have ended.
+  void on_member_dialed(std::uint32_t task,
+                        net::endpoint::dial_result& attempt) {
+    auto* const connection =
+      attempt.connection
+        ? std::get_if<std::shared_ptr<net::connection>>(&*attempt.connection)
+        : nullptr;
+    if (connection && candidate && !peers.contains(task)) {
+      add_peer(task, attempt.peer.incarnation, std::move(*connection));
+      candidate->on_connected(task, attempt.peer.incarnation);
+      return;
+    }
+    if (connection)
+      return (*connection)->close("the process has joined");
+    last_rejection = options.processes.names[task] + ": " + attempt.reason;
+    dial_later(task);
+  }
+
+  void dial_later(std::uint32_t task) {
+    if (candidate)
+      self->delayed_send(self, candidate_interval, atom::next_v, task);
+  }
+
+  void on_lost_by_candidate(std::uint32_t task, const std::string& reason) {
+    last_rejection = options.processes.names[task] + ": " + reason;
+    candidate->on_lost(task);
+    if (peers.empty() && candidate->knows_job())
+      options.peers->update([&] {
+        options.peers->failed = {
+          .code = ec::peer_lost,
+          .cause = "the connections to all its processes have ended, the last "
+                   "to "
+                   + last_rejection};
+      });
+    dial_later(task);
+  }
+
+  void on(const membership_event::ask_to_join&) {
+    if (candidate) {
+      perform(candidate->ask());
+      self->delayed_send(self, candidate_interval, atom::next_v);
+    }
+  }
+
+  void repeat_ask() {
+    if (!candidate)
+      return;
+    perform(candidate->repeat());
+    self->delayed_send(self, candidate_interval, atom::next_v);
+  }
+
+  /// A member accepts a candidate if no other process has its task, and if it
+  /// has the configuration of the job.
+  void on(const membership_event::candidate_accepted& x) {
+    const auto& [connection, request] = x;
+    const auto task = request.task;
+    if (task >= task_count() || task == options.self.task)
+      return connection->close("the job has no such task to take");
+    if (!has_started || candidate || peers.contains(task))
+      return connection->close("the process cannot join at present"); // again
+    const auto rejection =
+      options.peers->get([this] { return options.peers->log.rejection; });
+    if (!rejection.empty())
+      return reject_candidate(*connection,
+                              "no process can join this job: " + rejection);
+    if (const auto why =
+          membership::difference(task, request.config, options.self.config))
+      return reject_candidate(*connection,
+                              describe(*why, options.processes.names));
+    if (request.host.empty() || request.port == 0 || request.replicas == 0
+        || request.replicas > max_replicas)
+      return reject_candidate(*connection, "its request is malformed");
+    add_peer(task, request.incarnation, connection);
+    peers.at(task).request = request;
+    send(task, {membership::message_kind::current_view,
+                leader ? membership::leads_job : "",
+                options.peers->get([this] { return options.peers->view; })});
+  }
+
+  void reject_candidate(net::connection& connection, const std::string& text) {
+    const auto reason = net::printable(text, net::max_sentence_bytes);
+    post(*connection.open(membership_channel), 1,
+         {membership::message_kind::reject, reason, {}});
+    connection.close(reason);
+    log(own_name() + " rejected a process that asked to join: " + reason);
+  }
+
+  void on_join(const peer& sender, std::uint32_t task) {
+    if (!sender.request)
+      return; // a member of the first view
+    const auto& request = *sender.request;
+    view_changes.on_join({task,
+                          request.incarnation,
+                          request.host,
+                          request.port,
+                          {},
+                          request.replicas});
+  }
+
+  /// The candidate belongs to a view.
+  void join(const view_change::numbered_proposal& decision) {
+    const auto& next = decision.proposal.next;
+    participant.emplace(task_count(), options.self, next, candidate->leader());
+    candidate.reset();
+    ++watchdog;
+    view_changes.begin(decision, options.self.incarnation);
+    on_installed(next);
+  }
+
+  void on(const membership_event::request_results& x) {
+    const membership::call_results question{x.call, {}};
+    for (auto& [task, one] : peers)
+      if (!one.results->post({net::frame_kind::oneway, net::priority::control,
+                              0, ++one.last_tag, net::encode(question)}))
+        one.connection->close("a request of results could not be sent");
+      else
+        return;
+  }
+
+  /// A member answers with the results that fit into a message. A process that
+  /// joins appends the answer to its log.
+  void on_results(peer& sender, const net::frame& frame) {
+    sender.results->consumed(frame.priority);
+    membership::call_results message;
+    if (const auto fault = net::decode(frame.payload, message))
+      return sender.connection->close("a message about results is malformed: "
+                                      + to_string(*fault));
+    const auto limit =
+      sender.results->limits().max_payload(net::priority::control);
+    if (sender.request)
+      return answer(sender, message.first, limit);
+    if (!options.joins)
+      return;
+    options.peers->update([&] {
+      auto& log = options.peers->log;
+      if (message.first != log.results.size())
+        return; // of an older request
+      for (auto& x : message.results) {
+        log.bytes += x.size();
+        log.results.push_back(std::move(x));
+      }
+      ++log.answers;
+    });
+  }
+
+  void answer(peer& asker, std::uint64_t first, std::size_t limit) {
+    constexpr std::size_t overhead = 64; // of a result, and of the message
+    membership::call_results out{first, {}};
+    auto rejection = options.peers->get([&] {
+      const auto& log = options.peers->log;
+      auto bytes = 2 * overhead;
+      for (auto i = first; i < log.results.size(); ++i) {
+        bytes += log.results[i].size() + overhead;
+        if (bytes > limit)
+          return out.results.empty()
+                   ? std::string{"the result of a call is too large"}
+                   : log.rejection;
+        out.results.push_back(log.results[i]);
+      }
+      return log.rejection;
+    });
+    if (!rejection.empty())
+      return reject_candidate(*asker.connection,
+                              "no process can join this job: " + rejection);
+    if (!asker.results->post({net::frame_kind::oneway, net::priority::control,
+                              0, ++asker.last_tag, net::encode(out)}))
+      asker.connection->close("results could not be sent");
   }
 
   // -- connections between participants ---------------------------------------
@@ -372,6 +584,10 @@ struct membership_state : view_change_host::owner {
   }
   void perform(membership::started&) {
     has_started = true;
+    if (candidate) {
+      ++watchdog; // the group has timeouts of its own
+      return options.peers->update([this] { options.peers->started = true; });
+    }
     const auto& view = leader ? leader->view() : participant->view();
     view_changes.begin(view, options.self.incarnation);
     // What has happened before this process received `start`.
@@ -432,6 +648,7 @@ struct membership_state : view_change_host::owner {
     one = {connection,
            connection->open(membership_channel),
            connection->open(view_change_channel),
+           connection->open(result_channel),
            incarnation,
            ++last_connection,
            watch(connection->peer()),
@@ -444,6 +661,8 @@ struct membership_state : view_change_host::owner {
       self, task, one.number, membership_channel));
     one.view_change->set_listener(std::make_shared<channel_listener>(
       self, task, one.number, view_change_channel));
+    one.results->set_listener(std::make_shared<channel_listener>(
+      self, task, one.number, result_channel));
     report_if_ready();
   }
 
@@ -499,7 +718,12 @@ struct membership_state : view_change_host::owner {
     if (const auto fault = net::decode(frame.payload, message))
       return sender.connection->close(
         "a message of a view change is malformed: " + to_string(*fault));
-    message.known.joining.clear(); // no process can join yet
+    const auto is_malformed = [this](const membership::member& x) {
+      return x.task >= task_count() || x.host.empty() || x.port == 0;
+    };
+    if (std::ranges::any_of(message.known.joining, is_malformed))
+      return sender.connection->close(
+        "a message of a view change names an impossible process");
     for (const auto& x : message.proposals)
       for (const auto& member : x.proposal.next.members)
         if (member.task >= task_count())
@@ -507,6 +731,15 @@ struct membership_state : view_change_host::owner {
             "a message of a view change names task "
             + std::to_string(member.task) + " of "
             + std::to_string(task_count()));
+    if (candidate) {
+      if (candidate->is_asking()
+          && message.kind == view_change::message_kind::install
+          && message.proposals.size() == 1
+          && message.proposals.front().proposal.next.contains(
+            options.self.task, options.self.incarnation))
+        join(message.proposals.front());
+      return;
+    }
     view_changes.on({task, sender.incarnation}, message);
   }
 
@@ -527,19 +760,34 @@ struct membership_state : view_change_host::owner {
   void set_view_timer(milliseconds delay, std::uint64_t number) override {
     self->delayed_send(self, delay, atom::wake_v, number);
   }
-  std::optional<view_change::job_position> stop_replicas() override {
+  bool stop_replicas() override {
     const auto view_id = options.peers->view.view_id;
-    std::optional<view_change::job_position> position;
+    bool has_stopped = false;
     options.peers->update([&] {
       auto& stop = options.peers->stop;
       stop.requested = true;
-      position = stop.has_group ? stop.position : view_change::job_position{};
+      has_stopped = stop.stopped || !stop.has_group;
     });
-    if (!position)
-      self->delayed_send(
-        self, end_of_run_delay,
-        membership_event{membership_event::stop_overdue{view_id}});
-    return position;
+    if (has_stopped)
+      return true;
+    const membership_event end{membership_event::stop_overdue{view_id}};
+    // If no member is lost, nothing else ends the run.
+    if (view_changes.misses_members())
+      self->delayed_send(self, end_of_run_delay, end);
+    else
+      self->send(self, end);
+    return false;
+  }
+  std::optional<view_change::job_position> stopped_position() override {
+    return options.peers->get([this] {
+      const auto& stop = options.peers->stop;
+      return stop.has_group ? stop.position : view_change::job_position{};
+    });
+  }
+  void on_state_lost() override {
+    options.peers->update([&] { options.peers->no_next_view = true; });
+    log("no process that " + own_name()
+        + " can reach has the state of the job");
   }
   void on_installed(const membership::view& next) override {
     log("view " + std::to_string(next.view_id) + " of the job has "
@@ -553,6 +801,10 @@ struct membership_state : view_change_host::owner {
         return std::get<0>(x.first) < next.view_id;
       });
     });
+    if (leader)
+      leader->on_installed(next);
+    else
+      participant->on_installed(next);
     report_lost_members(next);
   }
   /// The others go on without this process, so its runs have to end.
@@ -630,9 +882,10 @@ struct membership_state : view_change_host::owner {
   membership_options options;
   caf::timespan begun{};
   std::uint64_t watchdog = 0; ///< Number of the last timeout.
-  /// One of the two exists.
+  /// One of the three exists. A candidate becomes a participant.
   std::optional<membership::leader> leader;
   std::optional<membership::participant> participant;
+  std::optional<membership::candidate> candidate;
   std::map<std::uint32_t, peer> peers; ///< By task.
   /// Participants that have connected before this one knew the view.
   std::vector<membership_event::accepted> early_peers;
@@ -664,6 +917,7 @@ membership_actor::behavior_type membership_role(membership_state::pointer self,
       state.view_changes.on_timeout(number);
     },
     [&state](atom::next, std::uint32_t task) { state.dial(task); },
+    [&state](atom::next) { state.repeat_ask(); },
     [&state](atom::missing) { state.log_missing(); },
   };
 }

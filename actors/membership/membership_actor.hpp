@@ -28,13 +28,19 @@ struct membership_event {
     std::shared_ptr<net::connection> connection;
     membership::join_request request;
   };
-  /// Participant: an attempt to connect to the process of a task has ended.
+  /// A process has connected that asks to join the running job.
+  struct candidate_accepted {
+    std::shared_ptr<net::connection> connection;
+    membership::join_request request;
+  };
+  /// Participant or candidate: an attempt to connect to the process of a task
+  /// has ended.
   struct dialed {
     std::uint32_t task = 0;
     std::shared_ptr<net::endpoint::dial_result> result;
   };
-  /// The process of a task has sent a message on the membership channel, or on
-  /// the channel of view changes.
+  /// The process of a task has sent a message on the membership channel, on the
+  /// channel of view changes, or on that of results.
   struct received {
     std::uint32_t task = 0;
     std::uint64_t connection = 0; ///< The actor counts its connections.
@@ -77,11 +83,18 @@ struct membership_event {
   struct stop_overdue {
     std::uint64_t view_id = 0;
   };
+  /// Candidate: the program has come to where the job is.
+  struct ask_to_join {};
+  /// Candidate: asks a member for the results from this call on.
+  struct request_results {
+    std::uint64_t call = 0;
+  };
   /// This process leaves the job.
   struct leave {};
 
-  std::variant<accepted, dialed, received, closed, peer_lost, end_check,
-               lanes_open, aborted, replicas_stopped, stop_overdue, leave>
+  std::variant<accepted, candidate_accepted, dialed, received, closed,
+               peer_lost, end_check, lanes_open, aborted, replicas_stopped,
+               stop_overdue, ask_to_join, request_results, leave>
     what;
 };
 
@@ -92,7 +105,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::membership_event)
 namespace troupe {
 
 /// Hosts the membership protocol (`strategies/membership/`) in a process: the
-/// leader in task 0, a participant in all others, and in every process the view
+/// leader in task 0, a participant in all others, first a candidate in a
+/// process that joins while the job runs, and in every process the view
 /// changes. It owns the control connections, one to each other process, and
 /// writes what the others need to know to a `peer_table`.
 using membership_actor =
@@ -103,8 +117,11 @@ using membership_actor =
                    // The timer of the view changes with this number has
                    // elapsed.
                    caf::reacts_to<atom::wake, std::uint64_t>,
-                   // A participant dials the process of this task again.
+                   // A participant or candidate dials the process of this task
+                   // again.
                    caf::reacts_to<atom::next, std::uint32_t>,
+                   // A candidate asks again.
+                   caf::reacts_to<atom::next>,
                    // The leader logs which tasks are missing.
                    caf::reacts_to<atom::missing>>;
 
@@ -112,6 +129,7 @@ struct membership_options {
   /// The processes of the job, with their names and addresses for texts.
   named_processes processes;
   membership::join_request self;
+  bool joins = false; ///< The process joins a running job.
   std::chrono::milliseconds start_timeout{60'000};
   std::chrono::milliseconds shutdown_timeout{5'000};
   std::shared_ptr<peer_table> peers;
@@ -127,6 +145,12 @@ struct membership_options {
   std::function<void(const membership::member& peer,
                      std::chrono::milliseconds timeout, dial_callback on_done)>
     dial_peer{};
+  /// Candidate: dials the process of a task for at most the given time. Calls
+  /// the function once, on any thread.
+  /// @errors throws std::invalid_argument for an address that cannot be used.
+  std::function<void(std::uint32_t task, std::chrono::milliseconds timeout,
+                     dial_callback on_done)>
+    dial_to_join{};
   /// Leader: returns a text about connections that were closed because the peer
   /// did not authenticate. Empty: there are none.
   std::function<std::string()> describe_rejected_peers{};

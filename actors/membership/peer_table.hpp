@@ -54,10 +54,24 @@ public:
     /// From `view_change::stop` until the next view takes effect: no step may
     /// begin.
     bool requested = false;
-    /// Where the replicas have stopped. None: they may run.
+    bool stopped = false; ///< The replicas have stopped.
+    /// Where they have stopped. None: this process does not have the state of
+    /// the job.
     std::optional<view_change::job_position> position{};
     /// Ends the run of the group. Null: there is no group.
     std::function<void(const failure_report&)> end_run{};
+  };
+
+  /// Results of the calls of the job, which a process that joins needs.
+  struct result_log {
+    static constexpr std::size_t max_bytes = std::size_t{64} << 20;
+    std::vector<std::string> results; ///< By call.
+    std::size_t bytes = 0;            ///< Sum of their sizes.
+    /// Candidate: number of answers of members, and how often none could be
+    /// asked.
+    std::uint64_t answers = 0;
+    /// Why no process can join the job. Empty: processes can join.
+    std::string rejection;
   };
 
   explicit peer_table(std::size_t task_count) : entries(task_count) {}
@@ -93,7 +107,9 @@ public:
   std::map<stream_id, std::unique_ptr<net::stream>> streams;
   /// The current membership. Its id is zero until the first one is agreed on.
   membership::view view;
+  std::uint64_t own_incarnation = 0; ///< Incarnation of this process.
   replica_stop stop;
+  result_log log;
   /// The next view excludes this process.
   bool excluded = false;
   /// The job has ended, or too few members of the view answer to agree on the

@@ -26,8 +26,12 @@ void cluster::impl::join() {
     register_admission();
     router_->open();
     wait_for_view();
-    lanes_ = open_lanes(view_, deadline_);
-    wait_for_start();
+    if (options.join_running_job) {
+      wait_for_membership([this] { return peers_->started; });
+    } else {
+      lanes_ = open_lanes(view_, deadline_);
+      wait_for_start();
+    }
   } catch (...) {
     joined_ = true; // so that `leave` notifies the connected processes
     leave();
@@ -42,6 +46,7 @@ void cluster::impl::begin_membership() {
   membership_options settings;
   settings.processes = named();
   settings.self = own_join_request();
+  settings.joins = options.join_running_job;
   settings.start_timeout = options.start_timeout;
   settings.shutdown_timeout = options.shutdown_timeout;
   settings.peers = peers_;
@@ -61,6 +66,15 @@ void cluster::impl::begin_membership() {
         it->endpoint().dial({peer.host, peer.port}, hello, timeout,
                             std::move(on_done));
     };
+  settings.dial_to_join = [router = std::weak_ptr{router_},
+                           addresses = options.addresses,
+                           hello = make_hello("join")](
+                            std::uint32_t task,
+                            std::chrono::milliseconds timeout,
+                            membership_options::dial_callback on_done) {
+    if (const auto it = router.lock())
+      it->endpoint().dial(addresses[task], hello, timeout, std::move(on_done));
+  };
   settings.describe_rejected_peers =
     [router = std::weak_ptr{router_},
      before = router_->endpoint().rejections().count] {

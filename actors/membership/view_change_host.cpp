@@ -9,6 +9,11 @@ void view_change_host::begin(const membership::view& first,
   machine_.emplace(first, self);
 }
 
+void view_change_host::begin(const view_change::numbered_proposal& decision,
+                             std::uint64_t self) {
+  machine_.emplace(decision, self);
+}
+
 void view_change_host::on_lost(std::uint64_t incarnation) {
   if (machine_)
     perform(machine_->on_unreachable(incarnation));
@@ -27,9 +32,14 @@ void view_change_host::on(const view_change::process_id& sender,
     perform(machine_->on(sender, received));
 }
 
-void view_change_host::on_stopped(const view_change::job_position& position) {
+void view_change_host::on_stopped() {
   if (machine_)
-    perform(machine_->on_stopped(position));
+    perform(machine_->on_stopped(owner_.stopped_position()));
+}
+
+void view_change_host::on_join(const membership::member& candidate) {
+  if (machine_)
+    perform(machine_->on_join(candidate));
 }
 
 void view_change_host::on_timeout(std::uint64_t number) {
@@ -49,8 +59,8 @@ void view_change_host::perform(const view_change::send& x) {
 }
 
 void view_change_host::perform(const view_change::stop&) {
-  if (const auto position = owner_.stop_replicas())
-    on_stopped(*position);
+  if (owner_.stop_replicas())
+    on_stopped();
 }
 
 void view_change_host::perform(const view_change::set_timer& x) {
@@ -71,6 +81,10 @@ void view_change_host::perform(const view_change::no_majority& x) {
     return; // it is repeated with each timer
   silent_ = x.silent;
   owner_.on_no_majority(silent_);
+}
+
+void view_change_host::perform(const view_change::state_lost&) {
+  owner_.on_state_lost();
 }
 
 } // namespace troupe

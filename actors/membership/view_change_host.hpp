@@ -31,9 +31,12 @@ public:
                                 std::uint64_t number) = 0;
     /// Stops the replicas of this process: no step begins until the next view
     /// takes effect.
-    /// @returns where they have stopped. None: they still run, and `on_stopped`
-    ///          follows.
-    virtual std::optional<view_change::job_position> stop_replicas() = 0;
+    /// @returns true if they have stopped. False: they still run, and
+    ///          `on_stopped` follows.
+    virtual bool stop_replicas() = 0;
+    /// Where the replicas have stopped. None: this process does not have the
+    /// state of the job. @pre they have stopped.
+    virtual std::optional<view_change::job_position> stopped_position() = 0;
     /// A view has taken effect, and this process is a member of it.
     virtual void on_installed(const membership::view& next) = 0;
     /// A view has taken effect, and this process is no member of it.
@@ -41,6 +44,8 @@ public:
     /// The members that answer are too few to agree on another view.
     virtual void
     on_no_majority(const std::vector<std::uint32_t>& silent_tasks) = 0;
+    /// No member that answers has the state of the job.
+    virtual void on_state_lost() = 0;
   };
 
   /// @param owner must outlive this object.
@@ -48,6 +53,9 @@ public:
 
   /// The job has begun with this view. @pre it was not called before.
   void begin(const membership::view& first, std::uint64_t self);
+  /// This process has joined the job with this view.
+  void begin(const view_change::numbered_proposal& decision,
+             std::uint64_t self);
   /// This process takes no further part: it leaves, or the job ends.
   void end() { machine_.reset(); }
 
@@ -62,7 +70,11 @@ public:
   void on(const view_change::process_id& sender,
           const view_change::message& received);
   /// The replicas have stopped, after `stop_replicas`.
-  void on_stopped(const view_change::job_position& position);
+  void on_stopped();
+  /// A process that is connected to this one asks to join.
+  void on_join(const membership::member& candidate);
+  /// True if a member is known to be lost.
+  bool misses_members() const { return machine_ && machine_->misses_members(); }
   /// The timer with this number has elapsed. An older number has no effect.
   void on_timeout(std::uint64_t number);
 
@@ -74,7 +86,7 @@ private:
   void perform(const view_change::installed& x);
   void perform(const view_change::removed& x);
   void perform(const view_change::no_majority& x);
-  void perform(const view_change::state_lost&) {}
+  void perform(const view_change::state_lost&);
 
   owner& owner_;
   /// Empty: the job has not begun, or this process takes no further part.

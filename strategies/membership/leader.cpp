@@ -43,20 +43,8 @@ std::optional<rejection> leader::check(const join_request& request) const {
   };
   if (processes_[task] || std::ranges::any_of(processes_, has_same_incarnation))
     return rejection{taken, task, {}, {}};
-  const auto& required = config_;
-  const auto& config = request.config;
-  if (config.version != required.version)
-    return rejection{version, task, config.version, required.version};
-  if (config.kernels != required.kernels)
-    return rejection{kernels, task, config.kernels, required.kernels};
-  if (config.threads != required.threads)
-    return rejection{threads, task, std::to_string(config.threads),
-                     std::to_string(required.threads)};
-  if (config.tasks != required.tasks)
-    return rejection{job_size, task, std::to_string(config.tasks),
-                     std::to_string(required.tasks)};
-  if (config.options != required.options)
-    return rejection{options, task, config.options, required.options};
+  if (auto why = difference(task, request.config, config_))
+    return why;
   std::uint64_t sum = request.replicas;
   for (const auto& x : processes_)
     sum += x ? x->request.replicas : 0;
@@ -130,6 +118,9 @@ reaction leader::on(std::uint32_t task, std::uint64_t incarnation,
     case message_kind::shutdown:
     case message_kind::reject:
       break; // only the leader sends these
+    case message_kind::current_view:
+    case message_kind::join:
+      break; // of candidates
   }
   return out;
 }
@@ -146,6 +137,13 @@ reaction leader::on_lost(std::uint32_t task, std::uint64_t incarnation, ec code,
                .cause = reason});
   remove(out, task);
   return out;
+}
+
+void leader::on_installed(const membership::view& next) {
+  for (const auto& x : next.members)
+    if (x.task > 0 && !find(x.task, x.incarnation))
+      processes_[x.task] = joined_process{
+        {x.task, x.incarnation, x.host, x.port, x.capacity, config_}, true};
 }
 
 reaction leader::on_ready() {

@@ -49,6 +49,8 @@ public:
   /// The connection to a process has ended.
   reaction on_lost(std::uint32_t task, std::uint64_t incarnation, ec code,
                    const std::string& reason);
+  /// A later view has taken effect.
+  void on_installed(const membership::view& next);
   /// The start timeout has elapsed. No effect after the start.
   reaction on_timeout();
 

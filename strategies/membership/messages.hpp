@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <variant>
 #include <vector>
 
-// Messages and data of the membership protocol, which `leader` and
-// `participant` implement.
+// Messages and data of the membership protocol, which `leader`, `participant`
+// and `candidate` implement.
 
 namespace troupe::membership {
 
@@ -90,22 +91,40 @@ enum class message_kind : std::uint8_t {
   leave = 4,
   leave_ack = 5, ///< Leader to participant: answers `leave`.
   shutdown = 6,  ///< Leader to participant: the job ends.
-  reject = 7,    ///< Leader to participant: it cannot join; carries the reason.
+  /// Leader to participant, member to candidate: it cannot join; carries the
+  /// reason.
+  reject = 7,
+  /// Member to candidate: the view of the sender. Its text is `leads_job` if
+  /// the sender decides when the job ends.
+  current_view = 8,
+  join = 9, ///< Candidate to member: it asks to belong to the next view.
 };
+
+/// Text of `current_view`.
+inline constexpr const char* leads_job = "leads";
 
 /// A message between two processes of the job.
 struct message {
   message_kind kind = message_kind::leave_ack;
-  std::string text; ///< Reason of `abort` and `reject`; else empty.
-  /// `view`: the view. `ready` and `start`: the id of the view, without its
-  /// members. Any other kind: empty.
+  /// Reason of `abort` and `reject`, text of `current_view`; else empty.
+  std::string text;
+  /// `view` and `current_view`: the view. `ready` and `start`: the id of the
+  /// view, without its members. Any other kind: empty.
   membership::view view{};
   auto fields() { return std::tie(kind, text, view); }
 };
 
+/// Results of calls of the job, on a channel of their own. A process that joins
+/// sends it without results, and a member answers with those it has.
+struct call_results {
+  std::uint64_t first = 0; ///< Number of the first call.
+  std::vector<std::string> results;
+  auto fields() { return std::tie(first, results); }
+};
+
 // -- effects ------------------------------------------------------------------
 
-/// Why the leader does not admit a process.
+/// Why a job does not admit a process.
 struct rejection {
   enum class kind {
     unknown_task, ///< The job has no such task.
@@ -122,6 +141,27 @@ struct rejection {
   /// Value of the process, and the one that it must have or may have at most.
   std::string actual, required;
 };
+
+/// Compares the configuration of a process with the one that it must have.
+/// @returns why they differ. None: they are equal.
+inline std::optional<rejection> difference(std::uint32_t task,
+                                           const process_config& actual,
+                                           const process_config& required) {
+  using enum rejection::kind;
+  if (actual.version != required.version)
+    return rejection{version, task, actual.version, required.version};
+  if (actual.kernels != required.kernels)
+    return rejection{kernels, task, actual.kernels, required.kernels};
+  if (actual.threads != required.threads)
+    return rejection{threads, task, std::to_string(actual.threads),
+                     std::to_string(required.threads)};
+  if (actual.tasks != required.tasks)
+    return rejection{job_size, task, std::to_string(actual.tasks),
+                     std::to_string(required.tasks)};
+  if (actual.options != required.options)
+    return rejection{options, task, actual.options, required.options};
+  return {};
+}
 
 /// The leader has admitted the process that asked.
 struct admitted {

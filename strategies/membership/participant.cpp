@@ -10,6 +10,15 @@ namespace troupe::membership {
 participant::participant(std::uint32_t tasks, const join_request& self)
   : tasks_{tasks}, self_{self} {}
 
+participant::participant(std::uint32_t tasks, const join_request& self,
+                         const membership::view& joined,
+                         std::optional<std::uint64_t> leader)
+  : tasks_{tasks},
+    self_{self},
+    leader_{leader},
+    view_{joined},
+    phase_{phase::running} {}
+
 bool participant::is_starting() const {
   return phase_ != phase::running && phase_ != phase::failed;
 }
@@ -88,6 +97,9 @@ reaction participant::on(std::uint64_t incarnation, const message& received) {
     case message_kind::ready:
     case message_kind::leave:
       break; // only participants send these
+    case message_kind::current_view:
+    case message_kind::join:
+      break; // of candidates
   }
   return out;
 }
@@ -201,7 +213,7 @@ reaction participant::leave() {
   reaction out;
   const message leaves{message_kind::leave, {}, {}};
   for (const auto& x : view_.members)
-    if (x.task > 0 && x.task != self_.task && !shut_down_)
+    if (x.incarnation != leader_ && x.task != self_.task && !shut_down_)
       out.emplace_back(send{x.task, leaves});
   if (leader_ && !shut_down_)
     out.emplace_back(send{0, leaves});

@@ -27,6 +27,12 @@ class participant {
 public:
   /// @param tasks number of tasks of the job.
   participant(std::uint32_t tasks, const join_request& self);
+  /// A process that has joined a running job (candidate.hpp).
+  /// @param joined the view with which it belongs to the job.
+  /// @param leader incarnation of the leader. None: it was lost.
+  participant(std::uint32_t tasks, const join_request& self,
+              const membership::view& joined,
+              std::optional<std::uint64_t> leader);
 
   /// This process is connected to the leader. No effect in a later phase.
   reaction on_connected(std::uint64_t leader_incarnation);
@@ -39,6 +45,8 @@ public:
   /// The connection to a process has ended. No effect for other participants.
   reaction on_lost(std::uint64_t incarnation, ec code,
                    const std::string& reason);
+  /// A later view has taken effect.
+  void on_installed(const membership::view& next) { view_ = next; }
   /// The timeout of the current phase of the start has elapsed.
   reaction on_timeout();
 

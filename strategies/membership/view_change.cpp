@@ -156,9 +156,11 @@ void state_machine::start_if_needed(reaction& out) {
 
 bool state_machine::needs_change() const {
   const auto reports = [](const auto& x) { return !x.second.empty(); };
+  // Only the proposer hears which members a candidate has asked.
   const auto joins = [this](const auto& x) {
-    return std::ranges::any_of(
-      x.second, [this](const member& y) { return is_joinable(y); });
+    return std::ranges::any_of(x.second, [this](const member& y) {
+      return is_proposer() ? can_join(y, excluded()) : is_joinable(y);
+    });
   };
   return !dead_.empty() || (!leaving_.empty() && can_leave(excluded()))
          || std::ranges::any_of(unreachable_, reports)
@@ -186,6 +188,23 @@ bool state_machine::is_joinable(const member& candidate) const {
   const auto* const holder = view_.find(candidate.task);
   return !holder || !is_reachable(holder->incarnation)
          || (leaving_.contains(holder->incarnation) && can_leave(excluded()));
+}
+
+/// True if the candidate is joinable and has asked all members that are not
+/// gone, so that it is connected to them.
+bool state_machine::can_join(const member& candidate,
+                             const incarnations& gone) const {
+  const auto was_asked = [&](const member& x) {
+    const auto told = joining_.find(x.incarnation);
+    return told != joining_.end()
+           && std::ranges::find(told->second, candidate.incarnation,
+                                &member::incarnation)
+                != told->second.end();
+  };
+  return is_joinable(candidate)
+         && std::ranges::all_of(view_.members, [&](const member& x) {
+              return gone.contains(x.incarnation) || was_asked(x);
+            });
 }
 
 /// Returns the members that cannot belong to the next view. Of two members that
@@ -341,9 +360,10 @@ std::optional<proposal> state_machine::new_proposal() const {
       return x.task == y.task || x.incarnation == y.incarnation;
     });
   };
+  // Two candidates may not be connected to each other yet.
   for (const auto& [teller, candidates] : joining_)
     for (const auto& x : candidates)
-      if (!is_in(stay, x) && !is_in(joined, x))
+      if (joined.empty() && !is_in(stay, x) && can_join(x, gone))
         joined.push_back(x);
   proposal out{
     {view_.view_id + 1, membership::reassigned(view_, stay, joined)}, {}, 0};
@@ -635,6 +655,12 @@ bool state_machine::is_majority(const incarnations& votes) const {
     return true;
   const auto voted = [&](std::uint64_t x) { return votes.contains(x); };
   return living_ && std::ranges::all_of(*living_, voted);
+}
+
+bool state_machine::misses_members() const {
+  return !dead_.empty() || std::ranges::any_of(unreachable_, [](const auto& x) {
+    return !x.second.empty();
+  });
 }
 
 bool state_machine::is_reachable(std::uint64_t incarnation) const {

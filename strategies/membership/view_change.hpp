@@ -74,8 +74,9 @@ public:
   /// process again until a view has taken effect, and repeats the report after
   /// each later death. Void as soon as a view takes effect.
   reaction on_survivors(const std::vector<process_id>& living);
-  /// A process asks to join; it repeats that until it receives `install`. It
-  /// joins when no member that stays has its task.
+  /// A process that is connected to this one asks to join; it repeats that
+  /// until it receives `install`. It joins when it has asked all members that
+  /// stay, and none of them has its task. One process joins at a time.
   reaction on_join(const member& candidate);
   /// This process wants to leave. No effect as long as no other member that
   /// stays hosts replicas.
@@ -92,6 +93,8 @@ public:
   reaction on_timeout();
 
   const view& current() const { return view_; }
+  /// True if this process has heard that a member is dead or cannot be reached.
+  bool misses_members() const;
   /// True after `removed`. This process then only answers `install` to messages
   /// of older views: it may be the only one that can.
   bool is_removed() const { return removed_; }
@@ -119,6 +122,7 @@ private:
   bool can_leave(const incarnations& gone) const;
   bool is_last_host(const incarnations& gone, std::uint64_t member) const;
   bool is_joinable(const member& candidate) const;
+  bool can_join(const member& candidate, const incarnations& gone) const;
   void forget_candidate(reaction& out, std::uint64_t incarnation);
   incarnations excluded() const;
   void learn(std::uint64_t teller, const knowledge& told);

@@ -2,6 +2,7 @@
 // order.
 #include "troupe/actors/core/failure_text.hpp"
 #include "troupe/net/codec/codec.hpp"
+#include "troupe/strategies/membership/candidate.hpp"
 #include "troupe/strategies/membership/leader.hpp"
 #include "troupe/strategies/membership/participant.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
@@ -64,7 +65,7 @@ membership::view right_view(std::uint64_t id) {
 /// Returns a membership message as it arrives: mostly valid. None: the bytes
 /// that arrived were no message.
 std::optional<membership::message> message_of(choices& source) {
-  membership::message x{membership::message_kind(source.below(9)), {}, {}};
+  membership::message x{membership::message_kind(source.below(10)), {}, {}};
   switch (source.below(6)) {
     case 0:
       x.text = text_of(source);
@@ -229,7 +230,9 @@ void check_participant(choices& source) {
       if (!x)
         continue;
       out = machine.on(from, *x);
-      require(from == 1 || out.empty(), "only the leader is heard");
+      require(from == 1 || out.empty()
+                || x->kind == membership::message_kind::leave,
+              "only the leader is heard, and members that leave");
       for (const auto& y : out)
         if (std::holds_alternative<membership::started>(y))
           require(opened && x->kind == membership::message_kind::start
@@ -264,6 +267,77 @@ void check_participant(choices& source) {
     if (before.view_id > 0)
       for (const auto& x : now.members)
         require(before.contains(x.task, x.incarnation), "no process is added");
+  }
+}
+
+/// Checks a candidate against processes that send anything.
+void check_candidate(choices& source) {
+  membership::candidate machine{tasks,
+                                {1, 9, "host", 1, 1, {"1", "avx2", 2, 3, ""}}};
+  std::array<std::optional<std::uint64_t>, tasks> connected{};
+  bool began = false, failed = false, left = false;
+  for (int turns = 0; source.any() && turns < 200; ++turns) {
+    const auto before = machine.view().view_id;
+    const auto task = 2 * std::uint32_t(source.below(2));
+    membership::reaction out;
+    switch (source.below(16)) {
+      case 8:
+        connected[task] = 1 + source.below(4);
+        machine.on_connected(task, *connected[task]);
+        break;
+      case 9:
+        connected[task].reset();
+        machine.on_lost(task);
+        break;
+      case 10:
+        out = machine.ask();
+        break;
+      case 11:
+        out = machine.repeat();
+        break;
+      case 12:
+        out = machine.on_timeout("nobody answers");
+        break;
+      case 13:
+        out = machine.leave();
+        require(!left || out.empty(), "a candidate leaves once");
+        left = true;
+        break;
+      default: {
+        const auto x = message_of(source);
+        if (!x)
+          break;
+        out = machine.on(task, *x);
+        require(connected[task] || out.empty(),
+                "only connected processes are heard");
+      }
+    }
+    require(out.size() <= tasks + 1, "an event has few effects");
+    for (const auto& x : out) {
+      if (const auto* y = std::get_if<membership::send>(&x))
+        require(y->task < tasks && connected[y->task], "a receiver exists");
+      if (std::holds_alternative<membership::started>(x)) {
+        require(!began && !failed, "a candidate knows the job once");
+        began = true;
+        for (const auto& y : machine.view().members)
+          require(y.task == 1 || connected[y.task] == y.incarnation,
+                  "it is connected to all members");
+      }
+      if (std::holds_alternative<membership::failed>(x)) {
+        require(!began && !failed, "a candidate fails once");
+        failed = true;
+      }
+    }
+    require(!machine.is_asking() || began, "it asks when it knows the job");
+    require(machine.view().view_id >= before, "view ids count");
+    std::vector<std::uint32_t> ids;
+    for (const auto& x : machine.view().members) {
+      require(x.task < tasks, "a member has a task of the job");
+      ids.insert(ids.end(), x.replicas.begin(), x.replicas.end());
+    }
+    std::ranges::sort(ids);
+    for (std::uint32_t i = 0; i < ids.size(); ++i)
+      require(ids[i] == i, "a view places each replica once");
   }
 }
 
@@ -426,11 +500,12 @@ void check_run_barrier(choices& source) {
 
 void try_one(view input) {
   choices source{input};
-  const auto what = source.below(4);
+  const auto what = source.below(5);
   what == 0   ? check_participant(source)
   : what == 1 ? check_leader(source)
   : what == 2 ? check_run_barrier(source)
-              : check_view_change(source);
+  : what == 3 ? check_view_change(source)
+              : check_candidate(source);
 }
 
 std::vector<bytes> seeds() {
@@ -445,6 +520,7 @@ std::vector<bytes> seeds() {
     joined({2, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 14, 15, 1, 0, 2, 1, 0, 0}),
     joined({3, 10, 0, 14, 1, 1, 0, 4, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 3}),
     joined({3, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 14, 1, 1, 0, 3, 1}),
+    joined({4, 8, 0, 0, 8, 1, 2, 0, 8, 2, 0, 0, 1, 0, 8, 2, 0, 10, 11, 9, 0}),
   };
 }
 

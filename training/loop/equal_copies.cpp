@@ -54,7 +54,10 @@ std::string describe_copies(const model_state& state) {
     out << state.variables()[v].name();
     const auto first = values_of(state.model_parameters, v, 0);
     const auto first_fingerprint = fingerprint(first);
-    for (std::uint32_t c = 0; c < state.model_parameters.copies(); ++c) {
+    // After a view change there may be more copies than replicas.
+    const auto copies =
+      std::min(state.model_parameters.copies(), placement.count());
+    for (std::uint32_t c = 0; c < copies; ++c) {
       const auto values = values_of(state.model_parameters, v, c);
       out << '\t' << placement.replicas()[c] << '\t'
           << (same_bytes(values, first) ? first_fingerprint

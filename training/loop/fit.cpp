@@ -18,7 +18,9 @@ namespace troupe {
 
 history fit(const std::shared_ptr<model_state>& state,
             const data::dataset& batches, const fit_options& options) {
-  return fit_loop{state, batches, options}.run();
+  const auto loop = std::make_shared<fit_loop>(state, batches, options);
+  state->strategy->observe(loop);
+  return loop->run();
 }
 
 namespace {
@@ -224,22 +226,32 @@ void fit_loop::train(std::uint64_t end) {
   job_call call;
   call.run = [&] {
     next = run_until(end);
-    return encode_text(next);
+    updated_ = model_.steps;
+    return encode_text(next, bad_step_.has_value(), bad_quantity_,
+                       position_text());
   };
   call.complete = [&](const std::string& result) {
     deliver_commits();
-    if (!decode_text(result, next)
-        || next != model_.steps + (bad_step_ ? 1 : 0))
+    bool is_bad = false;
+    std::string position;
+    if (!decode_text(result, next, is_bad, bad_quantity_, position))
+      throw job_error(ec::protocol,
+                      "a worker sent a malformed result of a fit");
+    if (model_.strategy->lacks_state) {
+      adopt(read_position(position));
+      if (is_bad)
+        bad_step_ = model_.steps;
+    }
+    const bool is_short = bad_step_ && options_.on_nan == on_nan::stop;
+    if (next != model_.steps + (is_short ? 1 : 0))
       throw job_error(ec::protocol,
                       "the other workers have made another number of steps");
   };
   call.steps = [&] { return updated_ - first; };
-  call.report = [&] {
-    return encode_text(last_total_.examples, last_total_.sums);
-  };
-  call.resume = [&](const std::vector<call_report>& reports) {
+  call.report = [&] { return position_text(); };
+  call.resume = [&](const call_report& latest) {
     deliver_commits();
-    copy_state(reports, first);
+    on_state_copied(latest);
   };
   try {
     make_call(model_.strategy, call);
@@ -289,7 +301,7 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
 void fit_loop::keep_commits() {
   updated_ = step_->resync_replicas();
   known_commits_.clear();
-  if (model_.strategy->placement.job.processes() == 1)
+  if (!step_->keeps_totals())
     return;
   for (auto s = model_.steps; s < updated_; ++s) {
     auto& one = known_commits_.emplace_back();
@@ -305,40 +317,56 @@ void fit_loop::deliver_commits() {
     on_commit_guarded(one);
 }
 
-/// All processes take part in a gather of each tensor of the state, to which
-/// only the first process with the most steps contributes.
-void fit_loop::copy_state(const std::vector<call_report>& reports,
-                          std::uint64_t first) {
-  const auto [least, most] =
-    std::ranges::minmax_element(reports, {}, &call_report::steps);
-  if (least->steps == most->steps)
+std::vector<tensor> fit_loop::state_tensors() {
+  if (!position_.best_weights)
+    return {};
+  return {position_.best_weights};
+}
+
+std::string fit_loop::position_text() const {
+  auto totals = position_.totals;
+  for (const auto& one : known_commits_)
+    if (!(one.total.sums[metric_list::skipped] > 0))
+      totals.add(one.total);
+  return encode_text(updated_, last_total_.examples, last_total_.sums,
+                     totals.examples, totals.sums, totals.seconds);
+}
+
+fit_loop::remote_position
+fit_loop::read_position(const std::string& text) const {
+  remote_position out;
+  if (!decode_text(text, out.steps, out.last.examples, out.last.sums,
+                   out.totals.examples, out.totals.sums, out.totals.seconds)
+      || out.steps < model_.steps
+      || out.steps - model_.steps
+           > position_.batches - position_.next_batch.index)
+    throw job_error(ec::protocol,
+                    "a worker sent a malformed position of a fit");
+  return out;
+}
+
+void fit_loop::adopt(const remote_position& other) {
+  const auto added = other.steps - model_.steps;
+  position_.totals = other.totals;
+  position_.next_batch.index += added;
+  steps_done_ += added;
+  model_.steps = updated_ = other.steps;
+  if (added > 0)
+    model_.next_epoch = position_.next_batch.epoch + 1;
+}
+
+void fit_loop::on_state_copied(const call_report& latest) {
+  const auto other = read_position(latest.text);
+  if (model_.strategy->lacks_state) // callbacks of these steps were called
+    return adopt(other);
+  if (other.steps == model_.steps)
     return;
-  const auto source = static_cast<std::uint32_t>(
-    std::ranges::find(reports, most->steps, &call_report::steps)
-    - reports.begin());
-  const auto& strategy = model_.strategy;
-  const auto sender = strategy->placement.job.replicas_of(source).front();
-  const bool is_behind = updated_ < first + most->steps;
-  std::vector<tensor> parts{model_.model_parameters.values(0)};
-  for (const auto& slot : model_.slots[0])
-    parts.push_back(slot);
-  // Nothing is changed before all of it has arrived, because the sender may be
-  // lost.
-  std::vector<tensor> received;
-  for (const auto& part : parts)
-    received.push_back(gather_from(strategy, sender, part));
-  if (!is_behind)
-    return;
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    parts[i].copy_from(received[i]);
-  model_.broadcast_copy(0);
   commit_record record;
-  record.step = updated_;
-  if (most->steps != updated_ - first + 1
-      || !decode_text(reports[source].text, record.total.examples,
-                      record.total.sums))
+  record.step = model_.steps;
+  record.total = last_total_ = other.last;
+  if (other.steps != model_.steps + 1
+      || record.total.sums.size() != step_->metrics().sum_count())
     throw job_error(ec::protocol, "a worker is more than one step ahead");
-  last_total_ = record.total;
   on_commit_guarded(record);
   updated_ = model_.steps;
 }

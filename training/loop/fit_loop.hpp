@@ -10,12 +10,17 @@ namespace troupe {
 /// Carries out one call of `fit`. Each epoch is one run of the strategy's
 /// replicas. After each epoch the loop evaluates the model on the validation
 /// data, updates early stopping and calls the callbacks.
-class fit_loop {
+class fit_loop final : public placement_observer {
 public:
   fit_loop(std::shared_ptr<model_state> state, const data::dataset& batches,
            const fit_options& options);
 
   history run();
+
+  void on_new_placement() override {}
+  /// The best weights. The model has the rest of the state.
+  std::vector<tensor> state_tensors() override;
+  void on_copied() override {}
 
 private:
   using clock = std::chrono::steady_clock;
@@ -30,9 +35,22 @@ private:
   void keep_commits();
   /// Calls `on_commit` for these steps.
   void deliver_commits();
-  /// In a new view: copies the state of the process with the most steps, if
-  /// another one has fewer.
-  void copy_state(const std::vector<call_report>& reports, std::uint64_t first);
+  /// How far another process has come in the epoch.
+  struct remote_position {
+    std::uint64_t steps = 0; ///< Steps that its model has made.
+    step_metrics last;       ///< Metrics of the last step.
+    epoch_totals totals;
+  };
+  /// The text from which other processes read a `remote_position`.
+  std::string position_text() const;
+  /// @errors throws `job_error` if the text is malformed, or if this process
+  ///         cannot come to the position.
+  remote_position read_position(const std::string& text) const;
+  /// Continues at the position of another process.
+  void adopt(const remote_position& other);
+  /// In a new view: the model has the state of the process with this report,
+  /// which has done the most steps.
+  void on_state_copied(const call_report& latest);
   void synchronize_workers();
   void on_commit_guarded(const commit_record& commit);
   void on_commit(const commit_record& commit);

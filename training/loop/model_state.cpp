@@ -16,7 +16,7 @@ model_state::model_state(const models::model_description& architecture,
     loss{&loss},
     seed{seed},
     model_parameters{net.parameters(), strategy->copies,
-                     strategy->placement.count()},
+                     std::max(strategy->placement.count(), 1u)},
     loop_optimizer{*this} {
   for (std::uint32_t copy = 0; copy < model_parameters.copies(); ++copy) {
     auto& mine = slots.emplace_back();
@@ -43,7 +43,22 @@ void model_state::on_new_placement() {
     for (const auto& one : slots.front())
       added.push_back(one.clone());
   }
+  broadcast_copy(0); // a copy that was not used for some views is old
   loop_optimizer.grow(model_parameters.copies(), model_parameters.replicas());
+}
+
+void model_state::check_readable() const {
+  if (strategy->lacks_state)
+    throw std::logic_error(
+      "this process joins a running job, and its model has no values yet; it "
+      "gets them in the first call of fit, evaluate or save that the job has "
+      "not completed");
+}
+
+std::vector<tensor> model_state::state_tensors() {
+  std::vector<tensor> out{model_parameters.values(0)};
+  out.insert(out.end(), slots[0].begin(), slots[0].end());
+  return out;
 }
 
 namespace {

@@ -100,12 +100,19 @@ struct model_state final : placement_observer {
     return model_parameters.variables();
   }
 
+  /// @errors throws std::logic_error in a process that joins a running job, as
+  ///         long as it does not have the state of the job.
+  void check_readable() const;
+
   /// Copies the values and slots of the copy `source` to all other copies.
   void broadcast_copy(std::uint32_t source);
 
-  /// Adds copies for the replicas that this process has adopted. They are equal
-  /// to the first copy.
+  /// Makes copies for the replicas that this process has now. They are equal to
+  /// the first copy.
   void on_new_placement() override;
+  /// The values and slots of the first copy.
+  std::vector<tensor> state_tensors() override;
+  void on_copied() override { broadcast_copy(0); }
 };
 
 /// Throws std::invalid_argument if the data does not fit the model.

@@ -99,11 +99,13 @@ train_step::train_step(std::shared_ptr<model_state> model,
       complete(self, trained_index_[parameter]);
     };
   }
-  if (all.copies() == 1 && model_.strategy->placement.job.processes() == 1)
+  const bool is_alone = model_.strategy->placement.job.processes() == 1
+                        && model_.strategy->views == 0;
+  if (all.copies() == 1 && is_alone)
     shared_.emplace(model_, ranges_of(all, trained, true, 0, all.size()));
   else
     prepare_buckets(trained);
-  if (model_.strategy->placement.job.processes() > 1)
+  if (!is_alone)
     totals_.resize(2 * model_.strategy->group->max_steps_ahead() + 2);
   for (auto& [step, total] : totals_)
     total.reset(metrics_.sum_count());

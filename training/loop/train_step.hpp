@@ -63,10 +63,12 @@ public:
   /// @pre no step runs.
   std::uint64_t resync_replicas();
 
-  /// Returns the metrics of a step, summed over all replicas of the job. In a
-  /// job of several processes, each of them knows the metrics of the last
-  /// `2 * max_steps_ahead() + 2` steps that it has completed.
-  /// @pre no step runs, and the step is one of these.
+  /// True in a job that can lose processes, or that processes can join.
+  bool keeps_totals() const { return !totals_.empty(); }
+  /// Returns the metrics of a step, summed over all replicas of the job. Each
+  /// process knows the metrics of the last `2 * max_steps_ahead() + 2` steps
+  /// that it has completed.
+  /// @pre `keeps_totals`, no step runs, and the step is one of these.
   step_metrics total_of(std::uint64_t step) const;
 
 private:

@@ -4,6 +4,7 @@
 #include "troupe/training/loop/equal_copies.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_batches.hpp"
+#include "troupe/training/strategies/text_codec.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <algorithm>
@@ -80,7 +81,6 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   fingerprint.add("replica shares", shares_text(options.replica_shares));
   fingerprint.add("seed", state.seed);
   fingerprint.add("steps done", state.steps);
-  fingerprint.add("hash of the optimizer's state", hash_of_slots(state));
   fingerprint.add("batches per epoch", position.batches);
   fingerprint.add("epoch of the data", position.next_batch.epoch);
   fingerprint.add("first epoch of the data", position.first_epoch);
@@ -124,25 +124,45 @@ std::string difference(const std::string& a, const std::string& b) {
   }
 }
 
-/// Compares the copies of all replicas, and a text of each worker.
-/// @param subject what the workers do, in the error text.
+/// Compares the copies of all replicas, and two texts of each worker.
+/// @param description what the worker does.
+/// @param state_text  describes the state. Empty: there is none, as in a worker
+///                    that joins.
+/// @param subject     what the workers do, in the error text.
 void verify_equal(const model_state& state, const std::string& description,
-                  const char* subject) {
-  constexpr char separator = '\f';
-  auto texts = all_gather_text(state.strategy,
-                               description + separator + describe_copies(state),
-                               state.strategy->callback_timeout);
+                  const std::string& state_text, const char* subject) {
+  const auto& strategy = state.strategy;
+  const bool lacks_state = strategy->lacks_state;
+  struct worker_text {
+    std::string description, state, copies;
+  };
+  const auto gathered =
+    all_gather_text(strategy,
+                    encode_text(description, lacks_state ? "" : state_text,
+                                lacks_state ? "" : describe_copies(state)),
+                    strategy->callback_timeout);
+  std::vector<worker_text> all(gathered.size());
+  for (std::size_t w = 0; w < all.size(); ++w)
+    if (!decode_text(gathered[w], all[w].description, all[w].state,
+                     all[w].copies))
+      throw std::invalid_argument("worker " + std::to_string(w)
+                                  + " made another call; all workers must "
+                                  + subject);
+  const auto check = [&](const std::string& worker, const worker_text& x) {
+    for (const auto field : {&worker_text::description, &worker_text::state})
+      if (x.*field != all[0].*field && !(x.*field).empty()
+          && !(all[0].*field).empty())
+        throw std::invalid_argument(worker + " has "
+                                    + difference(all[0].*field, x.*field)
+                                    + "; all workers must " + subject);
+  };
+  for (std::size_t w = 1; w < all.size(); ++w)
+    check("worker " + std::to_string(w), all[w]);
+  if (lacks_state && strategy->lacks_state) // the texts are those of others
+    check("this worker, which joins the running job,", {description, {}, {}});
   std::vector<std::string> copies;
-  for (auto& text : texts) {
-    const auto end = std::min(text.find(separator), text.size());
-    copies.push_back(text.substr(std::min(end + 1, text.size())));
-    text.resize(end);
-  }
-  for (std::size_t w = 1; w < texts.size(); ++w)
-    if (texts[w] != texts[0])
-      throw std::invalid_argument("worker " + std::to_string(w) + " has "
-                                  + difference(texts[0], texts[w])
-                                  + "; all workers must " + subject);
+  for (const auto& x : all)
+    copies.push_back(x.copies);
   compare_copies(copies);
 }
 
@@ -155,6 +175,7 @@ void verify_workers_match(const model_state& state,
   if (state.strategy->placement.job.processes() == 1)
     return check_equal_copies(state);
   verify_equal(state, describe_fit(state, batches, options, position),
+               "hash of the optimizer's state: " + hash_of_slots(state) + '\n',
                "train the same model on the same data with the same options");
 }
 
@@ -165,7 +186,7 @@ void verify_evaluations_match(const model_state& state,
   fingerprint_text fingerprint;
   fingerprint.add("loss", state.loss->name);
   fingerprint.add("metrics", metrics.description());
-  verify_equal(state, fingerprint.text(),
+  verify_equal(state, fingerprint.text(), {},
                "evaluate the same model with the same metrics");
 }
 

@@ -20,23 +20,37 @@ bool is_loss(const job_error& error) {
 /// Position and report of a process.
 struct located_report {
   std::uint64_t calls = 0; ///< Calls that the process has completed.
+  bool lacks_state = false;
   call_report report;
 };
 
 [[noreturn]] void throw_inconsistent(const char* what) {
   throw job_error(ec::protocol,
-                  std::string{"after the loss of a process, "} + what);
+                  std::string{"after a change of the job's view, "} + what);
 }
 
+struct in_call_guard {
+  explicit in_call_guard(strategy_state& state)
+    : state{state}, before{std::exchange(state.in_call, true)} {}
+  ~in_call_guard() { state.in_call = before; }
+  in_call_guard(const in_call_guard&) = delete;
+  in_call_guard& operator=(const in_call_guard&) = delete;
+  strategy_state& state;
+  const bool before;
+};
+
 /// Enters the next view of the job. @returns false if there is none.
-bool enter_next_view(strategy_state& state,
-                     const view_change::job_position& position) {
+bool enter_next_view(strategy_state& state, std::uint64_t steps) {
+  std::optional<view_change::job_position> position;
+  if (!state.lacks_state)
+    position = {state.calls, steps};
   if (!state.group->enter_next_view(position))
     return false;
   state.placement = state.group->replica_placement();
   state.copies = std::max(state.copies, state.placement.count());
   state.next_step = 0; // equal in all processes
   ++state.views;
+  state.must_catch_up = true;
   std::erase_if(state.observers, [](const auto& x) { return x.expired(); });
   for (const auto& one : state.observers)
     if (const auto observer = one.lock())
@@ -44,74 +58,175 @@ bool enter_next_view(strategy_state& state,
   return true;
 }
 
+/// @param before number of processes of the view before; 0 in a process that
+///               joins.
+/// @param error  error of the run that the change of the view has ended.
+void log_new_view(const strategy_state& state, std::uint32_t before,
+                  const std::string& error) {
+  if (state.placement.process != 0)
+    return;
+  const auto now = state.placement.job.processes();
+  log(log_level::warning, (now > before ? "a process has joined" : error)
+                            + "; the job goes on with " + std::to_string(now)
+                            + (now == 1 ? " process" : " processes"));
+}
+
+void record(strategy_state& state, const std::string& result) {
+  state.last_result = result;
+  ++state.calls;
+  state.group->record_result(result);
+}
+
 std::vector<located_report>
 gather_reports(const std::shared_ptr<strategy_state>& state,
                const job_call& call) {
   const auto texts = gather_text_once(
-    state, encode_text(state->calls, call.steps ? call.steps() : 0,
-                       call.report ? call.report() : std::string{}));
+    state,
+    encode_text(state->calls, state->lacks_state, call.steps ? call.steps() : 0,
+                call.report ? call.report() : std::string{}));
   std::vector<located_report> out(texts.size());
   for (std::size_t p = 0; p < texts.size(); ++p)
-    if (!decode_text(texts[p], out[p].calls, out[p].report.steps,
-                     out[p].report.text))
+    if (!decode_text(texts[p], out[p].calls, out[p].lacks_state,
+                     out[p].report.steps, out[p].report.text))
       throw_inconsistent("a process sent a malformed report");
   return out;
 }
 
-/// Brings the processes of a new view to the same call.
+/// Gives the result of the last call to the processes that have not completed
+/// it.
+/// @param source a process that has completed it.
+/// @returns true if that completes the call in this process.
+bool pass_result(const std::shared_ptr<strategy_state>& state,
+                 const job_call& call, std::size_t source, bool is_behind) {
+  const auto results =
+    gather_text_once(state, is_behind ? std::string{} : state->last_result);
+  if (!is_behind || state->lacks_state)
+    return false;
+  call.complete(results.at(source));
+  record(*state, results[source]);
+  return true;
+}
+
+/// Completes a call that the job has made before this process has joined.
+/// @returns false if no member knows the result.
+bool complete_from_log(strategy_state& state, const job_call& call) {
+  const auto result = state.group->result_of(state.calls);
+  if (!result)
+    return false;
+  call.complete(*result);
+  state.last_result = *result;
+  ++state.calls; // the group has the result in its log
+  return true;
+}
+
+/// Copies the state of one process to those that lack some of it. All take part
+/// in a gather of each tensor, to which only that process contributes.
+void copy_state(const std::shared_ptr<strategy_state>& state,
+                std::uint32_t source, bool is_receiver) {
+  std::vector<std::shared_ptr<placement_observer>> owners;
+  std::vector<tensor> parts;
+  for (const auto& one : state->observers)
+    if (auto owner = one.lock()) {
+      for (auto& x : owner->state_tensors())
+        parts.push_back(std::move(x));
+      owners.push_back(std::move(owner));
+    }
+  const auto sender = state->placement.job.replicas_of(source).front();
+  // Nothing is changed before all of it has arrived, because the sender may be
+  // lost.
+  std::vector<tensor> received;
+  for (const auto& part : parts)
+    received.push_back(gather_from(state, sender, part));
+  if (!is_receiver)
+    return;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    parts[i].copy_from(received[i]);
+  for (const auto& owner : owners)
+    owner->on_copied();
+}
+
+/// Brings the processes of a view to the same call and the same state.
 /// @returns true if that completes the call in this process.
 bool catch_up(const std::shared_ptr<strategy_state>& state,
               const job_call& call) {
-  const auto reports = gather_reports(state, call);
-  const auto [first, last] =
-    std::ranges::minmax_element(reports, {}, &located_report::calls);
-  const auto most = last->calls;
-  if (most - first->calls > 1)
-    throw_inconsistent("two processes are more than one call apart");
-  if (first->calls == most) {
-    std::vector<call_report> all;
-    for (const auto& one : reports)
-      all.push_back(one.report);
-    if (call.resume)
-      call.resume(all);
-    return false;
+  std::vector<located_report> all;
+  for (;;) {
+    all = gather_reports(state, call);
+    const auto most = std::ranges::max(all, {}, &located_report::calls).calls;
+    const auto is_source = [&](const located_report& x) {
+      return !x.lacks_state && x.calls == most;
+    };
+    const auto source = std::ranges::find_if(all, is_source) - all.begin();
+    if (std::size_t(source) == all.size())
+      throw_inconsistent("no process has the state of the job");
+    const auto is_behind = [&](const located_report& x) {
+      return x.calls < most;
+    };
+    if (std::ranges::none_of(all, is_behind))
+      break;
+    const auto has_old_call = [&](const located_report& x) {
+      return is_behind(x) && !x.lacks_state;
+    };
+    if (std::ranges::any_of(all, [&](const located_report& x) {
+          return has_old_call(x) && most - x.calls > 1;
+        }))
+      throw_inconsistent("two processes are more than one call apart");
+    const bool self_behind = state->calls < most;
+    if (std::ranges::any_of(all, has_old_call)
+        && pass_result(state, call, std::size_t(source), self_behind))
+      return true;
+    if (self_behind) { // and joins
+      if (!complete_from_log(*state, call))
+        throw_inconsistent("the result of a call is not known any more");
+      return true;
+    }
   }
-  const bool is_behind = state->calls < most;
-  const auto results =
-    gather_text_once(state, is_behind ? std::string{} : state->last_result);
-  if (!is_behind)
-    return false; // no other process has begun this call
-  const auto& result =
-    results.at(static_cast<std::size_t>(&*last - reports.data()));
-  call.complete(result);
-  state->last_result = result;
-  ++state->calls;
-  return true;
+  // A process with the most steps is the source.
+  std::size_t source = all.size();
+  bool is_needed = false;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    is_needed |=
+      all[p].lacks_state || all[p].report.steps != all.front().report.steps;
+    if (!all[p].lacks_state
+        && (source == all.size()
+            || all[p].report.steps > all[source].report.steps))
+      source = p;
+  }
+  const auto own_steps = call.steps ? call.steps() : 0;
+  const auto& latest = all.at(source).report;
+  if (is_needed)
+    copy_state(state, static_cast<std::uint32_t>(source),
+               state->lacks_state || own_steps < latest.steps);
+  if (call.resume)
+    call.resume(latest);
+  state->lacks_state = state->must_catch_up = false;
+  return false;
 }
 
 } // namespace
 
 void make_call(const std::shared_ptr<strategy_state>& state,
                const job_call& call) {
-  for (bool entered = false;;) {
+  const in_call_guard inside{*state};
+  if (state->lacks_state && state->group->is_joining()) {
+    if (complete_from_log(*state, call))
+      return;
+    if (!enter_next_view(*state, 0))
+      throw_inconsistent("the process that joins found no view");
+    log_new_view(*state, 0, {});
+  }
+  for (;;) {
     try {
-      if (entered && catch_up(state, call))
+      if (state->must_catch_up && catch_up(state, call))
         return;
-      state->last_result = call.run();
-      ++state->calls;
+      record(*state, call.run());
       return;
     } catch (const job_error& e) {
+      const auto before = state->placement.job.processes();
       if (!is_loss(e)
-          || !enter_next_view(*state,
-                              {state->calls, call.steps ? call.steps() : 0}))
+          || !enter_next_view(*state, call.steps ? call.steps() : 0))
         throw;
-      entered = true;
-      if (state->placement.process == 0)
-        log(log_level::warning,
-            std::string{e.what()} + "; the job goes on with "
-              + std::to_string(state->placement.job.processes())
-              + (state->placement.job.processes() == 1 ? " process"
-                                                       : " processes"));
+      log_new_view(*state, before, e.what());
     }
   }
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// Calls that go on when processes of the job are lost.
+// Calls that go on when processes of the job are lost or join.
 
 namespace troupe {
 
@@ -26,18 +26,20 @@ struct job_call {
   /// @returns its result, which is equal in all processes.
   std::function<std::string()> run;
   /// Completes the call in this process by the result of another process. No
-  /// other process takes part in the call any more.
+  /// other process takes part in the call any more. A process that joins
+  /// completes in this way all calls that the job has made before.
   std::function<void(const std::string& result)> complete;
   /// Number of steps of the call that have changed the state of this process.
   /// Null: the call changes no state.
   std::function<std::uint64_t()> steps{};
-  /// What other processes need to know of the last step. Null: nothing.
+  /// What other processes need to know of these steps. Null: nothing.
   std::function<std::string()> report{};
-  /// Prepares the next `run` after the view has changed, for example by copying
-  /// the state of the process with the most steps. All processes of the view
+  /// Prepares the next `run` after the view has changed. If this process had
+  /// fewer steps than another one, or lacked the state, the state of the
+  /// process with the most steps has been copied. All processes of the view
   /// call it. Null: there is nothing to prepare.
-  /// @param reports by process.
-  std::function<void(const std::vector<call_report>& reports)> resume{};
+  /// @param latest report of the process with the most steps.
+  std::function<void(const call_report& latest)> resume{};
 };
 
 /// Makes a call together with the other processes of the job. If a process is
@@ -48,9 +50,14 @@ struct job_call {
 ///            call, all others have done all steps of the call; they may lack
 ///            its result
 ///   on loss  `run` throws. Enter the next view with the position (call, steps)
+///   on join  the same in all members. The process that joins completes all
+///            calls of which a member knows the result; it enters the view in
+///            the next call
 ///   then     the processes of the view gather their positions and reports.
 ///            Those that are a call behind complete it by the result of a
-///            process that has completed it. The others `resume` and `run`
+///            process that has completed it. This is repeated until all are in
+///            the same call. Then the state is copied to those that lack some
+///            of it, and all `resume` and `run`
 /// @errors throws the error of `run` if there is no next view.
 void make_call(const std::shared_ptr<strategy_state>& state,
                const job_call& call);

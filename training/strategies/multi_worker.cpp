@@ -64,6 +64,7 @@ cluster_options to_cluster_options(const net::cluster_spec& cluster,
     + to_string(
       collective_options{algorithm_of(options.communication.implementation)});
   result.start_timeout = options.start_timeout;
+  result.join_running_job = options.join_running_job;
   result.transport = options.transport;
   result.router = options.router;
   result.connection = options.connection;

@@ -26,6 +26,12 @@ struct multi_worker_options {
   net::connection_options connection{};
   /// Maximum wait for the other workers at the start.
   std::chrono::milliseconds start_timeout{60'000};
+  /// True: this worker takes the task of one that the running job has lost. Its
+  /// program makes the same calls as the others; those that the job has made
+  /// return at once with the job's results. It gets replicas and the state of
+  /// the models in the first call that is not done. Before that, its models
+  /// have no values.
+  bool join_running_job = false;
   std::string job = "job"; ///< Must be equal in all workers.
   /// Address on which this worker listens. None: this worker's address in the
   /// cluster, to which the other workers connect.
@@ -50,9 +56,11 @@ struct multi_worker_options {
 /// bitwise equal to the weights of a job with the same number of replicas in
 /// one process.
 ///
-/// If a worker dies or hangs, the calls of all other workers fail in bounded
-/// time with a `job_error` that names the worker. After that the strategy
-/// cannot run steps.
+/// If a worker dies or becomes unreachable, `fit`, `evaluate` and `save` of the
+/// others go on with its replicas, and a process that takes its task can join.
+/// Other calls, and all calls if too few workers are left, fail in bounded time
+/// with a `job_error` that names the worker. After that the strategy cannot run
+/// steps. See docs/protocols/recovery.md.
 class multi_worker_mirrored_strategy : public strategy {
 public:
   /// Joins the job and returns when all workers have joined. If there is no

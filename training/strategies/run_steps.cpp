@@ -61,8 +61,10 @@ make_strategy_state(std::unique_ptr<replica_group> group, std::string name,
   state->devices = std::move(devices);
   state->replicas = group->replicas();
   state->placement = group->replica_placement();
-  state->copies =
-    state->placement.job.processes() == 1 ? 1 : state->placement.count();
+  state->lacks_state = group->is_joining();
+  state->copies = state->placement.job.processes() == 1 || state->lacks_state
+                    ? 1
+                    : state->placement.count();
   state->threads = threads;
   state->group = std::move(group);
   return state;
@@ -126,6 +128,10 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
       "a run of the " + state->name + " strategy",
       "while another run of it is active; a strategy runs one at a time");
   const running_flag_guard flag{state->running};
+  if (!state->in_call && state->placement.job.processes() > 1)
+    state->group->reject_candidates(
+      "its program has called run, reduce or gather of its strategy, which a "
+      "process that joins cannot repeat");
   const auto shared =
     std::make_shared<shared_run>(request.step, state->placement.count());
   const release_on_exit end{*shared};

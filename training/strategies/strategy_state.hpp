@@ -2,6 +2,7 @@
 
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/tensors/device.hpp"
+#include "troupe/tensors/tensor.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -14,12 +15,18 @@ namespace troupe {
 
 class replica_context;
 
-/// An object that depends on the placement of a strategy's replicas.
+/// An object whose state all processes of a job have, and whose form depends on
+/// the placement of the replicas.
 class placement_observer {
 public:
   virtual ~placement_observer() = default;
   /// The replicas of this process have changed. No step runs.
   virtual void on_new_placement() = 0;
+  /// Returns the tensors that a process which lacks the state takes from one
+  /// that has it. They have the same types and shapes in all processes.
+  virtual std::vector<tensor> state_tensors() = 0;
+  /// The state of another process has been copied into these tensors.
+  virtual void on_copied() = 0;
 };
 
 /// State that all handles of a strategy share.
@@ -51,11 +58,24 @@ struct strategy_state {
   std::uint64_t next_step = 0;
   /// Number of later views of the job that this process has entered.
   std::uint64_t views = 0;
-  /// Called when this process has entered a view.
+  /// Called when this process has entered a view, in the order in which the
+  /// program has made them.
   std::vector<std::weak_ptr<placement_observer>> observers;
+  /// This process has entered a view whose members do not know yet that they
+  /// are at one position.
+  bool must_catch_up = false;
+  /// This process joins a running job, and does not have its state yet.
+  bool lacks_state = false;
+  /// A call (job_call.hpp) is made. Runs outside of calls are not repeated.
+  bool in_call = false;
   /// Number of completed calls (job_call.hpp), and the result of the last one.
   std::uint64_t calls = 0;
   std::string last_result;
+
+  void observe(std::weak_ptr<placement_observer> added) {
+    std::erase_if(observers, [](const auto& x) { return x.expired(); });
+    observers.push_back(std::move(added));
+  }
 
   /// Number of calls of `strategy::run` that returned without an exception. The
   /// random numbers of the next call depend on this number.

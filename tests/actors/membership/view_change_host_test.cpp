@@ -21,9 +21,12 @@ struct recorder final : view_change_host::owner {
     delays.push_back(delay);
     timer = number;
   }
-  std::optional<view_change::job_position> stop_replicas() override {
+  bool stop_replicas() override {
     ++stops;
-    return stopped_at;
+    return stops_at_once;
+  }
+  std::optional<view_change::job_position> stopped_position() override {
+    return position;
   }
   void on_installed(const membership::view& next) override {
     views.push_back(next);
@@ -34,14 +37,17 @@ struct recorder final : view_change_host::owner {
   void on_no_majority(const std::vector<std::uint32_t>& silent) override {
     alarms.push_back(silent);
   }
+  void on_state_lost() override { ++losses_of_state; }
 
   std::vector<std::pair<std::uint32_t, message>> sent;
   std::vector<std::chrono::milliseconds> delays;
   std::uint64_t timer = 0;
   int stops = 0;
-  /// Where the replicas have stopped. None: they run.
-  std::optional<view_change::job_position> stopped_at =
+  bool stops_at_once = true;
+  /// Where the replicas have stopped.
+  std::optional<view_change::job_position> position =
     view_change::job_position{};
+  int losses_of_state = 0;
   std::vector<membership::view> views;
   std::vector<std::uint64_t> removed_from;
   std::vector<std::vector<std::uint32_t>> alarms;
@@ -88,6 +94,31 @@ TEST_F(ViewChangeHost, InstallsTheViewThatAMajorityAccepts) {
   ASSERT_EQ(asked.views.size(), 1u);
   EXPECT_EQ(asked.views[0].view_id, 2u);
   EXPECT_EQ(asked.views[0].find(2), nullptr);
+}
+
+TEST_F(ViewChangeHost, AnswersWhenTheReplicasHaveStopped) {
+  asked.stops_at_once = false;
+  host.begin(first_view(), 11);
+  view_change::message prepare;
+  prepare.kind = view_change::message_kind::prepare;
+  prepare.view_id = 1;
+  prepare.number = {1, 0};
+  host.on({0, 10}, prepare);
+  EXPECT_EQ(asked.stops, 1);
+  EXPECT_TRUE(asked.sent.empty());
+  host.on_stopped();
+  ASSERT_EQ(asked.sent.size(), 1u);
+  EXPECT_EQ(asked.sent[0].second.kind, view_change::message_kind::promise);
+}
+
+TEST_F(ViewChangeHost, SaysThatTheStateIsLost) {
+  asked.position.reset(); // this process and the other one have joined
+  host.on_dead(12);
+  auto reply = asked.sent.back().second;
+  reply.kind = view_change::message_kind::promise;
+  reply.known = {};
+  host.on({1, 11}, reply);
+  EXPECT_EQ(asked.losses_of_state, 1);
 }
 
 TEST_F(ViewChangeHost, OnlyTheLastTimerHasAnEffect) {

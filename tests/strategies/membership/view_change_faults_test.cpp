@@ -47,6 +47,7 @@ public:
   std::uint64_t views() const { return views_.size(); }
   std::uint64_t deaths() const { return deaths_; }
   std::uint64_t removals() const { return removals_; }
+  std::uint64_t joins() const { return joins_; }
 
 private:
   struct node {
@@ -132,7 +133,7 @@ private:
         perform(*victim, victim->machine->leave());
         break;
       case 4:
-        join(*victim, below(7));
+        join(below(7));
         break;
       case 5:
         loses_messages_ = true;
@@ -152,7 +153,7 @@ private:
     });
   }
 
-  void join(node& contact, std::uint32_t task) {
+  void join(std::uint32_t task) {
     // A launcher starts a task again only if its process has ended.
     for (const auto& [incarnation, x] : nodes_)
       if (x.id.task == task && !x.dead
@@ -160,7 +161,18 @@ private:
         return;
     const process_id id{task, new_incarnation()};
     add(id, nullptr);
-    perform(contact, contact.machine->on_join(candidate(id)));
+    for (std::uint64_t round = 0; round < 3; ++round)
+      at(50 * round, [this, id] { ask_all(id); });
+  }
+  /// A candidate that has not joined asks the processes that take part.
+  void ask_all(process_id id) {
+    if (nodes_.at(id.incarnation).machine)
+      return;
+    for (auto& [incarnation, x] : nodes_)
+      at(below(20), [this, &to = x, id] {
+        if (is_active(to) && !to.cut && !nodes_.at(id.incarnation).dead)
+          perform(to, to.machine->on_join(candidate(id)));
+      });
   }
   static member candidate(process_id id) {
     return {id.task, id.incarnation, "127.0.0.1", 1, {}, 2};
@@ -222,6 +234,7 @@ private:
     if (!decision.proposal.next.contains(to.id.task, to.id.incarnation))
       return;
     to.machine = std::make_unique<state_machine>(decision, to.id.incarnation);
+    ++joins_;
     perform_one(to, installed{decision.proposal});
   }
 
@@ -311,24 +324,26 @@ private:
   std::uint32_t replicas_ = 0;
   bool loses_messages_ = false, state_lost_ = false;
   std::set<std::uint64_t> views_;
-  std::uint64_t deaths_ = 0, removals_ = 0;
+  std::uint64_t deaths_ = 0, removals_ = 0, joins_ = 0;
   std::string problem_;
 };
 
 TEST(ViewChangeFaults, AllThatLiveAgreeOnOneViewAfterAnother) {
   constexpr std::uint64_t seeds = 20'000;
-  std::uint64_t views = 0, deaths = 0, removals = 0;
+  std::uint64_t views = 0, deaths = 0, removals = 0, joins = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     random_job job{seed};
     ASSERT_EQ(job.run(), "") << "seed " << seed;
     views += job.views();
     deaths += job.deaths();
     removals += job.removals();
+    joins += job.joins();
   }
   // The faults have happened.
   EXPECT_GT(views, seeds);
   EXPECT_GT(deaths, seeds / 4);
   EXPECT_GT(removals, seeds / 4);
+  EXPECT_GT(joins, seeds / 8);
 }
 
 } // namespace

@@ -77,6 +77,13 @@ struct job {
     }
   }
 
+  /// A process asks all members that are reachable to join.
+  void join(const member& candidate) {
+    for (const auto& [incarnation, one] : nodes)
+      if (!cut.contains(incarnation) && !one.machine.is_removed())
+        perform(incarnation, at(incarnation).machine.on_join(candidate));
+  }
+
   void run() {
     while (!queue.empty()) {
       const auto one = queue.front();
@@ -264,7 +271,7 @@ TEST(ViewChange, ASurvivorThatDoesNotVoteMayBelongToALaterView) {
   // Task 0 was started again. The dead ones may have admitted it.
   job three{3};
   three.cut = {10, 12};
-  three.perform(11, three.at(11).machine.on_join(process(0, 77, {})));
+  three.join(process(0, 77, {}));
   three.perform(11, three.at(11).machine.on_survivors({{1, 11}, {0, 77}}));
   EXPECT_EQ(three.view_of(11).view_id, 1u);
   // It has ended too.
@@ -277,7 +284,7 @@ TEST(ViewChange, ACandidateThatHasEndedIsForgotten) {
     job three{3};
     const std::uint64_t asked = at_proposer ? 10 : 11;
     // It waits, because task 2 has a member.
-    three.perform(asked, three.at(asked).machine.on_join(process(2, 77, {})));
+    three.join(process(2, 77, {}));
     three.perform(11, three.at(11).machine.on_reachable(10)); // spreads it
     three.run();
     three.perform(asked, three.at(asked).machine.on_unreachable(77));
@@ -294,7 +301,7 @@ TEST(ViewChange, AReportOfTheSurvivorsIsVoidInTheNextView) {
   two.cut = {11};
   two.perform(10, two.at(10).machine.on_survivors({{0, 10}}));
   ASSERT_EQ(two.view_of(10).view_id, 2u);
-  two.perform(10, two.at(10).machine.on_join(process(1, 77, {})));
+  two.join(process(1, 77, {}));
   ASSERT_EQ(tasks_of(two.view_of(10)), (tasks{0, 1}));
   // The process that joined may go on alone, so this one does not.
   two.perform(10, two.at(10).machine.on_unreachable(77));
@@ -436,16 +443,52 @@ TEST(ViewChange, AProcessThatLeavesIsToldThatItHasLeft) {
 
 TEST(ViewChange, AProcessJoinsWithTheFirstInstall) {
   job two{2};
-  two.perform(10, two.at(10).machine.on_join(process(2, 77, {})));
+  two.join(process(2, 77, {}));
   two.run();
   ASSERT_EQ(two.joined.size(), 1u);
   EXPECT_EQ(tasks_of(two.joined[0].proposal.next), (tasks{0, 1, 2}));
   EXPECT_EQ(two.view_of(11), two.joined[0].proposal.next);
 }
 
+TEST(ViewChange, AProcessJoinsWhenItHasAskedAllMembers) {
+  job three{3};
+  for (const auto asked : {12u, 10u}) { // the proposer last
+    three.perform(asked, three.at(asked).machine.on_join(process(3, 77, {})));
+    three.run();
+    EXPECT_EQ(three.view_of(10).view_id, 1u);
+  }
+  three.perform(11, three.at(11).machine.on_join(process(3, 77, {})));
+  three.run();
+  EXPECT_EQ(tasks_of(three.view_of(10)), (tasks{0, 1, 2, 3}));
+}
+
+TEST(ViewChange, OneProcessJoinsAtATime) {
+  // Two candidates need not be connected to each other.
+  job two{2};
+  two.join(process(2, 77, {}));
+  two.join(process(3, 78, {}));
+  two.run();
+  EXPECT_EQ(tasks_of(two.view_of(10)), (tasks{0, 1, 2}));
+  ASSERT_EQ(two.joined.size(), 1u);
+  two.add(state_machine{two.joined[0], 77}, {2, 77});
+  two.join(process(3, 78, {}));
+  two.run();
+  EXPECT_EQ(tasks_of(two.view_of(77)), (tasks{0, 1, 2, 3}));
+}
+
+TEST(ViewChange, TheInstallOfAJoinIsSentAgainToACandidateThatAsks) {
+  job two{2};
+  two.join(process(2, 77, {}));
+  two.run();
+  ASSERT_EQ(two.joined.size(), 1u);
+  two.join(process(2, 77, {}));
+  two.run();
+  EXPECT_EQ(two.joined.size(), 3u); // of both members
+}
+
 TEST(ViewChange, ARestartedProcessWaitsUntilItsPredecessorIsGone) {
   job three{3};
-  three.perform(10, three.at(10).machine.on_join(process(2, 77, {})));
+  three.join(process(2, 77, {}));
   three.run();
   EXPECT_EQ(three.view_of(10).view_id, 1u);
   three.cut.insert(12);

@@ -10,31 +10,51 @@
 
 namespace troupe::test {
 
+/// Thrown by a worker to end its process and to start another one in its place,
+/// which joins the running job.
+struct start_again {
+  multi_worker_options options{};
+};
+
 /// Calls `fn(strategy, worker)` on each worker of a cluster. Each worker is a
 /// thread of this process with its own runtime, endpoint and lanes.
+/// @param on_end called when a worker has ended.
 /// @returns the exception of each worker. Null: none.
 inline std::vector<std::exception_ptr>
 run_on_cluster(std::uint32_t workers, const multi_worker_options& options,
-               const std::function<void(const strategy&, std::uint32_t)>& fn) {
+               const std::function<void(const strategy&, std::uint32_t)>& fn,
+               const std::function<void(std::uint32_t)>& on_end = {}) {
   const net::reserved_ports ports{workers};
   net::cluster_spec::list addresses;
   for (const auto port : ports.numbers())
     addresses.push_back("127.0.0.1:" + std::to_string(port));
   const net::cluster_spec cluster{
     std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}};
+  const auto run_one = [&](std::uint32_t w, const multi_worker_options& how) {
+    runtime actors;
+    const net::simple_resolver who{cluster,
+                                   {.task_type = "worker", .task_id = w}};
+    const multi_worker_mirrored_strategy mine{actors, who, how};
+    fn(mine, w);
+  };
   std::vector<std::exception_ptr> thrown(workers);
   std::vector<std::thread> threads;
   for (std::uint32_t w = 0; w < workers; ++w)
     threads.emplace_back([&, w] {
-      try {
-        runtime actors;
-        const net::simple_resolver who{cluster,
-                                       {.task_type = "worker", .task_id = w}};
-        const multi_worker_mirrored_strategy mine{actors, who, options};
-        fn(mine, w);
-      } catch (...) {
-        thrown[w] = std::current_exception();
-      }
+      auto how = options;
+      for (bool again = true; again;)
+        try {
+          again = false;
+          run_one(w, how);
+        } catch (const start_again& x) {
+          again = true;
+          how = x.options;
+          how.join_running_job = true;
+        } catch (...) {
+          thrown[w] = std::current_exception();
+        }
+      if (on_end)
+        on_end(w);
     });
   for (auto& one : threads)
     one.join();

@@ -44,9 +44,10 @@ public:
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
     inner_->for_each(fn);
   }
-  bool enter_next_view(const view_change::job_position& position) override {
+  bool enter_next_view(
+    const std::optional<view_change::job_position>& position) override {
     ++plan_.views;
-    plan_.positions.push_back(position);
+    plan_.positions.push_back(position.value());
     return true;
   }
 

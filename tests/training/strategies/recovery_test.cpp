@@ -1,6 +1,4 @@
-#include "clusters.hpp"
-#include "troupe/actors/membership/cluster.hpp"
-#include "troupe/actors/membership/cluster_impl.hpp"
+#include "losses.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,32 +11,6 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
-
-/// Closes the control connections of a worker to all others, as if its process
-/// had ended.
-void cut_off(const strategy& on) {
-  auto& peers =
-    *static_cast<cluster*>(on.state()->cluster.get())->implementation().peers();
-  std::vector<std::shared_ptr<net::connection>> connections;
-  {
-    const std::lock_guard hold{peers.lock};
-    for (const auto& one : peers.entries)
-      if (one.connection)
-        connections.push_back(one.connection);
-  }
-  for (const auto& one : connections)
-    one->close("the test cuts it");
-}
-
-/// The numbers of the steps for which a worker's callback was called.
-using step_list = std::vector<std::uint64_t>;
-
-step_list steps_to(std::uint64_t end) {
-  step_list out;
-  for (std::uint64_t s = 0; s < end; ++s)
-    out.push_back(s);
-  return out;
-}
 
 struct outcome {
   std::string weights; ///< Empty: the fit threw.

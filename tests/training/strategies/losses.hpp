@@ -1,0 +1,48 @@
+#pragma once
+
+#include "clusters.hpp"
+#include "troupe/actors/membership/cluster.hpp"
+#include "troupe/actors/membership/cluster_impl.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+// Workers that are lost.
+
+namespace troupe::test {
+
+/// What the process of a worker knows of its job.
+inline peer_table& peers_of(const strategy& on) {
+  return *static_cast<cluster*>(on.state()->cluster.get())
+            ->implementation()
+            .peers();
+}
+
+/// Closes the control connections of a worker to all others, as if its process
+/// had ended.
+inline void cut_off(const strategy& on) {
+  auto& peers = peers_of(on);
+  std::vector<std::shared_ptr<net::connection>> connections;
+  {
+    const std::lock_guard hold{peers.lock};
+    for (const auto& one : peers.entries)
+      if (one.connection)
+        connections.push_back(one.connection);
+  }
+  for (const auto& one : connections)
+    one->close("the test cuts it");
+}
+
+/// The numbers of the steps for which a worker's callback was called.
+using step_list = std::vector<std::uint64_t>;
+
+inline step_list steps_to(std::uint64_t end) {
+  step_list out;
+  for (std::uint64_t s = 0; s < end; ++s)
+    out.push_back(s);
+  return out;
+}
+
+} // namespace troupe::test
