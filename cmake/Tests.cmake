@@ -73,6 +73,7 @@ if(TARGET apps_tests)
     add_dependencies(apps_tests program_${name})
   endforeach()
   target_sources(apps_tests PRIVATE ${PROJECT_SOURCE_DIR}/apps/troupe/child_processes.cpp
+                 ${PROJECT_SOURCE_DIR}/apps/troupe/restart_policy.cpp
                  ${PROJECT_SOURCE_DIR}/apps/troupe/spawn_child.cpp)
   target_compile_definitions(apps_tests PRIVATE
     TROUPE_PROGRAMS="${PROJECT_BINARY_DIR}/programs"

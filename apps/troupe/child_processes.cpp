@@ -91,6 +91,7 @@ struct child_processes::child {
   std::string name;
   child_process process;
   line_splitter out{}, err{};
+  bool may_fail = false;
   bool ended = false;
 
   template <class OnLine>
@@ -137,6 +138,7 @@ child_processes::~child_processes() {
 void child_processes::start(const process_spec& spec) {
   children_.push_back(
     std::make_unique<child>(child{spec.name, spawn_child(spec)}));
+  children_.back()->may_fail = spec.may_fail;
   auto& added = *children_.back();
   epoll_event event{EPOLLIN, {&added}};
   if (::epoll_ctl(exit_events_.get(), EPOLL_CTL_ADD, added.process.pidfd.get(),
@@ -231,7 +233,8 @@ void child_processes::reap(child& target) {
   const auto& end = ended_.back();
   if (options_.on_end)
     options_.on_end(end);
-  const bool fails = end.failed() && !(options_.is_job && end.signal != 0);
+  const bool fails =
+    end.failed() && !target.may_fail && !(options_.is_job && end.signal != 0);
   if (fails && !failure_) {
     failure_ = end;
     kill_stopped();

@@ -20,6 +20,8 @@ struct process_spec {
   std::string name;                 ///< Name in messages, such as "worker 1".
   std::vector<std::string> command; ///< The first word is looked up in PATH.
   environment_changes variables{};
+  /// The process is not needed: its exit code is not the first failure.
+  bool may_fail = false;
 };
 
 /// How a child process ended.

@@ -3,6 +3,7 @@
 #include "troupe/net/cluster/cluster_task.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <utility>
@@ -40,10 +41,35 @@ void local_launcher::start(
     }
 }
 
-void local_launcher::wait(const signal_receiver& signals,
-                          const std::function<void(int)>& on_signal) {
-  while (children_.running()) {
-    children_.poll_once(std::chrono::seconds{60}, signals.descriptor());
+void local_launcher::start_again(const std::string& name,
+                                 const std::vector<std::string>& command,
+                                 environment_changes variables) {
+  for (const auto& job : cluster_.jobs())
+    for (const auto index : cluster_.task_indices(job))
+      if (const net::cluster_task task{job, index}; to_string(task) == name)
+        variables["TF_CONFIG"] = net::write_tf_config(cluster_, task);
+  process_spec spec{name, command, std::move(variables)};
+  spec.may_fail = true;
+  children_.start(spec);
+}
+
+void local_launcher::wait(
+  const signal_receiver& signals, const std::function<void(int)>& on_signal,
+  const std::function<std::optional<std::chrono::steady_clock::time_point>()>&
+    on_idle) {
+  using std::chrono::ceil;
+  using std::chrono::milliseconds;
+  constexpr milliseconds longest{60'000};
+  for (;;) {
+    const auto next = on_idle ? on_idle() : std::nullopt;
+    if (!children_.running() && !next)
+      return;
+    const auto wait =
+      next ? std::clamp(
+        ceil<milliseconds>(*next - std::chrono::steady_clock::now()),
+        milliseconds{0}, longest)
+           : longest;
+    children_.poll_once(wait, signals.descriptor());
     while (const auto signal_number = signals.take())
       on_signal(signal_number);
   }

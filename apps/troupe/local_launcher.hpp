@@ -5,8 +5,10 @@
 #include "troupe/net/cluster/cluster_spec.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +32,21 @@ public:
              const std::function<environment_changes(const std::string&)>&
                credentials_of);
 
-  /// Waits until all processes have ended.
+  /// Starts one process again. If it fails, the job has not failed.
+  /// @param name of the process, which has ended.
+  /// @errors throws as `child_processes::start`.
+  void start_again(const std::string& name,
+                   const std::vector<std::string>& command,
+                   environment_changes variables);
+
+  /// Waits until all processes have ended and no further one is started.
   /// @param on_signal called with the number of each signal that arrives.
-  void wait(const signal_receiver& signals,
-            const std::function<void(int)>& on_signal);
+  /// @param on_idle called after each event. It may start processes again, and
+  ///        returns the time of its next call. None: no call is needed.
+  void wait(
+    const signal_receiver& signals, const std::function<void(int)>& on_signal,
+    const std::function<std::optional<std::chrono::steady_clock::time_point>()>&
+      on_idle = {});
 
   child_processes& children() { return children_; }
 

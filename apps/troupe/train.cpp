@@ -35,7 +35,7 @@ transport_kind transport_of(const train_config& config) {
                                      : transport_kind::automatic;
 }
 
-strategy make_strategy(const train_config& config,
+strategy make_strategy(const train_config& config, bool join,
                        std::optional<runtime>& actors) {
   runtime_options options;
   options.log = [](const std::string& line) { log(log_level::warning, line); };
@@ -47,10 +47,24 @@ strategy make_strategy(const train_config& config,
                                           tf_config(),
                                           {.devices = config.devices,
                                            .threads = config.threads,
-                                           .transport = transport_of(config)}};
+                                           .transport = transport_of(config),
+                                           .join_running_job = join}};
   return one_device_strategy{
     config.devices.front(),
     {.replicas = config.replicas, .threads = config.threads}};
+}
+
+/// Checks the options that concern workers which are started again.
+void check_restarts(const train_arguments& arguments,
+                    const train_config& config, bool in_cluster) {
+  if (arguments.restarts > 0 && config.workers == 1)
+    throw std::invalid_argument(
+      "--restarts " + std::to_string(arguments.restarts)
+      + ": there are no workers; give --workers with 2 or more");
+  if (arguments.join && !in_cluster)
+    throw std::invalid_argument(
+      "--join: no job is given; set TF_CONFIG to the cluster of the running "
+      "job and to the task of the worker that it has lost");
 }
 
 void check_names(const train_arguments& arguments) {
@@ -206,12 +220,13 @@ int train(const train_arguments& given_arguments) {
   check_names(arguments);
   const auto placement = placement_from_environment();
   const auto config = config_in(placement, arguments);
+  check_restarts(arguments, config, placement.in_cluster);
   if (placement.chief || config.workers == 1)
     check_outputs(arguments);
   if (config.workers > 1 && !placement.in_cluster)
-    return launch_workers(config);
+    return launch_workers(config, arguments.restarts);
   std::optional<runtime> actors;
-  const auto strategy = make_strategy(config, actors);
+  const auto strategy = make_strategy(config, arguments.join, actors);
   const auto scope = strategy.scope();
   auto model = make_model(arguments, config);
   check_epochs(model, config);

@@ -9,6 +9,8 @@ struct train_arguments {
   troupe::train_options options;
   std::string summary, save, resume;
   std::uint64_t max_steps = 0;
+  std::uint64_t restarts = 0; ///< Of workers that a signal has ended.
+  bool join = false;          ///< This worker joins the running job.
   bool quiet = false;
 
   /// File that an interrupted or resumed run is saved to.
@@ -24,4 +26,6 @@ int train(const train_arguments& given_arguments);
 
 /// Starts this program once per worker of the job and waits for all workers.
 /// TF_CONFIG tells each process its worker index. @returns the exit code.
-int launch_workers(const troupe::train_config& config);
+/// A worker that a signal has ended is started again, and joins the job.
+/// @param restarts maximum number of these starts.
+int launch_workers(const troupe::train_config& config, std::uint64_t restarts);

@@ -1,6 +1,7 @@
 #include "command.hpp"
 #include "interrupt.hpp"
 #include "local_launcher.hpp"
+#include "restart_policy.hpp"
 #include "signal_receiver.hpp"
 #include "train.hpp"
 #include "troupe/net/io/exclusive_file.hpp"
@@ -106,9 +107,10 @@ std::vector<std::string> self_command() {
   return words;
 }
 
-/// Collects the output of the workers. Lines of the leader are written
-/// unchanged; a line of another worker is prefixed with the worker's name. The
-/// error line of each worker is not written but kept for `failure_text`.
+/// Collects the output of the workers. Results, progress and lines of the
+/// leader are written unchanged; another line of another worker is prefixed
+/// with the worker's name. The error line of each worker is not written but
+/// kept for `failure_text`.
 class output_collector {
 public:
   /// @param leader Returns the name of the worker that leads.
@@ -122,16 +124,25 @@ public:
       return;
     }
     auto& stream = out ? std::cout : std::cerr;
-    if (name != leader_())
+    // Only the leader writes results and progress. A process that was started
+    // again leads from the time at which it joins.
+    if (!out && name != leader_() && !line.starts_with("epoch "))
       stream << '[' << name << "] ";
     stream << line << '\n' << std::flush;
   }
 
-  std::string failure_text(const process_exit& ended) const {
+  /// Says how a worker has ended: with its error, or by a signal.
+  std::string end_text(const process_exit& ended) const {
     const auto found = errors_.find(ended.name);
-    if (ended.signal == 0 && found != errors_.end())
-      return ended.name + ": " + found->second;
-    const auto text = ended.name + ": " + reason(ended);
+    return ended.name + ": "
+           + (ended.signal == 0 && found != errors_.end() ? found->second
+                                                          : reason(ended));
+  }
+
+  std::string failure_text(const process_exit& ended) const {
+    const auto text = end_text(ended);
+    if (ended.signal == 0 && errors_.contains(ended.name))
+      return text;
     // A signal ended the worker, or the worker wrote no error. Append the error
     // of another worker: it says in which step the first worker was lost.
     for (const auto& [name, error] : errors_)
@@ -150,11 +161,15 @@ enum class interrupt_state { none, forwarded, repeated };
 /// Waits until all workers have ended. The first interrupt is forwarded, and
 /// the workers may take any time to save the run. A second signal of the same
 /// number kills them.
-interrupt_state wait_for_end(local_launcher& launcher,
-                             const signal_receiver& signals) {
+/// @param start_again starts a worker again.
+interrupt_state
+wait_for_end(local_launcher& launcher, const signal_receiver& signals,
+             restart_policy& restarts,
+             const std::function<void(const std::string&)>& start_again) {
   std::set<int> received;
   auto state = interrupt_state::none;
-  launcher.wait(signals, [&](int signal_number) {
+  const auto on_signal = [&](int signal_number) {
+    restarts.cancel();
     if (!received.insert(signal_number).second) {
       state = interrupt_state::repeated;
       launcher.children().send(SIGKILL);
@@ -162,8 +177,29 @@ interrupt_state wait_for_end(local_launcher& launcher,
       state = interrupt_state::forwarded;
       launcher.children().send(SIGINT);
     }
-  });
+  };
+  const auto on_idle = [&] {
+    // Without a running worker there is no job to join. A worker that has ended
+    // by itself says that the job ends.
+    const auto& ends = launcher.children().ended();
+    if (!launcher.children().running()
+        || std::ranges::any_of(
+          ends, [](const process_exit& x) { return x.signal == 0; }))
+      restarts.cancel();
+    while (const auto name = restarts.take(restart_policy::clock::now()))
+      start_again(*name);
+    return restarts.next();
+  };
+  launcher.wait(signals, on_signal, on_idle);
   return state;
+}
+
+/// True if a later process with the name of this one has ended without error.
+bool was_replaced(const std::vector<process_exit>& ends,
+                  const process_exit& x) {
+  return std::ranges::any_of(ends, [&](const process_exit& y) {
+    return y.name == x.name && !y.failed();
+  });
 }
 
 /// Returns the exit code of the run, derived from the exit codes of its
@@ -187,8 +223,8 @@ int exit_code_of(const child_processes& children,
                            [](const process_exit& x) { return !x.failed(); });
   if (goes_on)
     for (const auto& x : ends)
-      if (x.failed())
-        std::cerr << "warning: " << x.name << ": " << reason(x)
+      if (x.failed() && !was_replaced(ends, x))
+        std::cerr << "warning: " << output.end_text(x)
                   << "; the others have finished the job without it\n";
   if (goes_on || first == ends.end()) {
     const bool saved = std::ranges::any_of(
@@ -205,7 +241,7 @@ int exit_code_of(const child_processes& children,
 
 } // namespace
 
-int launch_workers(const train_config& config) {
+int launch_workers(const train_config& config, std::uint64_t max_restarts) {
   // The signals are blocked before the first file is created. Otherwise a
   // signal could end this process before it has removed its files.
   const signal_receiver signals{SIGINT, SIGTERM};
@@ -218,22 +254,35 @@ int launch_workers(const train_config& config) {
         return name;
     return std::string{};
   }};
+  restart_policy restarts{max_restarts};
   local_launcher launcher{
     {config.workers},
     {.grace_period = std::chrono::seconds{10},
      .is_job = true,
      .on_end =
        [&](const process_exit& x) {
-         if (x.signal != 0)
-           lost.insert(x.name);
+         if (x.signal == 0)
+           return;
+         lost.insert(x.name);
+         restarts.on_killed(x.name, restart_policy::clock::now());
        },
      .on_line =
        [&](const std::string& name, bool out, std::string_view line) {
          output.add_line(name, out, line);
        }}};
-  launcher.start(self_command(), [&credentials](const std::string& worker) {
-    return credentials.environment_of(worker);
+  const auto command = self_command();
+  std::map<std::string, environment_changes> variables; // by worker
+  launcher.start(command, [&](const std::string& worker) {
+    return variables[worker] = credentials.environment_of(worker);
   });
-  const auto state = wait_for_end(launcher, signals);
+  const auto start_again = [&](const std::string& worker) {
+    std::cerr << "warning: " << worker
+              << " was killed; it is started again and joins the job\n";
+    lost.erase(worker);
+    auto again = command;
+    again.emplace_back("--join");
+    launcher.start_again(worker, again, variables.at(worker));
+  };
+  const auto state = wait_for_end(launcher, signals, restarts, start_again);
   return exit_code_of(launcher.children(), output, state);
 }

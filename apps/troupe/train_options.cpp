@@ -163,6 +163,17 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
     ->type_name("N");
 }
 
+void add_restart_options(CLI::App& command, train_arguments& arguments) {
+  add_number(command, "--restarts", arguments.restarts, 0,
+             train_option_limits::epochs,
+             "With --workers: start workers that were killed again, at most N "
+             "times; they join the job [0]")
+    ->type_name("N");
+  command.add_flag("--join", arguments.join,
+                   "With TF_CONFIG: take the task of a worker that the "
+                   "running job has lost");
+}
+
 void add_file_options(CLI::App& command, train_arguments& arguments) {
   add_file(command, "--save", arguments.save, "Write the trained model to FILE")
     ->type_name("FILE");
@@ -186,6 +197,7 @@ void add_train(CLI::App& tool, action& selected) {
   const auto arguments = std::make_shared<train_arguments>();
   add_training_options(command, arguments->options);
   add_placement_options(command, arguments->options);
+  add_restart_options(command, *arguments);
   add_file_options(command, *arguments);
   command.footer(examples);
   command.callback([arguments, &selected] {

@@ -141,6 +141,44 @@ TEST_F(Workers, GoOnWithTheSameWeightsWhenOneIsKilled) {
   }
 }
 
+TEST_F(Workers, JoinTheRunningJobWhenTheyAreStartedAgain) {
+  const std::string training =
+    "train --data digits:1400 --batch 24 --epochs 40 --replicas 2 ";
+  const auto expected = weights_of(training + "--strategy one_device");
+  for (const int killed : {0, 1}) {
+    const auto done =
+      run_with_signal(killed, SIGKILL, training + "--workers 2 --restarts 1");
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.err.find("warning: worker " + std::to_string(killed)
+                            + " was killed; it is started again"),
+              done.err.npos)
+      << done.err;
+    EXPECT_NE(
+      done.err.find("a process has joined; the job goes on with 2 processes"),
+      done.err.npos)
+      << done.err;
+    EXPECT_EQ(done.err.find("the others have finished"), done.err.npos)
+      << done.err;
+    EXPECT_EQ(done.err.find("] epoch"), done.err.npos) << done.err;
+    EXPECT_NE(("\n" + done.out).find("\nweights_sha256 " + expected),
+              done.out.npos)
+      << done.out << done.err;
+    EXPECT_EQ(done.out.find("weights_sha256"), done.out.rfind("weights_sha256"))
+      << "two processes have written the result";
+  }
+}
+
+TEST_F(Workers, GoOnWithThoseLeftWhenTheRestartsAreUsedUp) {
+  const auto done = run_with_signal(
+    1, SIGKILL,
+    "train --data digits:280 --epochs 200 --workers 2 --restarts 0");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("worker 1: signal 9 (Killed); the others have "
+                          "finished the job without it"),
+            done.err.npos)
+    << done.err;
+}
+
 TEST_F(Workers, ReportAUsageErrorOnce) {
   expect_rejected("train --workers 2 --replicas 3", 2,
                   {"--replicas 3", "multiple"});

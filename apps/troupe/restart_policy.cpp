@@ -1,0 +1,32 @@
+#include "restart_policy.hpp"
+
+#include <algorithm>
+
+void restart_policy::on_killed(const std::string& name, clock::time_point now) {
+  while (!recent_.empty() && now - recent_.front() > intensity_window)
+    recent_.pop_front();
+  if (left_ == 0 || recent_.size() >= max_intensity)
+    return;
+  --left_;
+  recent_.push_back(now);
+  auto& delay = delays_[name];
+  delay = delay.count() == 0 ? first_delay : std::min(2 * delay, last_delay);
+  std::uniform_real_distribution<double> share{0.5, 1.0};
+  due_.emplace(
+    now + std::chrono::duration_cast<clock::duration>(delay * share(dice_)),
+    name);
+}
+
+std::optional<std::string> restart_policy::take(clock::time_point now) {
+  if (due_.empty() || due_.begin()->first > now)
+    return {};
+  auto name = std::move(due_.begin()->second);
+  due_.erase(due_.begin());
+  return name;
+}
+
+std::optional<restart_policy::clock::time_point> restart_policy::next() const {
+  if (due_.empty())
+    return {};
+  return due_.begin()->first;
+}

@@ -1,0 +1,89 @@
+#include "../../apps/troupe/restart_policy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using clock_type = restart_policy::clock;
+
+const clock_type::time_point start{};
+
+/// Returns the delay of the next start of a process that is killed at `now`.
+clock_type::duration delay_after(restart_policy& policy,
+                                 clock_type::time_point now) {
+  policy.on_killed("worker 1", now);
+  const auto due = policy.next();
+  if (!due)
+    return {};
+  EXPECT_EQ(policy.take(*due), "worker 1");
+  return *due - now;
+}
+
+TEST(RestartPolicy, StartsAProcessAfterADelay) {
+  restart_policy policy{1, 7};
+  policy.on_killed("worker 2", start);
+  ASSERT_TRUE(policy.next());
+  EXPECT_EQ(policy.take(*policy.next() - 1ns), std::nullopt);
+  EXPECT_EQ(policy.take(*policy.next()), "worker 2");
+  EXPECT_EQ(policy.next(), std::nullopt);
+}
+
+TEST(RestartPolicy, DoublesTheDelayAndShortensItByUpToAHalf) {
+  restart_policy policy{100, 7};
+  auto now = start;
+  for (std::chrono::milliseconds longest = restart_policy::first_delay;
+       longest < 4 * restart_policy::last_delay; longest *= 2) {
+    const auto bound = std::min(longest, restart_policy::last_delay);
+    const auto delay = delay_after(policy, now);
+    EXPECT_LE(delay, bound);
+    EXPECT_GE(delay, bound / 2);
+    now += 1h;
+  }
+}
+
+TEST(RestartPolicy, TheDelaysOfTwoSeedsDiffer) {
+  restart_policy a{1, 7}, b{1, 8};
+  EXPECT_NE(delay_after(a, start), delay_after(b, start));
+}
+
+TEST(RestartPolicy, EndsWhenTheRestartsAreUsedUp) {
+  restart_policy policy{2, 7};
+  EXPECT_GT(delay_after(policy, start), 0s);
+  EXPECT_GT(delay_after(policy, start + 1h), 0s);
+  EXPECT_EQ(delay_after(policy, start + 2h), 0s);
+}
+
+TEST(RestartPolicy, GivesUpIfProcessesEndTooOften) {
+  restart_policy policy{100, 7};
+  for (std::size_t i = 0; i < restart_policy::max_intensity; ++i)
+    EXPECT_GT(delay_after(policy, start + i * 1ms), 0s);
+  EXPECT_EQ(delay_after(policy, start + 1s), 0s);
+  EXPECT_GT(delay_after(policy, start + 11s), 0s);
+}
+
+TEST(RestartPolicy, StartsNothingAfterCancel) {
+  restart_policy policy{100, 7};
+  policy.on_killed("worker 1", start);
+  policy.cancel();
+  EXPECT_EQ(policy.next(), std::nullopt);
+  policy.on_killed("worker 1", start + 1h);
+  EXPECT_EQ(policy.take(start + 2h), std::nullopt);
+}
+
+TEST(RestartPolicy, TakesTheProcessesInTheOrderOfTheirTimes) {
+  restart_policy policy{100, 7};
+  for (int i = 0; i < 3; ++i)
+    policy.on_killed("often", start);
+  policy.on_killed("once", start);
+  std::vector<std::string> order;
+  while (const auto one = policy.take(start + 1h))
+    order.push_back(*one);
+  EXPECT_EQ(order.size(), 4u);
+  EXPECT_EQ(order.back(), "often");
+}
+
+} // namespace
