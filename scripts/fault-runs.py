@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Trains over real processes under random faults, and compares the weights with those of one
+process.
+
+  scripts/fault-runs.py --runs 10                  10 jobs
+  scripts/fault-runs.py --runs 1 --seed 1234       the job of a seed again
+
+Each job has 2 to 4 workers, trains `mlp` or `lenet` on generated digits, and is started by
+`troupe train --workers N --restarts 20`. One to three faults happen at random times:
+
+  kill   SIGKILL of a worker, which is started again and joins the job
+  stop   SIGSTOP of a worker, and SIGCONT after less than the heartbeat timeout
+
+A job passes if it ends with exit code 0 within the timeout, and its weights_sha256 is that of an
+undisturbed run. The output of a job that fails is kept in build/fault-runs. The last line is
+"fault runs: N passed, N failed", and the exit code is 1 if a job failed or no fault happened.
+The same seed gives the same job and faults, but the step at which a fault happens varies.
+"""
+import argparse
+import dataclasses
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+KEPT = ROOT / "build" / "fault-runs"
+JOB_TIMEOUT = 180  # seconds
+TRAINING = {
+    "mlp": "train --model mlp --data digits:1400 --batch 24 --epochs 40",
+    "lenet": "train --model lenet --data digits:700 --batch 24 --epochs 3",
+}
+
+
+@dataclasses.dataclass
+class Fault:
+    kind: str       # "kill" or "stop"
+    delay: float    # seconds after the fault before, or after the first epoch's start
+    choice: float   # in [0, 1): which of the workers that run
+    stopped: float  # seconds for which "stop" stops the worker
+
+
+@dataclasses.dataclass
+class Job:
+    seed: int
+    model: str
+    workers: int
+    faults: list
+
+    @staticmethod
+    def of_seed(seed):
+        dice = random.Random(seed)
+        return Job(seed, dice.choice(list(TRAINING)), dice.randint(2, 4),
+                   [Fault(dice.choice(("kill", "kill", "stop")), dice.uniform(0.1, 1.5),
+                          dice.random(), dice.uniform(0.05, 0.6))
+                    for _ in range(dice.randint(1, 3))])
+
+    def __str__(self):
+        return f"seed {self.seed}: {self.model}, {self.workers} workers"
+
+
+def weights_in(output):
+    found = re.search(r"^weights_sha256 (\w+)$", output, re.MULTILINE)
+    return found and found.group(1)
+
+
+class Oracle:
+    """Weights of undisturbed runs, by model and number of replicas."""
+
+    def __init__(self, tool):
+        self.tool = tool
+        self.known = {}
+
+    def weights_of(self, job):
+        key = job.model, job.workers
+        if key not in self.known:
+            done = subprocess.run(
+                [self.tool, *TRAINING[job.model].split(), "--replicas", str(job.workers),
+                 "--strategy", "one_device"],
+                capture_output=True, text=True, timeout=JOB_TIMEOUT, check=True)
+            self.known[key] = weights_in(done.stdout)
+        return self.known[key]
+
+
+def children_of(process):
+    try:
+        text = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(x) for x in text.split()]
+
+
+def inject(fault, process):
+    """Returns what was done to which process, or None if the job has ended."""
+    workers = children_of(process)
+    if not workers:
+        return None
+    target = workers[int(fault.choice * len(workers))]
+    try:
+        if fault.kind == "kill":
+            os.kill(target, signal.SIGKILL)
+        else:
+            os.kill(target, signal.SIGSTOP)
+            time.sleep(fault.stopped)
+            os.kill(target, signal.SIGCONT)
+    except ProcessLookupError:
+        return None
+    return f"{fault.kind} of process {target}"
+
+
+def has_begun(errors, process):
+    """Waits until the first epoch has begun."""
+    end = time.monotonic() + JOB_TIMEOUT
+    while "epoch 1/" not in errors.read_text() and process.poll() is None:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return process.poll() is None
+
+
+def kill_all(process):
+    for one in [*children_of(process), process.pid]:
+        try:
+            os.kill(one, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    process.wait()
+
+
+def run(job, tool, oracle):
+    """Returns (what is wrong or None, the faults that happened, number of joins)."""
+    expected = oracle.weights_of(job)
+    output, errors = (KEPT / f"{job.seed}.{x}" for x in ("out", "err"))
+    done = []  # What was injected. None: the job had ended.
+    with open(output, "w") as out, open(errors, "w") as err:
+        process = subprocess.Popen(
+            [tool, *TRAINING[job.model].split(), "--replicas", str(job.workers),
+             "--workers", str(job.workers), "--restarts", "20"], stdout=out, stderr=err)
+        begun = has_begun(errors, process)
+        for fault in job.faults if begun else []:
+            time.sleep(fault.delay)
+            if process.poll() is None:
+                done.append(inject(fault, process))
+        try:
+            process.wait(JOB_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            kill_all(process)
+            return f"no end within {JOB_TIMEOUT} s", [x for x in done if x], 0
+    text = errors.read_text()
+    problem = None
+    if process.returncode != 0:
+        problem = f"exit code {process.returncode}: {(text.splitlines() or [''])[-1]}"
+    elif weights_in(output.read_text()) != expected:
+        problem = f"weights_sha256 is not {expected}"
+    elif "was lost" in text and not any(x and x.startswith("kill") for x in done):
+        problem = "a process that was stopped for a moment was taken for lost"
+    if problem is None:
+        output.unlink()
+        errors.unlink()
+    return problem, [x for x in done if x], text.count("a process has joined")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=None, help="seed of the first job")
+    parser.add_argument("--tool", default=None, help="the tool [build/release/troupe, or dev]")
+    options = parser.parse_args()
+    tools = [ROOT / "build" / x / "troupe" for x in ("release", "dev")]
+    tool = options.tool or next((str(x) for x in tools if x.exists()), None)
+    if tool is None:
+        parser.error(f"build the tool first: neither {tools[0]} nor {tools[1]} exists")
+    KEPT.mkdir(parents=True, exist_ok=True)
+    first = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    oracle = Oracle(tool)
+    passed = failed = joins = 0
+    counts = {"kill": 0, "stop": 0}
+    for seed in range(first, first + options.runs):
+        job = Job.of_seed(seed)
+        began = time.monotonic()
+        problem, done, joined = run(job, tool, oracle)
+        joins += joined
+        for one in done:
+            counts[one.split()[0]] += 1
+        failed += problem is not None
+        passed += problem is None
+        print(f"{'FAILED' if problem else 'ok'}  {job}, {time.monotonic() - began:.1f} s, "
+              f"{', '.join(done) or 'ended before the faults'}"
+              + (f": {problem} (see {KEPT}/{seed}.err)" if problem else ""), flush=True)
+    print(f"{counts['kill']} processes killed, {joins} joins, {counts['stop']} processes stopped")
+    print(f"fault runs: {passed} passed, {failed} failed")
+    return 1 if failed or not sum(counts.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
