@@ -55,13 +55,15 @@ public:
   /// Trains until the leader, which runs `time(windows)`, ends the training.
   /// Every process of the strategy but the leader has to call this.
   void run_follower();
+  /// Trains until `continue_after` returns false. It is called after each step,
+  /// with the number of steps that this process has made.
+  void fit(const std::function<bool(std::uint64_t step)>& continue_after);
 
   double last_loss() const { return last_loss_; }
 
 private:
   void begin(const std::string& model, std::uint64_t batch,
              const strategy& chosen);
-  void fit(const std::function<bool(std::uint64_t step)>& continue_after);
 
   std::unique_ptr<runtime> runtime_; ///< Null: the strategy needs no runtime.
   std::unique_ptr<troupe::model> model_;
