@@ -2,6 +2,7 @@
 #include "troupe/simulation/simulated_processes.hpp"
 #include "troupe/tests/actors/collectives/lane_backends.hpp"
 #include "troupe/tests/actors/group/actor_stage.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -273,20 +274,17 @@ TEST_P(Backend, BarrierWaitsForAllReplicas) {
 
 // A replica that does not come to a barrier is named.
 TEST_P(Backend, NamesAReplicaThatMissesABarrier) {
-  const auto impatient = GetParam().make(200ms);
-  try {
-    impatient->run({0,
-                    1,
-                    [](step_context& step) {
-                      if (step.replica != 2)
-                        step.barrier(0, 0);
-                    },
-                    {}});
-    ADD_FAILURE() << "no error";
-  } catch (const std::exception& e) {
-    EXPECT_TRUE(mentions(e.what(), "waits for the update")) << e.what();
-    EXPECT_TRUE(mentions(e.what(), "missing replica 2")) << e.what();
-  }
+  const std::string missing = "missing replica 2";
+  const auto text =
+    troupe::test::with_sufficient_timeout(missing, [&](auto timeout) {
+      job_ = GetParam().make(timeout); // simulated jobs have a virtual clock
+      return error_of_step([](step_context& step) {
+        if (step.replica != 2)
+          step.barrier(0, 0);
+      });
+    });
+  EXPECT_TRUE(mentions(text, "waits for the update")) << text;
+  EXPECT_TRUE(mentions(text, missing)) << text;
 }
 
 // -- misuse -------------------------------------------------------------------
@@ -413,13 +411,17 @@ TEST_P(Backend, CompletesSumsThatNoReplicaAwaits) {
 
 // A replica that makes no call is named.
 TEST_P(Backend, NamesAReplicaThatDoesNotContribute) {
-  job_ = GetParam().make(300ms); // simulated jobs have a virtual clock
-  const auto text = error_of_step([](step_context& step) {
-    if (step.replica == 1)
-      return;
-    step.contribute(3, tensor::full({1}, 1));
-    step.sum(3);
-  });
+  const std::string missing = "missing replica 1";
+  const auto text =
+    troupe::test::with_sufficient_timeout(missing, [&](auto timeout) {
+      job_ = GetParam().make(timeout);
+      return error_of_step([](step_context& step) {
+        if (step.replica == 1)
+          return;
+        step.contribute(3, tensor::full({1}, 1));
+        step.sum(3);
+      });
+    });
   EXPECT_TRUE(mentions(text, "bucket 3")) << text;
-  EXPECT_TRUE(mentions(text, "missing replica 1")) << text;
+  EXPECT_TRUE(mentions(text, missing)) << text;
 }

@@ -50,7 +50,7 @@ TEST(ActorGroupFaults, NamesTheReplicaThatStallsAStep) {
     std::promise<void> release;
     auto released = release.get_future().share();
     auto options = options_of(3, reducing);
-    options.step_timeout = 100ms;
+    options.step_timeout = 500ms;
     group_fixture fixture{options};
     const auto text = job_error_of(
       [&] {
@@ -65,7 +65,7 @@ TEST(ActorGroupFaults, NamesTheReplicaThatStallsAStep) {
                             {}});
       },
       ec::stalled);
-    EXPECT_TRUE(mentions(text, "step 6 stalled for 100 ms")) << text;
+    EXPECT_TRUE(mentions(text, "step 6 stalled for 500 ms")) << text;
     EXPECT_TRUE(mentions(text, "replica 0 waits for the sum of bucket 2"))
       << text;
     EXPECT_TRUE(mentions(text, "still missing replica 1")) << text;

@@ -11,7 +11,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto timeout = 300ms;
+constexpr auto timeout = 500ms;
 
 const multi_worker_options impatient{.communication = {.timeout = timeout}};
 
