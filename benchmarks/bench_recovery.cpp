@@ -46,24 +46,35 @@ std::int64_t now_ns() {
 struct worker_record {
   std::atomic<std::uint64_t> steps; ///< Steps whose callback this process ran.
   std::atomic<std::int64_t> first_ns, last_ns; ///< Time of such a step.
-  /// Longest time between two of them since `reset`, and its end.
-  std::atomic<std::int64_t> longest_ns, longest_end_ns;
+  std::atomic<std::int64_t> longest_ns;        ///< Between two, since `watch`.
+  /// The end of the longest time between two of the first `after_kill` steps
+  /// since `watch`. A step that was complete when a process was killed still
+  /// ends; the job stands still after it.
+  std::atomic<std::int64_t> stall_ns, stall_end_ns;
+  std::atomic<std::uint32_t> watched; ///< Steps since `watch`.
+  static constexpr std::uint32_t after_kill = 4;
 
   void on_step() {
     const auto now = now_ns();
     if (steps == 0)
       first_ns = now;
-    else if (now - last_ns > longest_ns) {
-      longest_end_ns = now;
-      longest_ns = now - last_ns;
+    else if (const auto length = now - last_ns) {
+      longest_ns = std::max(longest_ns.load(), length);
+      if (watched++ < after_kill && length > stall_ns) {
+        stall_ns = length;
+        stall_end_ns = now;
+      }
     }
     last_ns = now;
     ++steps;
   }
-  void reset() { longest_ns = 0; }
+  void watch() {
+    longest_ns = stall_ns = 0;
+    watched = 0;
+  }
   void begin() {
     steps = 0;
-    reset();
+    watch();
   }
 };
 
@@ -126,18 +137,18 @@ public:
 
   /// Kills a worker and starts it again.
   void disturb(std::uint32_t victim, figures& out) {
-    for_others(victim, [](worker_record& x) { x.reset(); });
+    for_others(victim, [](worker_record& x) { x.watch(); });
     const auto killed = now_ns();
     ::kill(children_[victim], SIGKILL);
     ::waitpid(children_[victim], nullptr, 0);
     wait_for_others(victim);
     std::int64_t end = 0;
     for_others(victim, [&](worker_record& x) {
-      end = std::max(end, x.longest_end_ns.load());
+      end = std::max(end, x.stall_end_ns.load());
     });
     out.kills.push_back(double(end - killed) * 1e-9);
 
-    for_others(victim, [](worker_record& x) { x.reset(); });
+    for_others(victim, [](worker_record& x) { x.watch(); });
     const auto started = now_ns();
     start(victim, true);
     wait_for_steps(victim, steps_between);

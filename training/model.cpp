@@ -170,7 +170,8 @@ void model::save(const std::filesystem::path& file,
   } catch (const job_error&) {
     // If the other workers are lost, the chief may have the only copy of the
     // model. It writes the file before it throws the error.
-    if (state_->strategy->placement.process == 0)
+    if (state_->strategy->placement.process == 0
+        && !state_->strategy->lacks_state)
       write();
     throw;
   }

@@ -86,14 +86,17 @@ public:
   /// @param position how far this process has come. Steps before it stay done;
   ///                 no later step has changed anything. None: it has joined
   ///                 and does not have the state of the job yet.
+  /// @param timeout  longest time that a process may take to make this call,
+  ///                 because it saves a file or is in a callback.
   /// @returns false if there is no next view: the group cannot change its
   ///          view, too few processes are left, or no process was lost.
   ///          Afterwards the group runs no steps.
   /// @errors throws `job_error` if this process does not belong to the next
   ///         view.
   virtual bool
-  enter_next_view(const std::optional<view_change::job_position>& position) {
-    (void)position;
+  enter_next_view(const std::optional<view_change::job_position>& position,
+                  std::chrono::milliseconds timeout) {
+    (void)position, (void)timeout;
     return false;
   }
 
@@ -101,8 +104,12 @@ public:
   /// job runs. It hosts no replica, and calls of `run` fail.
   virtual bool is_joining() const { return false; }
 
-  /// Records the result of the next call of the job, for processes that join.
-  virtual void record_result(const std::string& result) { (void)result; }
+  /// Records the result of a call of the job, for processes that join. No
+  /// effect if it is known.
+  /// @param call number of the call; the first one is 0.
+  virtual void record_result(std::uint64_t call, const std::string& result) {
+    (void)call, (void)result;
+  }
   /// Returns the result of a call of the job. None: no process that can be
   /// reached has completed the call.
   /// @param call number of the call; the first one is 0.

@@ -63,9 +63,10 @@ public:
     group().for_each(fn);
   }
 
-  bool enter_next_view(
-    const std::optional<view_change::job_position>& position) override {
-    const auto deadline = peer_table::clock::now() + options_.timeout;
+  bool enter_next_view(const std::optional<view_change::job_position>& position,
+                       std::chrono::milliseconds timeout) override {
+    const auto deadline =
+      peer_table::clock::now() + std::max(timeout, options_.timeout);
     if (joins_) {
       join(deadline);
     } else if (!group_) {
@@ -88,9 +89,11 @@ public:
 
   bool is_joining() const override { return joins_; }
 
-  void record_result(const std::string& result) override {
+  void record_result(std::uint64_t call, const std::string& result) override {
     options_.peers->update([&] {
       auto& log = options_.peers->log;
+      if (call < log.results.size())
+        return; // a member has told it
       log.bytes += result.size();
       if (log.bytes > log.max_bytes && log.rejection.empty()) {
         log.rejection = "the results of its calls take more than "
@@ -224,7 +227,8 @@ private:
       // lanes.
       std::unique_lock hold{peers.lock};
       if (peers.wait(hold, peer_table::clock::now() + no_change_timeout, [&] {
-            return peers.stop.requested || peers.view.view_id != next.view_id;
+            return peers.stop.requested || peers.no_next_view
+                   || peers.view.view_id != next.view_id;
           }))
         return false;
       throw;

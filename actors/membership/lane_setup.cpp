@@ -96,7 +96,8 @@ peer_lanes cluster::impl::open_lane(std::uint64_t view_id,
   };
   const auto is_outdated = [&] {
     return joined_
-           && (peers_->stop.requested || peers_->view.view_id != view_id);
+           && (peers_->stop.requested || peers_->no_next_view
+               || peers_->view.view_id != view_id);
   };
   peers_->wait(hold, deadline, [&] {
     return all_open() || peers_->failed || is_outdated()

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 namespace troupe {
 
@@ -40,12 +41,17 @@ constexpr milliseconds max_report_delay{5000};
 /// ended before the start.
 constexpr auto peer_loss_delay = 500ms;
 /// Time after which a run that goes on is ended for a view change. Before that,
-/// the loss of a process usually ends it, with an error that names the process.
-constexpr auto end_of_run_delay = 2s;
+/// the loss of a process usually ends it, with an error that also names the
+/// step and those who wait. This error can take a second if a replica does not
+/// answer.
+constexpr auto end_of_run_delay = 100ms;
 /// Interval and number of the checks whether a process of this host has ended,
 /// after the connection to it has ended.
 constexpr auto end_check_interval = 10ms;
 constexpr std::uint32_t end_checks = 500;
+/// Number of the first of these checks during which no lack of a majority is
+/// reported.
+constexpr std::uint32_t decisive_checks = 50;
 /// Time beyond the start timeout in which the processes have to open their
 /// lanes.
 constexpr auto lane_timeout = 5s;
@@ -225,7 +231,12 @@ struct membership_state : view_change_host::owner {
   /// The connection to a process of this host has ended. The kernel closes it
   /// shortly before the process has ended.
   void check_end(const membership_event::end_check& x) {
-    if (x.process->has_ended())
+    const bool has_ended = x.process->has_ended();
+    if (has_ended || x.further_checks + decisive_checks <= end_checks)
+      ending.erase(x.incarnation);
+    else
+      ending.insert(x.incarnation);
+    if (has_ended)
       view_changes.on_dead(x.incarnation);
     else if (x.further_checks > 0)
       self->delayed_send(self, end_check_interval,
@@ -283,8 +294,18 @@ struct membership_state : view_change_host::owner {
                : std::function<void(const failure_report&)>{};
     });
     if (end_run)
-      end_run({.code = ec::peer_lost,
-               .cause = "the processes of the job change their view"});
+      end_run({.code = ec::peer_lost, .cause = reason_of_view_change()});
+  }
+
+  std::string reason_of_view_change() const {
+    std::string out;
+    for (const auto& x : options.peers->view.members) {
+      const auto& entry = options.peers->entries[x.task];
+      if (x.task != options.self.task && entry.closed)
+        out += (out.empty() ? "" : "; ") + options.processes.names[x.task]
+               + " was lost: " + entry.closed->second;
+    }
+    return out.empty() ? "the processes of the job change their view" : out;
   }
 
   void on(const membership_event::leave&) {
@@ -406,9 +427,7 @@ struct membership_state : view_change_host::owner {
       return reject_candidate(*connection, "its request is malformed");
     add_peer(task, request.incarnation, connection);
     peers.at(task).request = request;
-    send(task, {membership::message_kind::current_view,
-                leader ? membership::leads_job : "",
-                options.peers->get([this] { return options.peers->view; })});
+    send_view(task);
   }
 
   void reject_candidate(net::connection& connection, const std::string& text) {
@@ -732,12 +751,16 @@ struct membership_state : view_change_host::owner {
             + std::to_string(member.task) + " of "
             + std::to_string(task_count()));
     if (candidate) {
-      if (candidate->is_asking()
-          && message.kind == view_change::message_kind::install
-          && message.proposals.size() == 1
-          && message.proposals.front().proposal.next.contains(
-            options.self.task, options.self.incarnation))
+      if (message.kind != view_change::message_kind::install) {
+        // This process may be a member of the sender's view.
+        view_change::message inquiry;
+        inquiry.kind = view_change::message_kind::inquire;
+        send({task, sender.incarnation}, inquiry);
+      } else if (message.proposals.size() == 1
+                 && candidate->can_enter(
+                   message.proposals.front().proposal.next)) {
         join(message.proposals.front());
+      }
       return;
     }
     view_changes.on({task, sender.incarnation}, message);
@@ -789,6 +812,9 @@ struct membership_state : view_change_host::owner {
     log("no process that " + own_name()
         + " can reach has the state of the job");
   }
+  bool may_have_ended(std::uint32_t task) override {
+    return ending.contains(options.peers->entries[task].incarnation);
+  }
   void on_installed(const membership::view& next) override {
     log("view " + std::to_string(next.view_id) + " of the job has "
         + std::to_string(next.members.size()) + " of its "
@@ -806,6 +832,15 @@ struct membership_state : view_change_host::owner {
     else
       participant->on_installed(next);
     report_lost_members(next);
+    for (const auto& [task, x] : peers)
+      if (x.request && !next.contains(task, x.incarnation))
+        send_view(task);
+  }
+  /// Tells a candidate the view of the job.
+  void send_view(std::uint32_t task) {
+    send(task, {membership::message_kind::current_view,
+                leader ? membership::leads_job : "",
+                options.peers->get([this] { return options.peers->view; })});
   }
   /// The others go on without this process, so its runs have to end.
   void on_removed(const membership::view& next) override {
@@ -894,6 +929,8 @@ struct membership_state : view_change_host::owner {
   bool lanes_open = false;  ///< The lanes of this process to all others.
   bool has_started = false; ///< The job has begun.
   view_change_host view_changes{*this};
+  /// Incarnations of the processes of this host that may be ending.
+  std::set<std::uint64_t> ending;
   /// By task: why the leader last rejected a process that asked for it.
   std::map<std::uint32_t, std::string> rejections;
   std::string last_rejection; ///< Of this process, by the leader. Empty: none.

@@ -1,5 +1,6 @@
 #include "troupe/actors/membership/view_change_host.hpp"
 
+#include <algorithm>
 #include <variant>
 
 namespace troupe {
@@ -77,8 +78,12 @@ void view_change_host::perform(const view_change::removed& x) {
 }
 
 void view_change_host::perform(const view_change::no_majority& x) {
-  if (silent_ == x.silent)
-    return; // it is repeated with each timer
+  // The effect is repeated with each timer.
+  if (silent_ == x.silent
+      || std::ranges::any_of(x.silent, [this](std::uint32_t task) {
+           return owner_.may_have_ended(task);
+         }))
+    return;
   silent_ = x.silent;
   owner_.on_no_majority(silent_);
 }

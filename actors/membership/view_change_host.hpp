@@ -41,6 +41,12 @@ public:
     virtual void on_installed(const membership::view& next) = 0;
     /// A view has taken effect, and this process is no member of it.
     virtual void on_removed(const membership::view& next) = 0;
+    /// True if it is not known yet whether the process of this task, to which
+    /// the connection has ended, has ended itself.
+    virtual bool may_have_ended(std::uint32_t task) {
+      (void)task;
+      return false;
+    }
     /// The members that answer are too few to agree on another view.
     virtual void
     on_no_majority(const std::vector<std::uint32_t>& silent_tasks) = 0;

@@ -229,12 +229,16 @@ void child_processes::reap(child& target) {
   target.process.pidfd.reset();
   const bool killed = info.si_code != CLD_EXITED;
   ended_.push_back({target.name, info.si_status + (killed ? 128 : 0),
-                    killed ? info.si_status : 0});
+                    killed ? info.si_status : 0, target.may_fail});
   const auto& end = ended_.back();
   if (options_.on_end)
     options_.on_end(end);
-  const bool fails =
-    end.failed() && !target.may_fail && !(options_.is_job && end.signal != 0);
+  const bool is_done =
+    options_.is_job && std::ranges::any_of(ended_, [](const process_exit& x) {
+      return !x.failed();
+    });
+  const bool fails = end.failed() && !target.may_fail && !is_done
+                     && !(options_.is_job && end.signal != 0);
   if (fails && !failure_) {
     failure_ = end;
     kill_stopped();

@@ -27,8 +27,9 @@ struct process_spec {
 /// How a child process ended.
 struct process_exit {
   std::string name;
-  int code = 0;   ///< Exit code; 128 + `signal` if `signal` is not 0.
-  int signal = 0; ///< Signal that ended the process. Zero: it exited.
+  int code = 0;          ///< Exit code; 128 + `signal` if `signal` is not 0.
+  int signal = 0;        ///< Signal that ended the process. Zero: it exited.
+  bool may_fail = false; ///< As in `process_spec`.
 
   bool failed() const { return code != 0; }
 };
@@ -44,7 +45,8 @@ struct child_processes_options {
   std::chrono::milliseconds grace_period{10'000};
   /// The processes are the workers of one job. If a signal ends some of them,
   /// the others may go on without them. When one exits with code 0, the job is
-  /// done, and the others have to end within `grace_period`.
+  /// done: the others have to end within `grace_period`, and their exit codes
+  /// are no failures.
   bool is_job = false;
   /// Called when a process has ended, before its last output is passed on.
   std::function<void(const process_exit&)> on_end{};

@@ -11,6 +11,7 @@
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/job/train_summary.hpp"
 #include "troupe/training/model.hpp"
+#include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
 #include "troupe/training/support/atomic_file.hpp"
@@ -189,6 +190,7 @@ void print_result(const train_summary& summary) {
               "weights_sha256 %s\n",
               number_text(summary.test.loss).c_str(),
               summary.examples_per_second(), summary.weights_sha256.c_str());
+  std::fflush(stdout); // this process may be killed
 }
 
 /// Another worker succeeds a chief that is lost.
@@ -250,9 +252,11 @@ int train(const train_arguments& given_arguments) {
   summary.test = model.evaluate(test);
   summary.weights_sha256 = model.weights_sha256();
   summary.transport = strategy.transport();
-  if (!arguments.summary.empty() && is_chief(strategy))
-    write_summary(summary, arguments.summary);
-  if (!unfinished && !arguments.quiet && is_chief(strategy))
-    print_result(summary);
+  run_on_chief(strategy.state(), [&] {
+    if (!arguments.summary.empty())
+      write_summary(summary, arguments.summary);
+    if (!unfinished && !arguments.quiet)
+      print_result(summary);
+  });
   return unfinished ? interrupted : ok;
 }

@@ -180,11 +180,11 @@ wait_for_end(local_launcher& launcher, const signal_receiver& signals,
   };
   const auto on_idle = [&] {
     // Without a running worker there is no job to join. A worker that has ended
-    // by itself says that the job ends.
+    // by itself says that the job ends, unless it could not join it.
     const auto& ends = launcher.children().ended();
-    if (!launcher.children().running()
+    if (!launcher.children().running() || launcher.children().first_failure()
         || std::ranges::any_of(
-          ends, [](const process_exit& x) { return x.signal == 0; }))
+          ends, [](const process_exit& x) { return !x.failed(); }))
       restarts.cancel();
     while (const auto name = restarts.take(restart_policy::clock::now()))
       start_again(*name);
@@ -194,12 +194,40 @@ wait_for_end(local_launcher& launcher, const signal_receiver& signals,
   return state;
 }
 
-/// True if a later process with the name of this one has ended without error.
+bool exited(const process_exit& x, int code) {
+  return x.signal == 0 && x.code == code;
+}
+
+/// True if a later process with the name of this one has completed or
+/// saved the run.
 bool was_replaced(const std::vector<process_exit>& ends,
                   const process_exit& x) {
   return std::ranges::any_of(ends, [&](const process_exit& y) {
-    return y.name == x.name && !y.failed();
+    return y.name == x.name && (!y.failed() || exited(y, interrupted));
   });
+}
+
+/// Returns how the first worker ended that the job needed and that failed by
+/// itself. None: there is none, or the job was complete before.
+std::optional<process_exit> error_in(const std::vector<process_exit>& ends) {
+  for (const auto& x : ends) {
+    if (!x.failed())
+      return {};
+    if (x.signal == 0 && !x.may_fail && !exited(x, interrupted))
+      return x;
+  }
+  return {};
+}
+
+/// Returns the first failed end of a process that was not started again: it
+/// causes the later ones. @pre a process has failed.
+process_exit first_of(const std::vector<process_exit>& ends) {
+  const auto is_last = [&](const process_exit& x) {
+    return std::ranges::none_of(
+      ends, [&](const process_exit& y) { return &y > &x && y.name == x.name; });
+  };
+  return *std::ranges::find_if(
+    ends, [&](const process_exit& x) { return x.failed() && is_last(x); });
 }
 
 /// Returns the exit code of the run, derived from the exit codes of its
@@ -208,35 +236,32 @@ int exit_code_of(const child_processes& children,
                  const output_collector& output, interrupt_state state) {
   if (state == interrupt_state::repeated)
     return report_error(unsaved, second_interrupt);
-  const auto exited = [](const process_exit& x, int code) {
-    return x.signal == 0 && x.code == code;
-  };
   const auto& ends = children.ended();
-  // The first failure causes the later failures, because `child_processes` ends
-  // the other workers after it.
-  const auto first = std::ranges::find_if(ends, [&](const process_exit& x) {
-    return x.failed() && !exited(x, interrupted);
-  });
-  const bool goes_on =
-    state == interrupt_state::none && !children.first_failure()
-    && std::ranges::any_of(ends,
-                           [](const process_exit& x) { return !x.failed(); });
-  if (goes_on)
-    for (const auto& x : ends)
-      if (x.failed() && !was_replaced(ends, x))
-        std::cerr << "warning: " << output.end_text(x)
-                  << "; the others have finished the job without it\n";
-  if (goes_on || first == ends.end()) {
-    const bool saved = std::ranges::any_of(
-      ends, [&](const process_exit& x) { return exited(x, interrupted); });
+  const auto has = [&](const auto& condition) {
+    return std::ranges::any_of(ends, condition);
+  };
+  const bool saved =
+    has([&](const process_exit& x) { return exited(x, interrupted); });
+  const bool completed = has([](const process_exit& x) { return !x.failed(); });
+  const auto failure = error_in(ends);
+  if ((saved || completed) && !failure) {
+    if (state == interrupt_state::none)
+      for (const auto& x : ends)
+        if (x.failed() && !exited(x, interrupted) && !was_replaced(ends, x))
+          std::cerr << "warning: " << output.end_text(x)
+                    << "; the others have finished the job without it\n";
     return saved ? interrupted : ok;
   }
+  // A worker that has not begun to train ends with `unsaved` because others
+  // end.
+  const auto first =
+    failure && !exited(*failure, unsaved) ? *failure : first_of(ends);
   const bool forwarded = state == interrupt_state::forwarded;
-  if (exited(*first, unsaved) || (forwarded && first->signal == SIGINT))
+  if (exited(first, unsaved) || (forwarded && first.signal == SIGINT))
     return report_error(unsaved, forwarded ? nothing_to_save
-                                           : output.failure_text(*first));
-  return report_error(first->code == usage_error ? usage_error : failed,
-                      output.failure_text(*first) + children.stopped_note());
+                                           : output.failure_text(first));
+  return report_error(first.code == usage_error ? usage_error : failed,
+                      output.failure_text(first) + children.stopped_note());
 }
 
 } // namespace
@@ -278,10 +303,15 @@ int launch_workers(const train_config& config, std::uint64_t max_restarts) {
   const auto start_again = [&](const std::string& worker) {
     std::cerr << "warning: " << worker
               << " was killed; it is started again and joins the job\n";
-    lost.erase(worker);
     auto again = command;
     again.emplace_back("--join");
-    launcher.start_again(worker, again, variables.at(worker));
+    try {
+      launcher.start_again(worker, again, variables.at(worker));
+      lost.erase(worker);
+    } catch (const std::exception& e) { // the job goes on with those left
+      std::cerr << "warning: " << worker
+                << " could not be started again: " << e.what() << '\n';
+    }
   };
   const auto state = wait_for_end(launcher, signals, restarts, start_again);
   return exit_code_of(launcher.children(), output, state);

@@ -27,7 +27,7 @@ reaction candidate::on(std::uint32_t task, const message& received) {
   const auto sender = connected_.find(task);
   if (sender == connected_.end())
     return out;
-  if (received.kind == message_kind::reject && phase_ == phase::connecting)
+  if (received.kind == message_kind::reject && phase_ != phase::failed)
     fail(out, ec::refused, received.text);
   if (received.kind == message_kind::leave)
     out.emplace_back(left{task});
@@ -42,6 +42,11 @@ reaction candidate::on(std::uint32_t task, const message& received) {
     view_ = received.view;
   start_if_connected(out);
   return out;
+}
+
+bool candidate::can_enter(const membership::view& next) const {
+  return is_asking() && is_possible(next) && next.view_id >= view_.view_id
+         && next.contains(self_.task, self_.incarnation);
 }
 
 /// Checks a view that a process sent: its tasks are those of the job, in

@@ -50,6 +50,8 @@ public:
     return phase_ == phase::waiting || phase_ == phase::asking;
   }
   bool is_asking() const { return phase_ == phase::asking; }
+  /// True if this process has asked to join, and can be a member of this view.
+  bool can_enter(const membership::view& next) const;
   /// Incarnation of the process that decides when the job ends. None: it was
   /// lost, so each process decides for itself.
   std::optional<std::uint64_t> leader() const { return leader_; }

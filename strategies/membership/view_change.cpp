@@ -279,13 +279,20 @@ void state_machine::begin_attempt(reaction& out) {
   restart_timer(out);
 }
 
-/// Sends `prepare` or `propose` to all members that have not answered it.
+/// Returns the `prepare` or `propose` of the attempt.
+message state_machine::make_attempt() const {
+  auto out =
+    make(attempt_->proposed ? message_kind::propose : message_kind::prepare,
+         attempt_->number);
+  if (attempt_->proposed)
+    out.proposals.push_back({attempt_->number, *attempt_->proposed});
+  return out;
+}
+
+/// Sends it to all members that have not answered it.
 void state_machine::send_attempt(reaction& out) const {
   const auto& [number, promises, proposed, accepted] = *attempt_;
-  auto what =
-    make(proposed ? message_kind::propose : message_kind::prepare, number);
-  if (proposed)
-    what.proposals.push_back({number, *proposed});
+  const auto what = make_attempt();
   for (const auto& x : view_.members)
     if (x.incarnation != self_ && !dead_.contains(x.incarnation)
         && !(proposed ? accepted.contains(x.incarnation)
@@ -432,6 +439,9 @@ reaction state_machine::on(const process_id& sender, const message& received) {
   const member process{sender.task, sender.incarnation, {}, 0, {}, 0};
   if (received.view_id < view_.view_id) {
     send_decision(out, process); // also from a process that was removed
+    // It has dropped what it received before that view.
+    if (attempt_ && find(sender.incarnation))
+      send_to(out, process, make_attempt());
     return out;
   }
   if (removed_)

@@ -131,6 +131,7 @@ private:
   // -- the proposer -----------------------------------------------------------
 
   void begin_attempt(reaction& out);
+  message make_attempt() const;
   void send_attempt(reaction& out) const;
   void on_promise(reaction& out, std::uint64_t sender, const message& received);
   void propose_if_ready(reaction& out);

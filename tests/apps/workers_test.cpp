@@ -168,6 +168,18 @@ TEST_F(Workers, JoinTheRunningJobWhenTheyAreStartedAgain) {
   }
 }
 
+TEST_F(Workers, SaveAnUnfinishedRunAfterARestart) {
+  const auto cut = run_with_signal(
+    1, SIGKILL,
+    "train --data digits:1400 --batch 24 --epochs 40 --workers 2 --restarts 1 "
+    "--max-steps 900 --save cut.troupe");
+  EXPECT_EQ(cut.code, 130) << cut.err;
+  EXPECT_NE(cut.err.find("a process has joined"), cut.err.npos) << cut.err;
+  EXPECT_NE(cut.err.find("interrupted after step 900"), cut.err.npos)
+    << cut.err;
+  EXPECT_EQ(cut.err.find("signal 9"), cut.err.npos) << cut.err;
+}
+
 TEST_F(Workers, GoOnWithThoseLeftWhenTheRestartsAreUsedUp) {
   const auto done = run_with_signal(
     1, SIGKILL,

@@ -296,7 +296,7 @@ void check_candidate(choices& source) {
         out = machine.repeat();
         break;
       case 12:
-        out = machine.on_timeout("nobody answers");
+        out = machine.on_timeout("no process answers");
         break;
       case 13:
         out = machine.leave();

@@ -46,6 +46,8 @@ bool fit_loop::end_epoch() {
     record.validation_metrics = std::move(found.metrics);
   }
   position_.epochs.push_back(record);
+  if (step_view_ != model_.strategy->views)
+    begin_progress(); // this process may have become the chief
   position_.next_batch = {position_.next_batch.epoch + 1, 0};
   position_.totals = {};
   progress_->end(record);

@@ -243,7 +243,7 @@ void fit_loop::train(std::uint64_t end) {
         bad_step_ = model_.steps;
     }
     const bool is_short = bad_step_ && options_.on_nan == on_nan::stop;
-    if (next != model_.steps + (is_short ? 1 : 0))
+    if (is_short ? next <= model_.steps : next != model_.steps)
       throw job_error(ec::protocol,
                       "the other workers have made another number of steps");
   };
@@ -278,6 +278,8 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
     options_.replica_shares));
   // A stop in a failed run had no effect if the run was repeated.
   end_ = fit_end::done;
+  if (options_.on_nan == on_nan::stop)
+    bad_step_.reset();
   last_commit_ = clock::now();
   run_request request;
   request.first_step = model_.steps;
@@ -348,6 +350,7 @@ fit_loop::read_position(const std::string& text) const {
 void fit_loop::adopt(const remote_position& other) {
   const auto added = other.steps - model_.steps;
   position_.totals = other.totals;
+  last_total_ = other.last;
   position_.next_batch.index += added;
   steps_done_ += added;
   model_.steps = updated_ = other.steps;

@@ -44,7 +44,7 @@ bool enter_next_view(strategy_state& state, std::uint64_t steps) {
   std::optional<view_change::job_position> position;
   if (!state.lacks_state)
     position = {state.calls, steps};
-  if (!state.group->enter_next_view(position))
+  if (!state.group->enter_next_view(position, state.callback_timeout))
     return false;
   state.placement = state.group->replica_placement();
   state.copies = std::max(state.copies, state.placement.count());
@@ -73,8 +73,7 @@ void log_new_view(const strategy_state& state, std::uint32_t before,
 
 void record(strategy_state& state, const std::string& result) {
   state.last_result = result;
-  ++state.calls;
-  state.group->record_result(result);
+  state.group->record_result(state.calls++, result);
 }
 
 std::vector<located_report>
@@ -94,13 +93,15 @@ gather_reports(const std::shared_ptr<strategy_state>& state,
 
 /// Gives the result of the last call to the processes that have not completed
 /// it.
-/// @param source a process that has completed it.
+/// @param source    a process that has completed it.
+/// @param is_behind this process has completed all calls before it, and no
+/// more.
 /// @returns true if that completes the call in this process.
 bool pass_result(const std::shared_ptr<strategy_state>& state,
                  const job_call& call, std::size_t source, bool is_behind) {
   const auto results =
     gather_text_once(state, is_behind ? std::string{} : state->last_result);
-  if (!is_behind || state->lacks_state)
+  if (!is_behind)
     return false;
   call.complete(results.at(source));
   record(*state, results[source]);
@@ -171,11 +172,11 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
           return has_old_call(x) && most - x.calls > 1;
         }))
       throw_inconsistent("two processes are more than one call apart");
-    const bool self_behind = state->calls < most;
     if (std::ranges::any_of(all, has_old_call)
-        && pass_result(state, call, std::size_t(source), self_behind))
+        && pass_result(state, call, std::size_t(source),
+                       state->calls + 1 == most))
       return true;
-    if (self_behind) { // and joins
+    if (state->calls < most) { // and joins
       if (!complete_from_log(*state, call))
         throw_inconsistent("the result of a call is not known any more");
       return true;

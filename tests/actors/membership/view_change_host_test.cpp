@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <utility>
 
 using namespace troupe;
@@ -28,6 +29,9 @@ struct recorder final : view_change_host::owner {
   std::optional<view_change::job_position> stopped_position() override {
     return position;
   }
+  bool may_have_ended(std::uint32_t task) override {
+    return ending.contains(task);
+  }
   void on_installed(const membership::view& next) override {
     views.push_back(next);
   }
@@ -51,6 +55,7 @@ struct recorder final : view_change_host::owner {
   std::vector<membership::view> views;
   std::vector<std::uint64_t> removed_from;
   std::vector<std::vector<std::uint32_t>> alarms;
+  std::set<std::uint32_t> ending; ///< Tasks of `may_have_ended`.
 };
 
 /// A view of tasks 0, 1 and 2 with incarnations 10, 11 and 12.
@@ -137,6 +142,17 @@ TEST_F(ViewChangeHost, ReportsAMissingMajorityOnce) {
     host.on_timeout(asked.timer);
   EXPECT_EQ(asked.alarms, (std::vector<std::vector<std::uint32_t>>{{1, 2}}));
   EXPECT_TRUE(asked.views.empty());
+}
+
+TEST_F(ViewChangeHost, DoesNotMissAProcessThatMayHaveEnded) {
+  asked.ending = {2};
+  host.on_lost(11);
+  host.on_lost(12);
+  host.on_timeout(asked.timer);
+  EXPECT_TRUE(asked.alarms.empty());
+  asked.ending.clear(); // it has not
+  host.on_timeout(asked.timer);
+  EXPECT_EQ(asked.alarms, (std::vector<std::vector<std::uint32_t>>{{1, 2}}));
 }
 
 TEST_F(ViewChangeHost, AProcessThatHasLeftIsNotAskedAgain) {

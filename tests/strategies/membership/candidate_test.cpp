@@ -110,6 +110,52 @@ TEST(Candidate, TakesTheNewestView) {
   EXPECT_EQ(one.view().view_id, 3u);
 }
 
+TEST(Candidate, NoLongerWaitsForAMemberThatANewerViewLacks) {
+  auto before = second_view();
+  before.view_id = 1;
+  before.members[0].replicas = {0};
+  before.members.push_back({3, 13, "127.0.0.1", 1003, {1}, 1}); // is lost, too
+  candidate one{4, self};
+  one.on_connected(0, 10);
+  one.on_connected(2, 12);
+  one.on(0, current_view(before));
+  one.on(2, current_view(before));
+  EXPECT_FALSE(one.knows_job());
+  one.on(2, current_view(second_view()));
+  EXPECT_TRUE(one.knows_job());
+}
+
+TEST(Candidate, CanEnterAViewThatContainsItAfterItHasAsked) {
+  auto next = second_view();
+  next.view_id = 3;
+  next.members[0].replicas = {0};
+  next.members.insert(next.members.begin() + 1,
+                      member{1, own_id, "127.0.0.1", 1001, {1}, 1});
+  auto one = informed();
+  EXPECT_FALSE(one.can_enter(next));
+  one.ask();
+  EXPECT_TRUE(one.can_enter(next));
+  EXPECT_FALSE(one.can_enter(second_view()));
+  auto of_another = next;
+  of_another.members[1].incarnation = own_id + 1;
+  EXPECT_FALSE(one.can_enter(of_another));
+  auto impossible = next;
+  impossible.members[1].replicas = {0};
+  EXPECT_FALSE(one.can_enter(impossible));
+  auto old = next;
+  old.view_id = 1;
+  EXPECT_FALSE(one.can_enter(old));
+}
+
+TEST(Candidate, FailsIfAMemberRejectsItAfterItHasAsked) {
+  auto one = informed();
+  one.ask();
+  const auto effects =
+    one.on(2, {message_kind::reject, "the results take too much", {}});
+  ASSERT_NE(find<failed>(effects), nullptr);
+  EXPECT_TRUE(one.repeat().empty());
+}
+
 TEST(Candidate, AsksAllThatItIsConnectedToAndRepeatsThat) {
   auto one = informed();
   EXPECT_TRUE(one.repeat().empty()) << "the program has not come so far";

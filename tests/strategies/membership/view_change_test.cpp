@@ -125,6 +125,26 @@ struct job {
 
 // -- losses -------------------------------------------------------------------
 
+TEST(ViewChange, RepeatsAnAttemptForAProcessThatHadAnOlderView) {
+  const proposal decided{
+    {2, {process(1, 11, {0, 1}), process(2, 12, {2}), process(3, 13, {3})}},
+    {},
+    1};
+  state_machine proposer{numbered_proposal{{1, 1}, decided}, 11};
+  proposer.on_dead(13);
+  message inquiry;
+  inquiry.kind = message_kind::inquire;
+  inquiry.view_id = 1;
+  std::vector<message_kind> answers;
+  for (const auto& x : proposer.on({2, 12}, inquiry))
+    if (const auto* one = std::get_if<send>(&x)) {
+      EXPECT_EQ(one->receiver.incarnation, 12u);
+      answers.push_back(one->message.kind);
+    }
+  EXPECT_EQ(answers,
+            (std::vector{message_kind::install, message_kind::prepare}));
+}
+
 TEST(ViewChange, SurvivorsTakeTheReplicasOfALostProcess) {
   job three{3};
   three.cut.insert(12);

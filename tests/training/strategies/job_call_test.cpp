@@ -44,8 +44,8 @@ public:
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
     inner_->for_each(fn);
   }
-  bool enter_next_view(
-    const std::optional<view_change::job_position>& position) override {
+  bool enter_next_view(const std::optional<view_change::job_position>& position,
+                       std::chrono::milliseconds) override {
     ++plan_.views;
     plan_.positions.push_back(position.value());
     return true;
