@@ -112,6 +112,7 @@ void chief_state::perform(run_barrier::reaction effects) {
   const overload act{
     [this](run_barrier::start& start) {
       run = start.request.run;
+      first_step = start.request.first;
       rate.begin(self->clock().now(), start.request.first);
       acknowledged.assign(roles.clients.size(), start.request.first);
       if (!run_function.function)

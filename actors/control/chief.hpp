@@ -100,7 +100,8 @@ struct chief_state {
   job_roles roles;
   std::map<caf::actor_addr, role_id> role_ids;
   step_function_ref run_function;
-  std::uint64_t run = 0; ///< Number of the active run. Zero: none.
+  std::uint64_t run = 0;        ///< Number of the active run. Zero: none.
+  std::uint64_t first_step = 0; ///< First step of the run.
   /// By process: first step whose commit the caller of `run` has not
   /// acknowledged.
   std::vector<std::uint64_t> acknowledged;

@@ -86,18 +86,21 @@ void local_agent_state::on_step_done(const step_commit::step_done& report) {
   const auto numbers =
     unsent.steps_done.size() * (report.metrics.sums.size() + 8);
   if (unsent.steps_done.size() >= batch_size || numbers >= max_batch_numbers
-      || completes_run(report))
+      || is_awaited(report))
     flush();
   else if (!std::exchange(flush_scheduled, true))
     self->delayed_send(self, max_batch_delay, atom::flush_v);
 }
 
 /// Returns true if all replicas of this process have reported the last step of
-/// the run. The chief then waits for the reports in `unsent`.
-bool local_agent_state::completes_run(
-  const step_commit::step_done& report) const {
-  return report.step + 1 >= end_step
-         && (next_steps.empty() || std::ranges::min(next_steps) >= end_step);
+/// the run, so that the chief waits for the reports in `unsent`, or the first
+/// step, which shows that the job goes on.
+bool local_agent_state::is_awaited(const step_commit::step_done& report) const {
+  if (next_steps.empty())
+    return report.step + 1 >= end_step;
+  const auto reported = std::ranges::min(next_steps);
+  return (report.step == first_step && reported > first_step)
+         || (report.step + 1 >= end_step && reported >= end_step);
 }
 
 void local_agent_state::on_failed(const step_commit::failed& failure) {
@@ -138,7 +141,7 @@ void local_agent_state::on_join(const run_barrier::join& request) {
     return; // a duplicate request must not reset the run
   joined = run = request.run;
   replica_failure.reset();
-  next_delivery = acknowledged = request.first;
+  next_delivery = acknowledged = first_step = request.first;
   reorder_buffer.clear();
   run_end.reset();
   next_steps.assign(roles.replicas.size(), request.first);

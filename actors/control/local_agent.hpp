@@ -18,8 +18,9 @@ struct local_agent_options {
   local_placement placement;
   std::shared_ptr<run_listener> listener;
   /// Number of reports per replica that the agent sends to the chief in one
-  /// batch. When all its replicas have reported the last step of a run, it
-  /// sends the batch at once. Unsent reports are lost if the process ends.
+  /// batch. When all its replicas have reported the first or the last step of
+  /// a run, it sends the batch at once. Unsent reports are lost if the process
+  /// ends.
   std::uint64_t report_batch = 1;
   /// Number of steps that a replica may run ahead of the last commit. The chief
   /// also grants at most twice this number of steps beyond the last commit that
@@ -62,7 +63,7 @@ struct local_agent_state {
   std::uint64_t* next_step_of(std::uint32_t replica);
   void on_configured(const step_commit::configured& answer);
   void on_step_done(const step_commit::step_done& report);
-  bool completes_run(const step_commit::step_done& report) const;
+  bool is_awaited(const step_commit::step_done& report) const;
   void on_failed(const step_commit::failed& failure);
   void on_wait_report(const step_commit::wait_report& report);
   void on_join(const run_barrier::join& request);
@@ -91,7 +92,8 @@ struct local_agent_state {
   std::uint64_t joined = 0; ///< Number of the last run the caller joined.
   /// Latest generation that a replica of this process has acknowledged.
   std::uint64_t generation = 0;
-  std::uint64_t end_step = 0; ///< First step after the end of the run.
+  std::uint64_t first_step = 0; ///< First step of the run.
+  std::uint64_t end_step = 0;   ///< First step after the end of the run.
   /// First step whose commit the caller of `run` has not acknowledged.
   std::uint64_t acknowledged = 0;
   /// By replica of this process: first step that the replica has not reported.

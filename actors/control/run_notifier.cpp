@@ -32,8 +32,11 @@ void chief_state::notify_commit(commit_record&& record) {
   }
   if (!has_remote)
     return;
+  const bool is_first = record.step == first_step; // the callers wait for it
   unsent_commits.push_back(std::move(record));
-  if (unsent_commits.size() >= step_commit::grant_batch(options.step_window)) {
+  if (is_first
+      || unsent_commits.size()
+           >= step_commit::grant_batch(options.step_window)) {
     flush();
   } else if (!flush_scheduled) {
     flush_scheduled = true;

@@ -44,7 +44,7 @@ constexpr auto peer_loss_delay = 500ms;
 /// the loss of a process usually ends it, with an error that also names the
 /// step and those who wait. This error can take a second if a replica does not
 /// answer.
-constexpr auto end_of_run_delay = 100ms;
+constexpr auto end_of_run_delay = 300ms;
 /// Interval and number of the checks whether a process of this host has ended,
 /// after the connection to it has ended.
 constexpr auto end_check_interval = 10ms;

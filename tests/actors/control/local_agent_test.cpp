@@ -259,6 +259,24 @@ TEST(LocalAgent, SendsTheLastReportsWhenAllReplicasHaveReported) {
   EXPECT_EQ(fixture.sent_to_chief(), texts{"report 13 report 13"});
 }
 
+TEST(LocalAgent, SendsTheReportsOfTheFirstStepWithoutDelay) {
+  local_agent_fixture fixture{2};
+  caf::anon_send(fixture.agent, run_barrier::join{1, 2, 9, 5, 0},
+                 step_function_ref{});
+  const auto report = [&](std::uint32_t replica, std::uint64_t step) {
+    caf::anon_send(fixture.agent,
+                   step_commit::step_done{0, step, replica, 1, {}});
+    fixture.simulator.run_until_idle();
+  };
+  report(0, 9);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{});
+  report(1, 9);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 9 report 9"});
+  report(0, 10);
+  report(1, 10);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{});
+}
+
 TEST(LocalAgent, SendsReportsAfterTheMaximumBatchDelay) {
   local_agent_fixture fixture;
   for (const std::uint64_t step : {9, 10}) {
