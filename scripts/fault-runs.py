@@ -6,13 +6,16 @@ process.
   scripts/fault-runs.py --runs 1 --seed 1234       the job of a seed again
 
 Each job has 2 to 4 workers, trains `mlp` or `lenet` on generated digits, and is started by
-`troupe train --workers N --restarts 20`. One to three faults happen at random times:
+`troupe train --workers N --restarts 20 --on-sigterm leave`. One to three faults happen at random
+times:
 
   kill   SIGKILL of a worker, which is started again and joins the job
   stop   SIGSTOP of a worker, and SIGCONT after less than the heartbeat timeout
+  leave  SIGTERM to a worker, which leaves the job
 
 A job passes if it ends with exit code 0 within the timeout, and its weights_sha256 is that of an
-undisturbed run. The output of a job that fails is kept in build/fault-runs. The last line is
+undisturbed run. If the last worker was to leave, it must have saved the run (exit code 130), and
+the resumed run must end with these weights. The output of a job that fails is kept in build/fault-runs. The last line is
 "fault runs: N passed, N failed", and the exit code is 1 if a job failed or no fault happened.
 The same seed gives the same job and faults, but the step at which a fault happens varies.
 """
@@ -38,7 +41,7 @@ TRAINING = {
 
 @dataclasses.dataclass
 class Fault:
-    kind: str       # "kill" or "stop"
+    kind: str       # "kill", "stop" or "leave"
     delay: float    # seconds after the fault before, or after the first epoch's start
     choice: float   # in [0, 1): which of the workers that run
     stopped: float  # seconds for which "stop" stops the worker
@@ -55,7 +58,7 @@ class Job:
     def of_seed(seed):
         dice = random.Random(seed)
         return Job(seed, dice.choice(list(TRAINING)), dice.randint(2, 4),
-                   [Fault(dice.choice(("kill", "kill", "stop")), dice.uniform(0.1, 1.5),
+                   [Fault(dice.choice(("kill", "kill", "stop", "leave")), dice.uniform(0.1, 1.5),
                           dice.random(), dice.uniform(0.05, 0.6))
                     for _ in range(dice.randint(1, 3))])
 
@@ -95,14 +98,16 @@ def children_of(process):
 
 
 def inject(fault, process):
-    """Returns what was done to which process, or None if the job has ended."""
+    """Returns what was done to which process, or None if the job has ended or would be lost."""
     workers = children_of(process)
-    if not workers:
+    if not workers or (fault.kind == "kill" and len(workers) == 1):
         return None
     target = workers[int(fault.choice * len(workers))]
     try:
         if fault.kind == "kill":
             os.kill(target, signal.SIGKILL)
+        elif fault.kind == "leave":
+            os.kill(target, signal.SIGTERM)
         else:
             os.kill(target, signal.SIGSTOP)
             time.sleep(fault.stopped)
@@ -110,6 +115,12 @@ def inject(fault, process):
     except ProcessLookupError:
         return None
     return f"{fault.kind} of process {target}"
+
+
+def weights_of_resumed(saved, tool):
+    done = subprocess.run([tool, "train", "--resume", str(saved), "--save", str(saved)],
+                          capture_output=True, text=True, timeout=JOB_TIMEOUT)
+    return weights_in(done.stdout)
 
 
 def has_begun(errors, process):
@@ -134,12 +145,13 @@ def kill_all(process):
 def run(job, tool, oracle):
     """Returns (what is wrong or None, the faults that happened, number of joins)."""
     expected = oracle.weights_of(job)
-    output, errors = (KEPT / f"{job.seed}.{x}" for x in ("out", "err"))
+    output, errors, saved = (KEPT / f"{job.seed}.{x}" for x in ("out", "err", "troupe"))
     done = []  # What was injected. None: the job had ended.
     with open(output, "w") as out, open(errors, "w") as err:
         process = subprocess.Popen(
             [tool, *TRAINING[job.model].split(), "--replicas", str(job.workers),
-             "--workers", str(job.workers), "--restarts", "20"], stdout=out, stderr=err)
+             "--workers", str(job.workers), "--restarts", "20", "--on-sigterm", "leave",
+             "--save", str(saved)], stdout=out, stderr=err)
         begun = has_begun(errors, process)
         for fault in job.faults if begun else []:
             time.sleep(fault.delay)
@@ -152,15 +164,18 @@ def run(job, tool, oracle):
             return f"no end within {JOB_TIMEOUT} s", [x for x in done if x], 0
     text = errors.read_text()
     problem = None
-    if process.returncode != 0:
+    was_saved = process.returncode == 130 and any(x and x.startswith("leave") for x in done)
+    if was_saved and weights_of_resumed(saved, tool) != expected:
+        problem = f"the weights of the resumed run are not {expected}"
+    elif process.returncode != 0 and not was_saved:
         problem = f"exit code {process.returncode}: {(text.splitlines() or [''])[-1]}"
-    elif weights_in(output.read_text()) != expected:
+    elif not was_saved and weights_in(output.read_text()) != expected:
         problem = f"weights_sha256 is not {expected}"
     elif "was lost" in text and not any(x and x.startswith("kill") for x in done):
         problem = "a process that was stopped for a moment was taken for lost"
     if problem is None:
-        output.unlink()
-        errors.unlink()
+        for one in (output, errors, saved):
+            one.unlink(missing_ok=True)
     return problem, [x for x in done if x], text.count("a process has joined")
 
 
@@ -178,7 +193,7 @@ def main():
     first = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     oracle = Oracle(tool)
     passed = failed = joins = 0
-    counts = {"kill": 0, "stop": 0}
+    counts = {"kill": 0, "stop": 0, "leave": 0}
     for seed in range(first, first + options.runs):
         job = Job.of_seed(seed)
         began = time.monotonic()
@@ -191,7 +206,8 @@ def main():
         print(f"{'FAILED' if problem else 'ok'}  {job}, {time.monotonic() - began:.1f} s, "
               f"{', '.join(done) or 'ended before the faults'}"
               + (f": {problem} (see {KEPT}/{seed}.err)" if problem else ""), flush=True)
-    print(f"{counts['kill']} processes killed, {joins} joins, {counts['stop']} processes stopped")
+    print(f"{counts['kill']} processes killed, {joins} joins, {counts['stop']} processes stopped, "
+          f"{counts['leave']} leaves")
     print(f"fault runs: {passed} passed, {failed} failed")
     return 1 if failed or not sum(counts.values()) else 0
 

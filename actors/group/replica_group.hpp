@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 // Interface through which code above the actors runs a job's replicas. This
 // header does not depend on CAF.
@@ -99,6 +100,38 @@ public:
     (void)position, (void)timeout;
     return false;
   }
+
+  /// What `let_leave` has done.
+  enum class leave_result : std::uint8_t {
+    unchanged, ///< No process that wants to leave belongs to the view.
+    entered,   ///< The processes have entered the next view.
+    left,      ///< This process has left its job. The group runs no steps.
+  };
+
+  /// Number by which processes name this one in `let_leave`. Zero: the view of
+  /// the job cannot change.
+  virtual std::uint64_t incarnation() const { return 0; }
+
+  /// Lets processes leave the job, between two runs: the next view places their
+  /// replicas on the others, as `enter_next_view` says. All processes of the
+  /// view make the same call. A process that wants to leave remains if no other
+  /// one with replicas would stay, or if the view changes for another reason at
+  /// the same time.
+  /// @param leavers the processes that want to leave, by `incarnation`.
+  /// @param position as in `enter_next_view`, equal in all processes.
+  /// @errors throws `job_error` if there is no next view, or if this process is
+  ///         excluded from it.
+  virtual leave_result let_leave(const std::vector<std::uint64_t>& leavers,
+                                 const view_change::job_position& position,
+                                 std::chrono::milliseconds timeout) {
+    (void)leavers, (void)position, (void)timeout;
+    return leave_result::unchanged;
+  }
+
+  /// True if this process has left its job. If the others are faster than this
+  /// process, the view may change before it has called `let_leave`. Then its
+  /// run fails, and `enter_next_view` returns false.
+  virtual bool has_left() const { return false; }
 
   /// True if this process does not belong to its job yet: it joins while the
   /// job runs. It hosts no replica, and calls of `run` fail.

@@ -159,6 +159,12 @@ cluster::impl::make_elastic_group(const replica_group_options& group_options) {
          caf::anon_send(
            actor, membership_event{membership_event::request_results{call}});
        },
+     .on_leaving =
+       [actor = membership_](std::uint64_t view_id,
+                             const std::vector<std::uint64_t>& incarnations) {
+         caf::anon_send(actor, membership_event{membership_event::leaving{
+                                 view_id, incarnations}});
+       },
      .joins = options.join_running_job,
      .task = options.task,
      .timeout = std::max<std::chrono::milliseconds>(group_options.step_timeout,

@@ -7,6 +7,7 @@
 #include "troupe/strategies/membership/messages.hpp"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +62,10 @@ struct cluster_options {
   /// Receives a line for each connection that was rejected or has ended. Null:
   /// no log.
   net::log_function log{};
+  /// Reports the number (pid) of a process of this host that does not answer to
+  /// the parent of all processes of the job, which ends it. Null: there is no
+  /// such parent.
+  std::function<void(std::uint64_t number)> report_unreachable{};
   /// Router of an endpoint that already accepts this process's connections.
   /// Null: the cluster opens an endpoint with the credentials and heartbeat
   /// options above.

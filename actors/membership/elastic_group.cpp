@@ -72,19 +72,40 @@ public:
     } else if (!group_) {
       return false;
     } else {
-      group_.reset();
-      options_.peers->update([&] {
-        auto& stop = options_.peers->stop;
-        stop.end_run = {};
-        stop.stopped = true;
-        stop.position = position;
-      });
-      options_.on_stopped();
+      end_group(position);
     }
-    while (const auto next = wait_for_view(deadline))
-      if (enter(*next))
-        return true;
-    return false;
+    return enter_a_view(deadline, no_change_timeout);
+  }
+
+  std::uint64_t incarnation() const override {
+    return options_.peers->get(
+      [this] { return options_.peers->own_incarnation; });
+  }
+
+  leave_result let_leave(const std::vector<std::uint64_t>& leavers,
+                         const view_change::job_position& position,
+                         std::chrono::milliseconds timeout) override {
+    const auto is_member = [&](std::uint64_t incarnation) {
+      return std::ranges::find(options_.peers->view.members, incarnation,
+                               &membership::member::incarnation)
+             != options_.peers->view.members.end();
+    };
+    const bool leaves = options_.peers->get(
+      [&] { return std::ranges::any_of(leavers, is_member); });
+    if (joins_ || !leaves)
+      return leave_result::unchanged;
+    const auto view_id = view_id_;
+    end_group(position);
+    options_.on_leaving(view_id, leavers);
+    // A process that leaves says so at once, or is lost.
+    timeout = std::max(timeout, options_.timeout);
+    if (enter_a_view(peer_table::clock::now() + timeout, timeout))
+      return leave_result::entered;
+    if (has_left())
+      return leave_result::left;
+    throw job_error(ec::peer_lost,
+                    "this process could not enter a view of its job after "
+                    "another process has left it");
   }
 
   bool is_joining() const override { return joins_; }
@@ -140,7 +161,23 @@ public:
     });
   }
 
+  bool has_left() const override {
+    return options_.peers->get([this] { return options_.peers->has_left; });
+  }
+
 private:
+  /// Ends the replicas of this process for a view change.
+  void end_group(const std::optional<view_change::job_position>& position) {
+    group_.reset();
+    options_.peers->update([&] {
+      auto& stop = options_.peers->stop;
+      stop.end_run = {};
+      stop.stopped = true;
+      stop.position = position;
+    });
+    options_.on_stopped();
+  }
+
   /// Placement of a process that does not belong to the view: the members are
   /// followed by this process, which hosts no replica.
   static local_placement placement_outside(const membership::view& of) {
@@ -179,6 +216,10 @@ private:
       throw job_error(ec::peer_lost,
                       "this process has not joined its job yet; a program "
                       "that joins makes the calls fit, evaluate and save");
+    if (!group_ && has_left())
+      throw job_error(ec::cancelled,
+                      "this process has left its job, and takes part in no "
+                      "further calls");
     if (!group_)
       throw job_error(ec::peer_lost,
                       "this process could not enter a view of its job after "
@@ -186,12 +227,24 @@ private:
     return *group_;
   }
 
+  /// Enters the next view in which this process can make its group.
+  /// @param change_timeout maximum time until a view change has begun.
+  /// @returns false: there is none, or this process has left.
+  bool enter_a_view(peer_table::clock::time_point deadline,
+                    std::chrono::milliseconds change_timeout) {
+    while (const auto next = wait_for_view(deadline, change_timeout))
+      if (enter(*next))
+        return true;
+    return false;
+  }
+
   /// Waits for a view that follows the last one and that is not being changed
   /// itself.
-  /// @returns nullopt: there is none.
+  /// @returns nullopt: there is none, or this process has left.
   /// @errors throws `job_error` if this process is excluded.
   std::optional<membership::view>
-  wait_for_view(peer_table::clock::time_point deadline) {
+  wait_for_view(peer_table::clock::time_point deadline,
+                std::chrono::milliseconds change_timeout) {
     auto& peers = *options_.peers;
     std::unique_lock hold{peers.lock};
     const auto is_next = [&] {
@@ -199,12 +252,14 @@ private:
     };
     const auto has_ended = [&] { return peers.excluded || peers.no_next_view; };
     const auto begun_by =
-      std::min(deadline, peer_table::clock::now() + no_change_timeout);
+      std::min(deadline, peer_table::clock::now() + change_timeout);
     peers.wait(hold, begun_by, [&] {
       return peers.stop.requested || is_next() || has_ended();
     });
     if (peers.stop.requested)
       peers.wait(hold, deadline, [&] { return is_next() || has_ended(); });
+    if (peers.excluded && peers.has_left)
+      return {};
     if (peers.excluded)
       throw job_error(ec::unreachable,
                       "the other processes of the job could not reach this one "

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace troupe {
 
@@ -24,6 +25,11 @@ struct elastic_group_options {
   /// Tells the membership actor to ask a member for the results of the job from
   /// this call on.
   std::function<void(std::uint64_t call)> request_results;
+  /// Tells the membership actor which members of the view with this id want to
+  /// leave.
+  std::function<void(std::uint64_t view_id,
+                     const std::vector<std::uint64_t>& incarnations)>
+    on_leaving;
   /// The process does not belong to the job yet.
   bool joins = false;
   std::uint32_t task = 0; ///< Task of this process.
@@ -38,6 +44,9 @@ struct elastic_group_options {
 ///                    stopped, waits until the next view takes effect, and
 ///                    makes the group of that view. If another process is lost
 ///                    meanwhile, the view after that one is entered
+///   let_leave        the same, when all replicas have stopped between two
+///                    runs: no run ends, and the view is without those that
+///                    want to leave
 ///   end              if the members of the view cannot agree on the next one,
 ///                    no process is left with state, or this process is
 ///                    excluded

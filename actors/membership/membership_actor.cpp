@@ -43,7 +43,7 @@ constexpr auto peer_loss_delay = 500ms;
 /// Time after which a run that goes on is ended for a view change. Before that,
 /// the loss of a process usually ends it, with an error that also names the
 /// step and those who wait. This error can take a second if a replica does not
-/// answer.
+/// answer. If a process leaves, the run usually ends by itself before that.
 constexpr auto end_of_run_delay = 300ms;
 /// Interval and number of the checks whether a process of this host has ended,
 /// after the connection to it has ended.
@@ -52,6 +52,8 @@ constexpr std::uint32_t end_checks = 500;
 /// Number of the first of these checks during which no lack of a majority is
 /// reported.
 constexpr std::uint32_t decisive_checks = 50;
+/// Time in which the parent of the processes ends one that does not answer.
+constexpr auto parent_timeout = 3s;
 /// Time beyond the start timeout in which the processes have to open their
 /// lanes.
 constexpr auto lane_timeout = 5s;
@@ -218,8 +220,13 @@ struct membership_state : view_change_host::owner {
     perform(leader ? leader->on_lost(x.task, incarnation, code, x.reason)
                    : participant->on_lost(incarnation, code, x.reason));
     view_changes.on_lost(incarnation);
-    if (process)
-      check_end({incarnation, process, end_checks});
+    if (process) {
+      lost_processes[incarnation] = process;
+      // A process that was silent for the heartbeat timeout is not ending.
+      check_end(
+        {incarnation, process,
+         code == ec::unreachable ? end_checks - decisive_checks : end_checks});
+    }
     // The leader may say more: that the process has ended, or why the job does
     // not begin.
     if (participant && x.task > 0 && !has_started)
@@ -236,9 +243,11 @@ struct membership_state : view_change_host::owner {
       ending.erase(x.incarnation);
     else
       ending.insert(x.incarnation);
-    if (has_ended)
+    if (has_ended) {
+      lost_processes.erase(x.incarnation);
       view_changes.on_dead(x.incarnation);
-    else if (x.further_checks > 0)
+    }
+    if (!has_ended && x.further_checks > 0)
       self->delayed_send(self, end_check_interval,
                          membership_event{membership_event::end_check{
                            x.incarnation, x.process, x.further_checks - 1}});
@@ -308,12 +317,33 @@ struct membership_state : view_change_host::owner {
     return out.empty() ? "the processes of the job change their view" : out;
   }
 
+  void on(const membership_event::undecided& x) {
+    const bool is_awaited = options.peers->get([&] {
+      return options.peers->stop.requested
+             && options.peers->view.view_id == x.view_id;
+    });
+    if (is_awaited)
+      give_up(x.silent_tasks);
+  }
+
+  void on(const membership_event::leaving& x) {
+    const bool is_current = options.peers->get(
+      [&] { return options.peers->view.view_id == x.view_id; });
+    if (is_current)
+      for (const auto incarnation : x.incarnations)
+        view_changes.on_leaving(incarnation);
+  }
+
   void on(const membership_event::leave&) {
     view_changes.end();
     options.peers->update([this] { options.peers->no_next_view = true; });
+    // The job goes on without a leader that has left it before.
+    const bool has_left =
+      options.peers->get([this] { return options.peers->has_left; });
     perform(candidate ? candidate->leave()
-            : leader  ? leader->leave()
-                      : participant->leave());
+            : leader
+              ? (has_left ? leader->leave_running_job() : leader->leave())
+              : participant->leave());
   }
 
   void on_watchdog(std::uint64_t number) {
@@ -794,8 +824,10 @@ struct membership_state : view_change_host::owner {
     if (has_stopped)
       return true;
     const membership_event end{membership_event::stop_overdue{view_id}};
-    // If no member is lost, nothing else ends the run.
-    if (view_changes.misses_members())
+    // If members are lost, that ends the run. If members leave, the run in
+    // which all have agreed on that is about to end. Otherwise nothing else
+    // ends it.
+    if (view_changes.misses_members() || view_changes.has_leavers())
       self->delayed_send(self, end_of_run_delay, end);
     else
       self->send(self, end);
@@ -819,6 +851,11 @@ struct membership_state : view_change_host::owner {
     log("view " + std::to_string(next.view_id) + " of the job has "
         + std::to_string(next.members.size()) + " of its "
         + std::to_string(task_count()) + " processes");
+    // An excluded process may be stopped. Nothing that it does has an effect.
+    for (const auto& x : options.peers->view.members)
+      if (!next.contains(x.task, x.incarnation)
+          && options.peers->entries[x.task].incarnation == x.incarnation)
+        report(x.task);
     options.peers->update([&] {
       auto& peers = *options.peers;
       peers.view = next;
@@ -843,17 +880,46 @@ struct membership_state : view_change_host::owner {
                 options.peers->get([this] { return options.peers->view; })});
   }
   /// The others go on without this process, so its runs have to end.
-  void on_removed(const membership::view& next) override {
-    const auto line = own_name() + " is excluded from view "
-                      + std::to_string(next.view_id) + " of the job";
+  void on_removed(const membership::view& next, bool left) override {
+    const auto view = "view " + std::to_string(next.view_id) + " of the job";
+    const auto line = own_name()
+                      + (left ? " has left; " + view + " is without it"
+                              : " is excluded from " + view);
     log(line);
     options.peers->update([&] {
       options.peers->view = next;
       options.peers->excluded = true;
+      options.peers->has_left = left;
     });
-    close_all(line);
+    // One that has left tells the others about the view as long as it runs.
+    if (!left)
+      close_all(line);
   }
+  /// The processes that do not answer may be stopped. If they have a parent,
+  /// it ends them, and then they are known to be dead.
   void on_no_majority(const std::vector<std::uint32_t>& silent_tasks) override {
+    bool is_reported = false;
+    for (const auto task : silent_tasks)
+      is_reported |= report(task);
+    if (!is_reported)
+      return give_up(silent_tasks);
+    self->delayed_send(self, parent_timeout,
+                       membership_event{membership_event::undecided{
+                         options.peers->view.view_id, silent_tasks}});
+  }
+  /// Reports a process that does not answer to its parent.
+  /// @returns false if it has left or ended, or has no parent that this process
+  ///          knows.
+  bool report(std::uint32_t task) const {
+    const auto& entry = options.peers->entries[task];
+    const auto it = lost_processes.find(entry.incarnation);
+    if (!options.report_unreachable || entry.has_left
+        || it == lost_processes.end())
+      return false;
+    options.report_unreachable(it->second->number());
+    return true;
+  }
+  void give_up(const std::vector<std::uint32_t>& silent_tasks) {
     std::string names;
     for (const auto task : silent_tasks)
       if (!options.peers->entries[task].has_left)
@@ -929,6 +995,10 @@ struct membership_state : view_change_host::owner {
   bool lanes_open = false;  ///< The lanes of this process to all others.
   bool has_started = false; ///< The job has begun.
   view_change_host view_changes{*this};
+  /// By incarnation: processes of this host to which the connection has ended,
+  /// and which have not ended.
+  std::map<std::uint64_t, std::shared_ptr<const net::process_handle>>
+    lost_processes;
   /// Incarnations of the processes of this host that may be ending.
   std::set<std::uint64_t> ending;
   /// By task: why the leader last rejected a process that asked for it.

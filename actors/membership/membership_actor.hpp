@@ -83,18 +83,31 @@ struct membership_event {
   struct stop_overdue {
     std::uint64_t view_id = 0;
   };
+  /// Those that answer were too few for the view that follows this one. Since
+  /// then the others were reported to the parent of the processes.
+  struct undecided {
+    std::uint64_t view_id = 0;
+    std::vector<std::uint32_t> silent_tasks;
+  };
   /// Candidate: the program has come to where the job is.
   struct ask_to_join {};
   /// Candidate: asks a member for the results from this call on.
   struct request_results {
     std::uint64_t call = 0;
   };
+  /// Members of the view with this id want to leave. Its processes have agreed
+  /// on that, and their replicas have stopped.
+  struct leaving {
+    std::uint64_t view_id = 0;
+    std::vector<std::uint64_t> incarnations;
+  };
   /// This process leaves the job.
   struct leave {};
 
   std::variant<accepted, candidate_accepted, dialed, received, closed,
                peer_lost, end_check, lanes_open, aborted, replicas_stopped,
-               stop_overdue, ask_to_join, request_results, leave>
+               stop_overdue, undecided, ask_to_join, request_results, leaving,
+               leave>
     what;
 };
 
@@ -155,6 +168,8 @@ struct membership_options {
   /// did not authenticate. Empty: there are none.
   std::function<std::string()> describe_rejected_peers{};
   net::log_function log{}; ///< Null: no log.
+  /// As in `cluster_options`.
+  std::function<void(std::uint64_t number)> report_unreachable{};
 };
 
 /// Spawns the membership actor of a process. It begins at once: a participant

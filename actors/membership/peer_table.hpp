@@ -110,8 +110,10 @@ public:
   std::uint64_t own_incarnation = 0; ///< Incarnation of this process.
   replica_stop stop;
   result_log log;
-  /// The next view excludes this process.
+  /// The current view is without this process.
   bool excluded = false;
+  /// This process wanted that. Needs `excluded`.
+  bool has_left = false;
   /// The job has ended, or too few members of the view answer to agree on the
   /// next one.
   bool no_next_view = false;

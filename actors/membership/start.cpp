@@ -91,6 +91,7 @@ void cluster::impl::begin_membership() {
              + rejected.last;
     };
   settings.log = options.log;
+  settings.report_unreachable = options.report_unreachable;
   membership_ = spawn_membership(local_runtime.system(), settings);
 }
 

@@ -38,6 +38,11 @@ void view_change_host::on_stopped() {
     perform(machine_->on_stopped(owner_.stopped_position()));
 }
 
+void view_change_host::on_leaving(std::uint64_t incarnation) {
+  if (machine_)
+    perform(machine_->on_leaving(incarnation));
+}
+
 void view_change_host::on_join(const membership::member& candidate) {
   if (machine_)
     perform(machine_->on_join(candidate));
@@ -74,7 +79,7 @@ void view_change_host::perform(const view_change::installed& x) {
 }
 
 void view_change_host::perform(const view_change::removed& x) {
-  owner_.on_removed(x.next);
+  owner_.on_removed(x.next, x.left);
 }
 
 void view_change_host::perform(const view_change::no_majority& x) {

@@ -40,7 +40,8 @@ public:
     /// A view has taken effect, and this process is a member of it.
     virtual void on_installed(const membership::view& next) = 0;
     /// A view has taken effect, and this process is no member of it.
-    virtual void on_removed(const membership::view& next) = 0;
+    /// @param left true: it wanted to leave. False: it is excluded.
+    virtual void on_removed(const membership::view& next, bool left) = 0;
     /// True if it is not known yet whether the process of this task, to which
     /// the connection has ended, has ended itself.
     virtual bool may_have_ended(std::uint32_t task) {
@@ -77,10 +78,14 @@ public:
           const view_change::message& received);
   /// The replicas have stopped, after `stop_replicas`.
   void on_stopped();
+  /// A member of the current view wants to leave.
+  void on_leaving(std::uint64_t incarnation);
   /// A process that is connected to this one asks to join.
   void on_join(const membership::member& candidate);
   /// True if a member is known to be lost.
   bool misses_members() const { return machine_ && machine_->misses_members(); }
+  /// True if a member is known to want to leave.
+  bool has_leavers() const { return machine_ && machine_->has_leavers(); }
   /// The timer with this number has elapsed. An older number has no effect.
   void on_timeout(std::uint64_t number);
 

@@ -1,15 +1,18 @@
 #include "child_processes.hpp"
 
 #include "spawn_child.hpp"
+#include "troupe/net/cluster/launcher_link.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <poll.h>
 #include <stdexcept>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,9 +93,28 @@ constexpr std::size_t max_final_output = std::size_t{8} << 20;
 struct child_processes::child {
   std::string name;
   child_process process;
-  line_splitter out{}, err{};
+  line_splitter out{}, err{}, reports{};
   bool may_fail = false;
   bool ended = false;
+  bool is_unreachable = false; ///< Reported by another one, and killed.
+  bool has_left = false;       ///< It has said that it has left its job.
+  bool knows_end = false;      ///< `end` has been sent over its link.
+
+  /// Sends a signal to the process group.
+  void send(int signal_number) const { ::kill(-process.id, signal_number); }
+
+  /// Sends a signal that ends the process. A child that does not read its link
+  /// gets the signal only.
+  void end_by(int signal_number) {
+    if (!std::exchange(knows_end, true)) {
+      const auto line =
+        std::string{troupe::net::launcher_link::end_line} + '\n';
+      [[maybe_unused]] const auto sent =
+        ::send(process.link.get(), line.data(), line.size(),
+               MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    send(signal_number);
+  }
 
   template <class OnLine>
   void read(const OnLine& on_line) {
@@ -136,8 +158,8 @@ child_processes::~child_processes() {
 }
 
 void child_processes::start(const process_spec& spec) {
-  children_.push_back(
-    std::make_unique<child>(child{spec.name, spawn_child(spec)}));
+  children_.push_back(std::make_unique<child>(
+    child{spec.name, spawn_child(spec, options_.is_job)}));
   children_.back()->may_fail = spec.may_fail;
   auto& added = *children_.back();
   epoll_event event{EPOLLIN, {&added}};
@@ -160,7 +182,7 @@ bool child_processes::running() const {
 void child_processes::send(int signal_number) {
   for (const auto& x : children_)
     if (!x->ended)
-      ::kill(-x->process.id, signal_number); // the process group
+      x->end_by(signal_number);
 }
 
 void child_processes::signal(int signal_number) {
@@ -180,7 +202,7 @@ void child_processes::schedule_signal(std::chrono::milliseconds delay,
 void child_processes::request_end() {
   for (const auto& x : children_)
     if (!x->ended)
-      ::kill(-x->process.id, is_stopped(x->process.id) ? SIGKILL : SIGTERM);
+      x->end_by(is_stopped(x->process.id) ? SIGKILL : SIGTERM);
 }
 
 /// Kills the stopped processes after another process has failed, and notes
@@ -191,7 +213,7 @@ void child_processes::kill_stopped() {
     if (!x->ended && is_stopped(x->process.id)) {
       stopped_note_ +=
         "; " + x->name + " was stopped at that time and was killed";
-      ::kill(-x->process.id, SIGKILL);
+      x->send(SIGKILL);
     }
 }
 
@@ -222,29 +244,55 @@ void child_processes::reap(child& target) {
   if (::waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0
       || info.si_pid == 0)
     return;
+  read_reports(target); // it may have left
   // Kill the group before `waitpid`: afterwards the id may be reused.
-  ::kill(-target.process.id, SIGKILL);
+  target.send(SIGKILL);
   ::waitpid(target.process.id, nullptr, 0);
   target.ended = true;
   target.process.pidfd.reset();
   const bool killed = info.si_code != CLD_EXITED;
   ended_.push_back({target.name, info.si_status + (killed ? 128 : 0),
-                    killed ? info.si_status : 0, target.may_fail});
+                    killed ? info.si_status : 0,
+                    target.may_fail || target.has_left, target.has_left});
   const auto& end = ended_.back();
   if (options_.on_end)
     options_.on_end(end);
   const bool is_done =
-    options_.is_job && std::ranges::any_of(ended_, [](const process_exit& x) {
-      return !x.failed();
-    });
-  const bool fails = end.failed() && !target.may_fail && !is_done
+    options_.is_job && std::ranges::any_of(ended_, &process_exit::completed);
+  const bool fails = end.failed() && !end.may_fail && !is_done
                      && !(options_.is_job && end.signal != 0);
   if (fails && !failure_) {
     failure_ = end;
     kill_stopped();
   }
-  if ((fails || (options_.is_job && !end.failed())) && !due_)
+  if ((fails || (options_.is_job && end.completed())) && !due_)
     schedule_signal(options_.grace_period, SIGTERM);
+}
+
+void child_processes::read_reports(child& sender) {
+  sender.reports.read(sender.process.link, max_read_per_turn,
+                      [&](std::string_view line) { on_report(sender, line); });
+}
+
+/// Kills the process that another one has reported. Of two that report each
+/// other, the first report decides.
+void child_processes::on_report(child& sender, std::string_view line) {
+  using link = troupe::net::launcher_link;
+  constexpr std::string_view start = link::unreachable_line;
+  pid_t number = 0;
+  if (line == link::left_line)
+    sender.has_left = true;
+  if (!options_.is_job || sender.is_unreachable || !line.starts_with(start))
+    return;
+  line.remove_prefix(start.size());
+  std::from_chars(line.data(), line.data() + line.size(), number);
+  for (const auto& x : children_)
+    if (x->process.id == number && x.get() != &sender && !x->ended
+        && !std::exchange(x->is_unreachable, true)) {
+      if (options_.on_unreachable)
+        options_.on_unreachable(x->name);
+      x->send(SIGKILL);
+    }
 }
 
 void child_processes::reap_exited() {
@@ -259,11 +307,13 @@ void child_processes::poll_once(std::chrono::milliseconds max_wait, int extra) {
   std::vector<pollfd> descriptors{{extra, POLLIN, 0},
                                   {exit_events_.get(), POLLIN, 0}};
   for (const auto& x : children_)
-    for (const auto* fd : {&x->process.out, &x->process.err})
+    for (const auto* fd : {&x->process.out, &x->process.err, &x->process.link})
       descriptors.push_back({fd->get(), POLLIN, 0});
   ::poll(descriptors.data(), descriptors.size(), poll_timeout(max_wait));
   reap_exited();
-  for (const auto& x : children_)
+  for (const auto& x : children_) {
+    read_reports(*x);
     x->read(options_.on_line);
+  }
   escalate_shutdown();
 }

@@ -30,8 +30,12 @@ struct process_exit {
   int code = 0;          ///< Exit code; 128 + `signal` if `signal` is not 0.
   int signal = 0;        ///< Signal that ended the process. Zero: it exited.
   bool may_fail = false; ///< As in `process_spec`.
+  /// It had left its job, which goes on without it.
+  bool left = false;
 
   bool failed() const { return code != 0; }
+  /// The process has completed its part of the job.
+  bool completed() const { return code == 0 && !left; }
 };
 
 /// Returns the exit as text: "exit code 3" or "signal 9 (Killed)".
@@ -44,10 +48,13 @@ struct child_processes_options {
   /// that is stopped (SIGSTOP) at the first failure gets SIGKILL immediately.
   std::chrono::milliseconds grace_period{10'000};
   /// The processes are the workers of one job. If a signal ends some of them,
-  /// the others may go on without them. When one exits with code 0, the job is
-  /// done: the others have to end within `grace_period`, and their exit codes
-  /// are no failures.
+  /// the others may go on without them. When one exits with code 0 and has not
+  /// left the job, the job is done: the others have to end within
+  /// `grace_period`, and their exit codes are no failures.
   bool is_job = false;
+  /// Called before a process is killed because another one has reported that it
+  /// does not answer. Needs `is_job`.
+  std::function<void(const std::string& name)> on_unreachable{};
   /// Called when a process has ended, before its last output is passed on.
   std::function<void(const process_exit&)> on_end{};
   /// Called with each line of output, without its line break. A line of more
@@ -64,7 +71,10 @@ struct child_processes_options {
 /// has started.
 ///
 /// Each child leads its own process group, and its standard input is /dev/null.
-/// Of this process's descriptors, a child inherits only the two for its output.
+/// Of this process's descriptors, a child inherits only the two for its output
+/// and one for a `net::launcher_link`. Before a child gets a signal that ends
+/// it, `end` is sent over that link, so the signal cannot mean that only this
+/// child leaves its job.
 /// An object of this class may be used by one thread at a time.
 class child_processes {
 public:
@@ -110,6 +120,8 @@ private:
   void schedule_signal(std::chrono::milliseconds delay, int signal_number);
   void request_end();
   void kill_stopped();
+  void read_reports(child& sender);
+  void on_report(child& sender, std::string_view line);
   void reap_exited();
   void reap(child& target);
   void escalate_shutdown();

@@ -9,7 +9,7 @@
 
 namespace {
 
-std::atomic<bool> interrupt_requested{false};
+std::atomic<bool> stop_requested{false}, leave_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 /// Writes `troupe:` and a sentence, then exits. Calls only functions that are
@@ -56,7 +56,12 @@ void install_handler(int signal_number, void (*handler)(int)) {
 }
 
 void on_first_interrupt(int signal_number) {
-  interrupt_requested = true;
+  stop_requested = true;
+  install_handler(signal_number, on_second_interrupt);
+}
+
+void on_first_leave(int signal_number) {
+  leave_requested = true;
   install_handler(signal_number, on_second_interrupt);
 }
 
@@ -72,7 +77,9 @@ void end_on_interrupts() {
   install_handlers(on_interrupt_before_training);
 }
 
-const std::atomic<bool>& watch_for_interrupts() {
+interrupt_flags watch_for_interrupts(bool sigterm_leaves) {
   install_handlers(on_first_interrupt);
-  return interrupt_requested;
+  if (sigterm_leaves)
+    install_handler(SIGTERM, on_first_leave);
+  return {&stop_requested, &leave_requested};
 }

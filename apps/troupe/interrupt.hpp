@@ -9,10 +9,16 @@
 /// says that nothing was saved and exits with code `unsaved`.
 void end_on_interrupts();
 
+/// Flags that interrupts set.
+struct interrupt_flags {
+  const std::atomic<bool>* stop;  ///< The run is to be saved.
+  const std::atomic<bool>* leave; ///< This process is to leave its job.
+};
+
 /// From now on, the first interrupt only sets a flag. A second signal of the
 /// same number ends the program immediately with a message and code `unsaved`.
-/// @returns the flag.
-const std::atomic<bool>& watch_for_interrupts();
+/// @param sigterm_leaves SIGTERM sets `leave`, instead of `stop`.
+interrupt_flags watch_for_interrupts(bool sigterm_leaves = false);
 
 /// Message with which a second interrupt ends the program.
 inline constexpr char second_interrupt[] =

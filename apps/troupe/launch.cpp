@@ -3,7 +3,9 @@
 #include "option_parsing.hpp"
 #include "signal_receiver.hpp"
 #include "troupe/net/security/secret_file.hpp"
+#include "worker_restarts.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -19,6 +21,7 @@ constexpr auto examples =
   "Examples:\n"
   "  troupe launch -n 2 -- ./program --its-option\n"
   "  troupe launch -n 3 --chief -- ./program\n"
+  "  troupe launch -n 3 --restarts 10 -- ./program\n"
   "\n"
   "Each process gets TF_CONFIG, with the addresses of all and its own task, "
   "and\n"
@@ -31,13 +34,29 @@ constexpr auto examples =
   "another one fails gets SIGKILL immediately.\n"
   "The last line and the exit code (128 + the signal, if it was one) are "
   "those\n"
-  "of the process that failed first.\n";
+  "of the process that failed first.\n"
+  "\n"
+  "With --restarts, the processes are the workers of one job that goes on when "
+  "a\n"
+  "signal ends some of them. Each of these is started again with "
+  "TROUPE_JOIN=1,\n"
+  "after 100 ms, 200 ms and so on up to 5 s, and joins the job. After N "
+  "restarts\n"
+  "in all, or 10 within 10 s, no more are started, and the others go on. The "
+  "job\n"
+  "is complete (exit code 0) when one process ends with exit code 0; the "
+  "others\n"
+  "then have the grace period to end.\n";
 
 constexpr std::uint64_t max_processes = 128;
 constexpr std::uint64_t max_grace_seconds = 3600;
+constexpr std::uint64_t max_restarts = 1'000'000;
 
 struct launch_options {
   std::uint64_t processes = 0, grace_seconds = 10;
+  /// Of processes that a signal has ended. Zero: the first one that ends in
+  /// this way ends the job.
+  std::uint64_t restarts = 0;
   bool chief = false;
   std::vector<std::string> program;
 };
@@ -59,7 +78,13 @@ void write_line(const std::string& name, bool out, std::string_view line) {
 }
 
 int report_end(const child_processes& children, int signal) {
-  const auto& first = children.first_failure();
+  auto first = children.first_failure();
+  const auto& ends = children.ended();
+  // With restarts, the end of a process by a signal is no failure of the job,
+  // unless no process is left that completes it.
+  if (!first && std::ranges::any_of(ends, &process_exit::failed)
+      && std::ranges::none_of(ends, &process_exit::completed))
+    first = first_failed_end(ends);
   if (!first)
     return ok;
   std::cerr << "troupe: ";
@@ -75,18 +100,27 @@ int launch(const launch_options& options) {
   const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   std::signal(SIGPIPE, SIG_IGN); // a failed write returns an error instead
   const net::secret_file secret;
+  worker_restarts restarts{options.restarts};
   local_launcher launcher{
     {options.processes, options.chief},
     {.grace_period = std::chrono::seconds{options.grace_seconds},
+     .is_job = options.restarts > 0,
+     .on_unreachable = warn_of_unreachable,
+     .on_end = [&](const process_exit& x) { restarts.on_end(x); },
      .on_line = write_line}};
   launcher.start(options.program, [&secret](const std::string&) {
     return environment_changes{{"TROUPE_SECRET_FILE", secret.path().string()},
                                {"TROUPE_SECRET", std::nullopt}};
   });
   int forwarded = 0;
-  launcher.wait(signals, [&](int signal_number) {
+  const auto on_signal = [&](int signal_number) {
+    restarts.cancel();
     launcher.children().signal(signal_number);
     forwarded = forwarded ? forwarded : signal_number;
+  };
+  launcher.wait(signals, on_signal, [&] {
+    return restarts.start_due(
+      launcher, [&](const std::string& name) { launcher.start_again(name); });
   });
   return report_end(launcher.children(), forwarded);
 }
@@ -119,6 +153,15 @@ void add_launch(CLI::App& tool, action& selected,
       },
       "Time that others may continue after one has failed [10]")
     ->type_name("SECONDS");
+  command
+    .add_option_function<std::string>(
+      "--restarts",
+      [options](const std::string& text) {
+        options->restarts = parse_integer("--restarts", text, 0, max_restarts);
+      },
+      "Start processes that were killed again, at most N times; they join the "
+      "job [0]")
+    ->type_name("N");
   command.footer(examples);
   command.callback([options, &selected] {
     if (options->program.empty())

@@ -1,6 +1,7 @@
 #include "local_launcher.hpp"
 
 #include "troupe/net/cluster/cluster_task.hpp"
+#include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 
 #include <algorithm>
@@ -35,20 +36,18 @@ void local_launcher::start(
   for (const auto& job : cluster_.jobs())
     for (const auto index : cluster_.task_indices(job)) {
       const net::cluster_task task{job, index};
-      auto variables = credentials_of(to_string(task));
-      variables["TF_CONFIG"] = net::write_tf_config(cluster_, task);
-      children_.start({to_string(task), command, std::move(variables)});
+      const auto name = to_string(task);
+      process_spec spec{name, command, credentials_of(name)};
+      spec.variables["TF_CONFIG"] = net::write_tf_config(cluster_, task);
+      spec.variables[net::launcher_link::joiner_variable] = std::nullopt;
+      children_.start(spec);
+      started_.emplace(name, std::move(spec));
     }
 }
 
-void local_launcher::start_again(const std::string& name,
-                                 const std::vector<std::string>& command,
-                                 environment_changes variables) {
-  for (const auto& job : cluster_.jobs())
-    for (const auto index : cluster_.task_indices(job))
-      if (const net::cluster_task task{job, index}; to_string(task) == name)
-        variables["TF_CONFIG"] = net::write_tf_config(cluster_, task);
-  process_spec spec{name, command, std::move(variables)};
+void local_launcher::start_again(const std::string& name) {
+  auto spec = started_.at(name);
+  spec.variables[net::launcher_link::joiner_variable] = "1";
   spec.may_fail = true;
   children_.start(spec);
 }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,12 +33,12 @@ public:
              const std::function<environment_changes(const std::string&)>&
                credentials_of);
 
-  /// Starts one process again. If it fails, the job has not failed.
+  /// Starts one process again, with the same command and variables, so that it
+  /// joins the running job (`net::launcher_link::joiner_variable`). If it
+  /// fails, the job has not failed.
   /// @param name of the process, which has ended.
   /// @errors throws as `child_processes::start`.
-  void start_again(const std::string& name,
-                   const std::vector<std::string>& command,
-                   environment_changes variables);
+  void start_again(const std::string& name);
 
   /// Waits until all processes have ended and no further one is started.
   /// @param on_signal called with the number of each signal that arrives.
@@ -49,9 +50,11 @@ public:
       on_idle = {});
 
   child_processes& children() { return children_; }
+  const child_processes& children() const { return children_; }
 
 private:
   troupe::net::reserved_ports ports_; ///< They stay reserved during the job.
   troupe::net::cluster_spec cluster_;
+  std::map<std::string, process_spec> started_; ///< By name.
   child_processes children_;
 };

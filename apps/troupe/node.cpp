@@ -38,7 +38,7 @@ void check_address(const std::string& option, const std::string& text) {
 
 int serve(troupe::node_server_options options,
           const credential_options& credentials) {
-  const auto& interrupted = watch_for_interrupts();
+  const auto& interrupted = *watch_for_interrupts().stop;
   const auto first_port = troupe::net::parse_address(options.listen).port;
   if (options.last_port != 0 && options.last_port < first_port)
     throw std::invalid_argument("--ports " + std::to_string(options.last_port)

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
-void restart_policy::on_killed(const std::string& name, clock::time_point now) {
+restart_policy::decision restart_policy::on_killed(const std::string& name,
+                                                   clock::time_point now) {
   while (!recent_.empty() && now - recent_.front() > intensity_window)
     recent_.pop_front();
-  if (left_ == 0 || recent_.size() >= max_intensity)
-    return;
+  if (is_cancelled_)
+    return decision::cancelled;
+  if (left_ == 0)
+    return decision::used_up;
+  if (recent_.size() >= max_intensity)
+    return decision::too_often;
   --left_;
   recent_.push_back(now);
   auto& delay = delays_[name];
@@ -15,6 +20,7 @@ void restart_policy::on_killed(const std::string& name, clock::time_point now) {
   due_.emplace(
     now + std::chrono::duration_cast<clock::duration>(delay * share(dice_)),
     name);
+  return decision::restart;
 }
 
 std::optional<std::string> restart_policy::take(clock::time_point now) {

@@ -26,11 +26,19 @@ public:
                           std::uint64_t seed = std::random_device{}())
     : left_{restarts}, dice_{seed} {}
 
+  /// Whether a process is started again, and why not.
+  enum class decision : std::uint8_t {
+    restart,
+    used_up,   ///< No restarts are left.
+    too_often, ///< Too many processes were started again in a short time.
+    cancelled, ///< `cancel` was called.
+  };
+
   /// A signal has ended a process. It is started again if restarts are left.
-  void on_killed(const std::string& name, clock::time_point now);
+  decision on_killed(const std::string& name, clock::time_point now);
   /// No process is started again.
   void cancel() {
-    left_ = 0;
+    is_cancelled_ = true;
     due_.clear();
   }
   /// Returns the name of a process to start now. None: there is none.
@@ -40,6 +48,7 @@ public:
 
 private:
   std::uint64_t left_;
+  bool is_cancelled_ = false;
   std::mt19937_64 dice_;
   std::map<std::string, std::chrono::milliseconds> delays_; ///< The last ones.
   std::multimap<clock::time_point, std::string> due_;

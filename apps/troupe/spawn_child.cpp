@@ -1,5 +1,7 @@
 #include "spawn_child.hpp"
 
+#include "troupe/net/cluster/launcher_link.hpp"
+
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -7,6 +9,7 @@
 #include <fcntl.h>
 #include <stdexcept>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +26,18 @@ pipe_ends make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     throw std::runtime_error(std::string{"cannot make a pipe: "}
+                             + std::strerror(errno));
+  return {descriptor{ends[0]}, descriptor{ends[1]}};
+}
+
+struct link_ends {
+  descriptor own, child;
+};
+
+link_ends make_link() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw std::runtime_error(std::string{"cannot make a pair of sockets: "}
                              + std::strerror(errno));
   return {descriptor{ends[0]}, descriptor{ends[1]}};
 }
@@ -62,7 +77,7 @@ std::vector<std::string> environment_for(
 struct exec_plan {
   std::vector<char*> command, environment;
   pid_t parent;
-  int out, err, error_pipe;
+  int out, err, error_pipe, link;
 };
 
 [[noreturn]] void exec_child(const exec_plan& plan) {
@@ -78,6 +93,7 @@ struct exec_plan {
   ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
   ::dup2(plan.out, STDOUT_FILENO);
   ::dup2(plan.err, STDERR_FILENO);
+  ::fcntl(plan.link, F_SETFD, 0); // stays open in the program
   ::execvpe(plan.command[0], plan.command.data(), plan.environment.data());
   const int error_number = errno;
   if (::write(plan.error_pipe, &error_number, sizeof error_number)
@@ -111,13 +127,20 @@ int read_exec_error(const descriptor& pipe) {
 
 } // namespace
 
-child_process spawn_child(const process_spec& spec) {
+child_process spawn_child(const process_spec& spec, bool is_witness) {
   auto out = make_pipe(), err = make_pipe(), error_pipe = make_pipe();
+  auto link = make_link();
   auto words = spec.command;
-  auto environment = environment_for(spec.variables);
+  auto variables = spec.variables;
+  using troupe::net::launcher_link;
+  variables[launcher_link::variable] =
+    std::to_string(link.child.get())
+    + (is_witness ? "" : launcher_link::no_witness);
+  auto environment = environment_for(variables);
   const exec_plan plan{to_pointers(words), to_pointers(environment),
                        ::getpid(),         out.write.get(),
-                       err.write.get(),    error_pipe.write.get()};
+                       err.write.get(),    error_pipe.write.get(),
+                       link.child.get()};
   const auto id = ::fork();
   if (id < 0)
     throw std::runtime_error(std::string{"cannot start a process: "}
@@ -138,7 +161,8 @@ child_process spawn_child(const process_spec& spec) {
                              + spec.command.front()
                              + "\": " + std::strerror(pidfd_error));
   }
-  for (const auto* end : {&out.read, &err.read})
+  for (const auto* end : {&out.read, &err.read, &link.own})
     ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
-  return {id, std::move(pidfd), std::move(out.read), std::move(err.read)};
+  return {id, std::move(pidfd), std::move(out.read), std::move(err.read),
+          std::move(link.own)};
 }

@@ -169,7 +169,9 @@ fit_options fit_options_of(const train_arguments& arguments,
   options.on_nan = config.on_nan;
   options.replica_shares = config.replica_shares;
   options.max_steps = arguments.max_steps;
-  options.stop = &watch_for_interrupts();
+  const auto flags = watch_for_interrupts(arguments.sigterm_leaves);
+  options.stop = flags.stop;
+  options.leave = flags.leave;
   options.resume = !arguments.resume.empty();
   return options;
 }
@@ -240,6 +242,12 @@ int train(const train_arguments& given_arguments) {
   const auto result =
     model.fit(training, fit_options_of(arguments, config, training, test));
 
+  if (result.end == fit_end::left) {
+    if (!arguments.quiet)
+      std::cerr << "left the job after step " << model.steps()
+                << "; the other workers go on\n";
+    return ok;
+  }
   const bool unfinished = is_unfinished(result);
   if (unfinished)
     save_interrupted(arguments, config, model);

@@ -11,6 +11,8 @@ struct train_arguments {
   std::uint64_t max_steps = 0;
   std::uint64_t restarts = 0; ///< Of workers that a signal has ended.
   bool join = false;          ///< This worker joins the running job.
+  /// SIGTERM lets this process leave its job. False: all save the run.
+  bool sigterm_leaves = false;
   bool quiet = false;
 
   /// File that an interrupted or resumed run is saved to.

@@ -1,12 +1,12 @@
 #include "command.hpp"
 #include "interrupt.hpp"
 #include "local_launcher.hpp"
-#include "restart_policy.hpp"
 #include "signal_receiver.hpp"
 #include "train.hpp"
 #include "troupe/net/io/exclusive_file.hpp"
 #include "troupe/net/security/certificates.hpp"
 #include "troupe/net/security/secret_file.hpp"
+#include "worker_restarts.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -164,7 +164,7 @@ enum class interrupt_state { none, forwarded, repeated };
 /// @param start_again starts a worker again.
 interrupt_state
 wait_for_end(local_launcher& launcher, const signal_receiver& signals,
-             restart_policy& restarts,
+             worker_restarts& restarts,
              const std::function<void(const std::string&)>& start_again) {
   std::set<int> received;
   auto state = interrupt_state::none;
@@ -179,16 +179,7 @@ wait_for_end(local_launcher& launcher, const signal_receiver& signals,
     }
   };
   const auto on_idle = [&] {
-    // Without a running worker there is no job to join. A worker that has ended
-    // by itself says that the job ends, unless it could not join it.
-    const auto& ends = launcher.children().ended();
-    if (!launcher.children().running() || launcher.children().first_failure()
-        || std::ranges::any_of(
-          ends, [](const process_exit& x) { return !x.failed(); }))
-      restarts.cancel();
-    while (const auto name = restarts.take(restart_policy::clock::now()))
-      start_again(*name);
-    return restarts.next();
+    return restarts.start_due(launcher, start_again);
   };
   launcher.wait(signals, on_signal, on_idle);
   return state;
@@ -203,7 +194,7 @@ bool exited(const process_exit& x, int code) {
 bool was_replaced(const std::vector<process_exit>& ends,
                   const process_exit& x) {
   return std::ranges::any_of(ends, [&](const process_exit& y) {
-    return y.name == x.name && (!y.failed() || exited(y, interrupted));
+    return y.name == x.name && (y.completed() || exited(y, interrupted));
   });
 }
 
@@ -211,23 +202,12 @@ bool was_replaced(const std::vector<process_exit>& ends,
 /// itself. None: there is none, or the job was complete before.
 std::optional<process_exit> error_in(const std::vector<process_exit>& ends) {
   for (const auto& x : ends) {
-    if (!x.failed())
+    if (x.completed())
       return {};
     if (x.signal == 0 && !x.may_fail && !exited(x, interrupted))
       return x;
   }
   return {};
-}
-
-/// Returns the first failed end of a process that was not started again: it
-/// causes the later ones. @pre a process has failed.
-process_exit first_of(const std::vector<process_exit>& ends) {
-  const auto is_last = [&](const process_exit& x) {
-    return std::ranges::none_of(
-      ends, [&](const process_exit& y) { return &y > &x && y.name == x.name; });
-  };
-  return *std::ranges::find_if(
-    ends, [&](const process_exit& x) { return x.failed() && is_last(x); });
 }
 
 /// Returns the exit code of the run, derived from the exit codes of its
@@ -242,7 +222,8 @@ int exit_code_of(const child_processes& children,
   };
   const bool saved =
     has([&](const process_exit& x) { return exited(x, interrupted); });
-  const bool completed = has([](const process_exit& x) { return !x.failed(); });
+  const bool completed =
+    has([](const process_exit& x) { return x.completed(); });
   const auto failure = error_in(ends);
   if ((saved || completed) && !failure) {
     if (state == interrupt_state::none)
@@ -252,10 +233,12 @@ int exit_code_of(const child_processes& children,
                     << "; the others have finished the job without it\n";
     return saved ? interrupted : ok;
   }
+  if (std::ranges::none_of(ends, &process_exit::failed))
+    return report_error(failed, "all workers have left the job");
   // A worker that has not begun to train ends with `unsaved` because others
   // end.
   const auto first =
-    failure && !exited(*failure, unsaved) ? *failure : first_of(ends);
+    failure && !exited(*failure, unsaved) ? *failure : first_failed_end(ends);
   const bool forwarded = state == interrupt_state::forwarded;
   if (exited(first, unsaved) || (forwarded && first.signal == SIGINT))
     return report_error(unsaved, forwarded ? nothing_to_save
@@ -271,7 +254,7 @@ int launch_workers(const train_config& config, std::uint64_t max_restarts) {
   // signal could end this process before it has removed its files.
   const signal_receiver signals{SIGINT, SIGTERM};
   const job_credentials credentials{config.transport == "tls"};
-  std::set<std::string> lost; // workers that a signal has ended
+  std::set<std::string> lost; // workers that a signal has ended, or that left
   output_collector output{[&] {
     // A chief that is lost is succeeded by the next worker.
     for (std::uint64_t w = 0; w < config.workers; ++w)
@@ -279,39 +262,28 @@ int launch_workers(const train_config& config, std::uint64_t max_restarts) {
         return name;
     return std::string{};
   }};
-  restart_policy restarts{max_restarts};
+  worker_restarts restarts{max_restarts};
   local_launcher launcher{
     {config.workers},
     {.grace_period = std::chrono::seconds{10},
      .is_job = true,
+     .on_unreachable = warn_of_unreachable,
      .on_end =
        [&](const process_exit& x) {
-         if (x.signal == 0)
-           return;
-         lost.insert(x.name);
-         restarts.on_killed(x.name, restart_policy::clock::now());
+         if (x.signal != 0 || x.left)
+           lost.insert(x.name);
+         restarts.on_end(x);
        },
      .on_line =
        [&](const std::string& name, bool out, std::string_view line) {
          output.add_line(name, out, line);
        }}};
-  const auto command = self_command();
-  std::map<std::string, environment_changes> variables; // by worker
-  launcher.start(command, [&](const std::string& worker) {
-    return variables[worker] = credentials.environment_of(worker);
+  launcher.start(self_command(), [&](const std::string& worker) {
+    return credentials.environment_of(worker);
   });
   const auto start_again = [&](const std::string& worker) {
-    std::cerr << "warning: " << worker
-              << " was killed; it is started again and joins the job\n";
-    auto again = command;
-    again.emplace_back("--join");
-    try {
-      launcher.start_again(worker, again, variables.at(worker));
-      lost.erase(worker);
-    } catch (const std::exception& e) { // the job goes on with those left
-      std::cerr << "warning: " << worker
-                << " could not be started again: " << e.what() << '\n';
-    }
+    launcher.start_again(worker);
+    lost.erase(worker);
   };
   const auto state = wait_for_end(launcher, signals, restarts, start_again);
   return exit_code_of(launcher.children(), output, state);

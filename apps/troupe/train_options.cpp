@@ -169,6 +169,20 @@ void add_restart_options(CLI::App& command, train_arguments& arguments) {
              "With --workers: start workers that were killed again, at most N "
              "times; they join the job [0]")
     ->type_name("N");
+  command
+    .add_option_function<std::string>(
+      "--on-sigterm",
+      [&arguments](const std::string& text) {
+        if (text != "save" && text != "leave")
+          throw std::invalid_argument(
+            "--on-sigterm " + text
+            + ": give save (all workers save the run) or leave (this worker "
+              "leaves the job, and the others go on)");
+        arguments.sigterm_leaves = text == "leave";
+      },
+      "What SIGTERM does to a worker: save the run on all workers, or leave "
+      "the job, which goes on; the last one saves [save]")
+    ->type_name("WHAT");
   command.add_flag("--join", arguments.join,
                    "With TF_CONFIG: take the task of a worker that the "
                    "running job has lost");

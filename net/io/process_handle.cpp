@@ -59,7 +59,7 @@ std::optional<process_handle> process_handle::open(const process_identity& of) {
   // The number may belong to another process by now.
   if (!pidfd || start_time_of(std::to_string(of.number)) != of.start_time)
     return std::nullopt;
-  return process_handle{std::move(pidfd)};
+  return process_handle{std::move(pidfd), of.number};
 }
 
 bool process_handle::has_ended() const {

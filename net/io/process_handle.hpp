@@ -40,11 +40,14 @@ public:
 
   /// Returns true if the process has ended. Does not wait.
   bool has_ended() const;
+  std::uint64_t number() const { return number_; } ///< Its pid.
 
 private:
-  explicit process_handle(descriptor pidfd) : pidfd_{std::move(pidfd)} {}
+  process_handle(descriptor pidfd, std::uint64_t number)
+    : pidfd_{std::move(pidfd)}, number_{number} {}
 
   descriptor pidfd_;
+  std::uint64_t number_;
 };
 
 } // namespace troupe::net

@@ -217,6 +217,15 @@ reaction leader::leave() {
   return out;
 }
 
+reaction leader::leave_running_job() {
+  reaction out;
+  if (std::exchange(leaving_, true))
+    return out;
+  send_to_all(out, {message_kind::leave, {}, {}});
+  out.emplace_back(ended{});
+  return out;
+}
+
 // -- queries ------------------------------------------------------------------
 
 std::vector<std::uint32_t> leader::missing() const {

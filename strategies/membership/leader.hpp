@@ -26,7 +26,8 @@
 ///            before the start: the job cannot begin
 ///   on timeout  before the start: the job cannot begin; the failure names the
 ///            tasks that are missing or not ready
-///   end      shutdown, to all; ended when all have answered or are lost
+///   end      shutdown, to all; ended when all have answered or are lost.
+///            If the job goes on without the leader: leave, to all
 ///   cost     P - 1 messages for view 1, ready, start and shutdown
 ///   faults   unknown task; second process for a task whose process is alive;
 ///            different configuration; request after view 1 -> rejected
@@ -60,6 +61,8 @@ public:
   reaction on_abort(ec code, const std::string& reason);
   /// Ends the job. No effect when called again.
   reaction leave();
+  /// Leaves the job, which goes on with a view without the leader.
+  reaction leave_running_job();
 
   const membership::view& view() const { return view_; }
   /// The leader waits for processes, before the first view.

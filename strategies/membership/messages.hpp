@@ -87,7 +87,8 @@ enum class message_kind : std::uint8_t {
   start = 2, ///< Leader to participant: all processes are ready.
   abort = 3, ///< Either direction: the job cannot begin; carries the reason.
   /// Participant to leader: it leaves, or answers `shutdown`. Participant to
-  /// participant: it leaves.
+  /// participant: it leaves. Leader to participant: the leader has left, and
+  /// the job goes on.
   leave = 4,
   leave_ack = 5, ///< Leader to participant: answers `leave`.
   shutdown = 6,  ///< Leader to participant: the job ends.

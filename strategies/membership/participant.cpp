@@ -94,9 +94,16 @@ reaction participant::on(std::uint64_t incarnation, const message& received) {
       if (leaving_)
         out.emplace_back(ended{});
       break;
+    case message_kind::leave: // the job goes on without the leader
+      if (phase_ != phase::running)
+        break;
+      out.emplace_back(left{0});
+      leader_.reset();
+      if (leaving_)
+        out.emplace_back(ended{});
+      break;
     case message_kind::ready:
-    case message_kind::leave:
-      break; // only participants send these
+      break; // only participants send it
     case message_kind::current_view:
     case message_kind::join:
       break; // of candidates

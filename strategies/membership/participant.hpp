@@ -19,7 +19,8 @@ namespace troupe::membership {
 ///   on shutdown  leave: this process knows that the job ends
 ///   on lost  before the start: the job cannot begin
 ///   on timeout  before the start: the job cannot begin
-///   on leave  of another participant: it has left
+///   on leave  of another participant: it has left. Of the leader, after the
+///            start: the same, and the job has no leader any more
 ///   faults   message of another incarnation than that of the leader, a second
 ///            view, or a kind that only participants send -> ignored
 ///            view that is impossible -> the job cannot begin

@@ -129,9 +129,9 @@ reaction state_machine::on_join(const member& candidate) {
   return out;
 }
 
-reaction state_machine::leave() {
+reaction state_machine::on_leaving(std::uint64_t incarnation) {
   reaction out;
-  if (leaving_.insert(self_).second)
+  if (find(incarnation) && leaving_.insert(incarnation).second)
     start_if_needed(out);
   return out;
 }
@@ -567,6 +567,7 @@ void state_machine::take_effect(reaction& out,
   accepted_.reset();
   attempt_.reset();
   living_.reset();
+  leaving_.clear();
   has_stopped_ = false;
   position_.reset();
   stopping_ = false;
@@ -584,7 +585,6 @@ void state_machine::take_effect(reaction& out,
 void state_machine::forget_others() {
   const auto is_other = [this](std::uint64_t x) { return !find(x); };
   std::erase_if(dead_, is_other);
-  std::erase_if(leaving_, is_other);
   auto own = std::move(unreachable_[self_]);
   std::erase_if(own, is_other);
   unreachable_ = {{self_, std::move(own)}}; // the others report again

@@ -78,9 +78,12 @@ public:
   /// until it receives `install`. It joins when it has asked all members that
   /// stay, and none of them has its task. One process joins at a time.
   reaction on_join(const member& candidate);
-  /// This process wants to leave. No effect as long as no other member that
-  /// stays hosts replicas.
-  reaction leave();
+  /// This process wants to leave, as `on_leaving` says.
+  reaction leave() { return on_leaving(self_); }
+  /// A member wants to leave. No effect as long as no other member that stays
+  /// hosts replicas. Void as soon as a view takes effect: a member that still
+  /// wants to leave says so again.
+  reaction on_leaving(std::uint64_t incarnation);
 
   // -- protocol ---------------------------------------------------------------
 
@@ -95,6 +98,9 @@ public:
   const view& current() const { return view_; }
   /// True if this process has heard that a member is dead or cannot be reached.
   bool misses_members() const;
+  /// True if this process has heard that a member wants to leave the current
+  /// view.
+  bool has_leavers() const { return !leaving_.empty(); }
   /// True after `removed`. This process then only answers `install` to messages
   /// of older views: it may be the only one that can.
   bool is_removed() const { return removed_; }

@@ -1,4 +1,5 @@
 #include "../../apps/troupe/child_processes.hpp"
+#include "troupe/tests/support/scratch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +9,28 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// The workers of a job as shell scripts.
+struct worker_scripts {
+  void start(const std::string& name, const std::string& text) {
+    children.start({name, {"/bin/bash", "-c", text}});
+  }
+
+  std::map<std::string, std::string> last_line;
+  std::vector<std::string> unreachable;
+  child_processes children{
+    {.grace_period = 0ms,
+     .is_job = true,
+     .on_unreachable =
+       [this](const std::string& name) { unreachable.push_back(name); },
+     .on_line = [this](const std::string& name, bool,
+                       std::string_view line) { last_line[name] = line; }}};
+};
+
 /// Shell scripts as child processes, and the last line that each script has
 /// written.
 struct scripts {
   void start(const std::string& name, const std::string& text) {
-    children.start({name, {"/bin/sh", "-c", text}});
+    children.start({name, {"/bin/bash", "-c", text}});
   }
   /// Polls until the script has written this line.
   void wait_for(const std::string& name, const std::string& line) {
@@ -72,4 +90,106 @@ TEST(ChildProcesses, EndWithinTheGracePeriodAfterSignal) {
   started.wait_for_end();
   ASSERT_TRUE(started.children.first_failure());
   EXPECT_EQ(started.children.first_failure()->signal, SIGKILL);
+}
+
+TEST(ChildProcesses, KillAWorkerThatAnotherOneReports) {
+  worker_scripts job;
+  job.start("stopped", "echo $$; kill -STOP $$");
+  while (job.last_line["stopped"].empty())
+    job.children.poll_once(60s);
+  job.start("other", "echo unreachable " + job.last_line["stopped"]
+                       + " >&$TROUPE_LAUNCHER; " + stay);
+  while (job.children.ended().empty())
+    job.children.poll_once(60s);
+  EXPECT_EQ(job.unreachable, std::vector<std::string>{"stopped"});
+  EXPECT_EQ(job.children.ended()[0].name, "stopped");
+  EXPECT_EQ(job.children.ended()[0].signal, SIGKILL);
+  EXPECT_TRUE(job.children.running());
+}
+
+using ChildProcessesWithFiles = troupe::scratch_test;
+
+TEST_F(ChildProcessesWithFiles, KillOneOfTwoWorkersThatReportEachOther) {
+  worker_scripts job;
+  // Each waits until it knows the number of the other one.
+  const auto script = [](const std::string& own, const std::string& other) {
+    return "echo $$ > " + own + ".tmp; mv " + own + ".tmp " + own
+           + "; until [ -e " + other + " ]; do :; done; "
+           + "echo unreachable $(cat " + other + ") >&$TROUPE_LAUNCHER; "
+           + stay;
+  };
+  const auto a = (folder / "a").string(), b = (folder / "b").string();
+  job.start("a", script(a, b));
+  job.start("b", script(b, a));
+  while (job.children.ended().empty())
+    job.children.poll_once(60s);
+  for (int i = 0; i < 3; ++i) // reads the other report, too
+    job.children.poll_once(100ms);
+  EXPECT_EQ(job.unreachable.size(), 1u);
+  EXPECT_EQ(job.children.ended().size(), 1u);
+}
+
+TEST(ChildProcesses, IgnoreReportsThatNameNoWorker) {
+  worker_scripts job;
+  job.start("a", "for x in 1 0 -1 $$ x 99999999999999999999 ''; do "
+                 "echo unreachable $x >&$TROUPE_LAUNCHER; done; "
+                 "echo other >&$TROUPE_LAUNCHER; exit 0");
+  while (job.children.running())
+    job.children.poll_once(60s);
+  EXPECT_TRUE(job.unreachable.empty());
+  EXPECT_EQ(job.children.ended()[0].code, 0);
+}
+
+TEST(ChildProcesses, AWorkerThatHasLeftDoesNotEndTheJob) {
+  worker_scripts job;
+  job.start("other", std::string{"echo ready; read x <&$TROUPE_LAUNCHER; "
+                                 "echo $x; exit 3"});
+  while (job.last_line["other"] != "ready")
+    job.children.poll_once(60s);
+  job.start("left", "echo left >&$TROUPE_LAUNCHER; exit 0");
+  while (job.children.ended().empty())
+    job.children.poll_once(60s);
+  const auto& left = job.children.ended().front();
+  EXPECT_EQ(left.name, "left");
+  EXPECT_TRUE(left.left);
+  EXPECT_FALSE(left.completed());
+  EXPECT_EQ(left.code, 0);
+  // The grace period of a completed job would have ended at once.
+  for (int i = 0; i < 3; ++i)
+    job.children.poll_once(50ms);
+  EXPECT_TRUE(job.children.running());
+  EXPECT_EQ(job.last_line["other"], "ready");
+  job.start("done", "exit 0");
+  while (job.children.running())
+    job.children.poll_once(60s);
+  EXPECT_FALSE(job.children.first_failure());
+}
+
+TEST(ChildProcesses, AreToldThatTheJobEndsBeforeTheSignal) {
+  scripts started;
+  started.start("a", std::string{"trap 'read x <&${TROUPE_LAUNCHER%:*}; "
+                                 "echo \"told $x\"; exit 0' TERM; echo ready; "}
+                       + stay);
+  started.wait_for("a", "ready");
+  started.children.send(SIGTERM);
+  started.wait_for_end();
+  EXPECT_EQ(started.last_line["a"], "told end");
+  EXPECT_EQ(started.children.ended()[0].code, 0);
+}
+
+/// Processes that are not workers of one job do not end each other.
+TEST(ChildProcesses, IgnoreReportsThatTheyDoNotAskFor) {
+  scripts started;
+  started.start("a", std::string{"echo $$; "} + stay);
+  while (started.last_line["a"].empty())
+    started.children.poll_once(60s);
+  started.start("b", "echo unreachable " + started.last_line["a"]
+                       + " >&${TROUPE_LAUNCHER%:*}; echo $TROUPE_LAUNCHER");
+  while (started.children.ended().empty())
+    started.children.poll_once(60s);
+  EXPECT_EQ(started.children.ended()[0].name, "b");
+  EXPECT_TRUE(started.last_line["b"].ends_with(":no-witness"));
+  for (int i = 0; i < 3; ++i)
+    started.children.poll_once(50ms);
+  EXPECT_EQ(started.children.ended().size(), 1u);
 }

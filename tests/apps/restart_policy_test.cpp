@@ -74,6 +74,18 @@ TEST(RestartPolicy, StartsNothingAfterCancel) {
   EXPECT_EQ(policy.take(start + 2h), std::nullopt);
 }
 
+TEST(RestartPolicy, SaysWhyItStartsNothing) {
+  using enum restart_policy::decision;
+  restart_policy often{restart_policy::max_intensity + 1, 7};
+  for (std::size_t i = 0; i < restart_policy::max_intensity; ++i)
+    EXPECT_EQ(often.on_killed("worker 1", start), restart);
+  EXPECT_EQ(often.on_killed("worker 1", start), too_often);
+  EXPECT_EQ(often.on_killed("worker 1", start + 1h), restart);
+  EXPECT_EQ(often.on_killed("worker 1", start + 2h), used_up);
+  often.cancel();
+  EXPECT_EQ(often.on_killed("worker 1", start + 3h), cancelled);
+}
+
 TEST(RestartPolicy, TakesTheProcessesInTheOrderOfTheirTimes) {
   restart_policy policy{100, 7};
   for (int i = 0; i < 3; ++i)

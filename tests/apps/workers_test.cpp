@@ -1,51 +1,14 @@
-#include "tool.hpp"
+#include "worker_test.hpp"
 
 #include <gtest/gtest.h>
-
-#include <fstream>
 
 namespace {
 
 using namespace troupe;
 
-class Workers : public tool_test {
+class Workers : public worker_test {
 protected:
   static constexpr auto job = "train --data digits:280 --epochs 2 --batch 20 ";
-
-  /// Returns the process id of a worker that the tool has started. Zero: none.
-  static pid_t process_of(pid_t tool, int worker) {
-    std::ifstream children{"/proc/" + std::to_string(tool) + "/task/"
-                           + std::to_string(tool) + "/children"};
-    const auto wanted = "\"index\":" + std::to_string(worker) + ",";
-    for (pid_t one; children >> one;) {
-      std::ifstream input{"/proc/" + std::to_string(one) + "/environ"};
-      const std::string all{std::istreambuf_iterator<char>{input}, {}};
-      if (all.find(wanted) != all.npos)
-        return one;
-    }
-    return 0;
-  }
-
-  static constexpr auto long_job =
-    "train --data digits:1400 --batch 20 --epochs 2000 --workers 2";
-
-  /// Sends a signal to a worker, or to the tool (-1), after the first epoch of
-  /// a run.
-  outcome run_with_signal(int worker, int signal,
-                          const std::string& command = long_job) const {
-    child_options options;
-    bool sent = false;
-    options.on_error_output = [=](pid_t tool, const std::string& err) mutable {
-      if (!sent && err.find("epoch 1/") != err.npos) {
-        const auto target = worker < 0 ? tool : process_of(tool, worker);
-        EXPECT_GT(target, 0);
-        if (target > 0)
-          ::kill(target, signal);
-        sent = true;
-      }
-    };
-    return troupe(command, options);
-  }
 };
 
 TEST_F(Workers, EndWithTheWeightsOfOneProcessOverEachTransport) {
@@ -165,6 +128,26 @@ TEST_F(Workers, JoinTheRunningJobWhenTheyAreStartedAgain) {
       << done.out << done.err;
     EXPECT_EQ(done.out.find("weights_sha256"), done.out.rfind("weights_sha256"))
       << "two processes have written the result";
+  }
+}
+
+TEST_F(Workers, GoOnWhenOneIsStoppedForGood) {
+  const std::string training =
+    "train --data digits:1400 --batch 24 --epochs 30 --replicas 2 ";
+  const auto expected = weights_of(training + "--strategy one_device");
+  for (const int stopped : {0, 1}) {
+    const auto done =
+      run_with_signal(stopped, SIGSTOP, training + "--workers 2 --restarts 1");
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.err.find("warning: worker " + std::to_string(stopped)
+                            + " does not answer the other workers; it is "
+                              "killed"),
+              done.err.npos)
+      << done.err;
+    EXPECT_NE(done.err.find("a process has joined"), done.err.npos) << done.err;
+    EXPECT_NE(("\n" + done.out).find("\nweights_sha256 " + expected),
+              done.out.npos)
+      << done.out << done.err;
   }
 }
 

@@ -183,7 +183,9 @@ void check_leader(choices& source) {
         break;
       default:
         if (source.below(8) == 7)
-          out = source.flip() ? machine.on_timeout() : machine.leave();
+          out = source.flip()   ? machine.on_timeout()
+                : source.flip() ? machine.leave()
+                                : machine.leave_running_job();
     }
     require(out.size() <= 2 * tasks + 3, "an event has few effects");
     for (const auto& x : out) {
@@ -402,7 +404,8 @@ void check_view_change(choices& source) {
         out = machine.on_timeout();
         break;
       case 12:
-        out = machine.leave();
+        out = source.flip() ? machine.leave()
+                            : machine.on_leaving(1 + source.below(4));
         break;
       case 13:
         out = machine.on_survivors({{1, self}, {0, 1 + source.below(4)}});

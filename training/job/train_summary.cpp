@@ -24,6 +24,8 @@ std::string name_of(fit_end x) {
       return "stopped_early";
     case fit_end::max_steps:
       return "max_steps";
+    case fit_end::left:
+      return "left";
     case fit_end::interrupted:
       break;
   }

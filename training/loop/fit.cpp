@@ -10,6 +10,7 @@
 #include "troupe/training/strategies/text_codec.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <exception>
 #include <stdexcept>
@@ -118,6 +119,20 @@ std::string exception_message(const std::exception_ptr& thrown) {
   }
 }
 
+bool is_set(const std::atomic<bool>* flag) {
+  return flag && flag->load(std::memory_order_relaxed);
+}
+
+/// Returns the process that wants to leave, as it has told the others.
+std::uint64_t incarnation_in(const std::string& outcome) {
+  std::uint64_t out = 0;
+  const auto* const end = outcome.data() + outcome.size();
+  const auto [last, error] = std::from_chars(outcome.data() + 1, end, out);
+  if (error != std::errc{} || last != end)
+    throw job_error(ec::protocol, "a worker sent a malformed end of a run");
+  return out;
+}
+
 } // namespace
 
 fit_loop::fit_loop(std::shared_ptr<model_state> state,
@@ -184,6 +199,8 @@ history fit_loop::run() {
   auto end = should_stop_early() ? fit_end::stopped_early : fit_end::done;
   while (end == fit_end::done && position_.epochs_done() < options_.epochs) {
     end = run_epoch();
+    if (end == fit_end::left)
+      return {position_.epochs, end, position_.best_epoch};
     if (position_.next_batch.index == position_.batches)
       if (!end_epoch())
         end = fit_end::stopped_early; // Also replaces `interrupted`.
@@ -260,8 +277,7 @@ void fit_loop::train(std::uint64_t end) {
     throw;
   }
   step_->set_batches(nullptr); // Ends the thread that reads.
-  if (next < end && !bad_step_)
-    end_ = fit_end::interrupted; // This or another worker stopped the run.
+  // Any worker may have stopped the run. If that one is lost, the fit goes on.
   synchronize_workers();
 }
 
@@ -278,6 +294,7 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
     options_.replica_shares));
   // A stop in a failed run had no effect if the run was repeated.
   end_ = fit_end::done;
+  wants_to_leave_ = false;
   if (options_.on_nan == on_nan::stop)
     bad_step_.reset();
   last_commit_ = clock::now();
@@ -376,16 +393,32 @@ void fit_loop::on_state_copied(const call_report& latest) {
 
 /// Tells all workers how the run or the callbacks ended on each worker. If a
 /// callback threw or the stop flag was set on one worker, the fit ends on all
-/// workers.
+/// workers. The fit goes on without those that want to leave, but it ends on
+/// all workers if all want to.
 void fit_loop::synchronize_workers() {
   const auto thrown = std::exchange(thrown_, nullptr);
+  const bool leaves = std::exchange(wants_to_leave_, false);
+  const auto incarnation = model_.strategy->group->incarnation();
+  if (leaves && (incarnation == 0 || is_to_stop()))
+    end_ = fit_end::interrupted;
   const std::string outcome = thrown ? "!" + exception_message(thrown)
                               : end_ == fit_end::interrupted ? "i"
-                                                             : "";
-  const auto outcomes = all_gather_text(model_.strategy, outcome,
-                                        model_.strategy->callback_timeout);
+                              : leaves ? "l" + std::to_string(incarnation)
+                                       : "";
+  std::vector<std::string> outcomes;
+  try {
+    outcomes = all_gather_text(model_.strategy, outcome,
+                               model_.strategy->callback_timeout);
+  } catch (const job_error&) {
+    if (!leaves || !model_.strategy->group->has_left())
+      throw;
+    report_leave(*model_.strategy);
+    end_ = fit_end::left;
+    return;
+  }
   if (thrown)
     std::rethrow_exception(thrown);
+  std::vector<std::uint64_t> leavers;
   for (std::size_t w = 0; w < outcomes.size(); ++w) {
     if (outcomes[w].starts_with('!'))
       throw std::runtime_error("worker " + std::to_string(w)
@@ -393,7 +426,23 @@ void fit_loop::synchronize_workers() {
                                + net::printable_lines(outcomes[w].substr(1)));
     if (outcomes[w] == "i")
       end_ = fit_end::interrupted;
+    if (outcomes[w].starts_with('l'))
+      leavers.push_back(incarnation_in(outcomes[w]));
   }
+  if (leavers.size() == outcomes.size())
+    end_ = fit_end::interrupted; // no worker would stay
+  else if (!leavers.empty() && end_ == fit_end::done && has_further_steps())
+    if (let_leave(model_.strategy, leavers))
+      end_ = fit_end::left;
+}
+
+bool fit_loop::has_further_steps() const {
+  if (bad_step_ && options_.on_nan == on_nan::stop)
+    return false;
+  if (options_.max_steps > 0 && steps_done_ == options_.max_steps)
+    return false;
+  return position_.next_batch.index < position_.batches
+         || position_.epochs_done() + 1 < options_.epochs;
 }
 
 void fit_loop::on_commit_guarded(const commit_record& commit) {
@@ -440,11 +489,26 @@ void fit_loop::on_commit(const commit_record& commit) {
   model_.next_epoch = position_.next_batch.epoch + 1;
   ++steps_done_;
   call_step_callbacks(commit);
-  if (options_.stop && options_.stop->load(std::memory_order_relaxed)
-      && end_ == fit_end::done) {
+  check_flags();
+}
+
+void fit_loop::check_flags() {
+  if (end_ != fit_end::done || wants_to_leave_)
+    return;
+  if (is_to_stop())
     end_ = fit_end::interrupted;
-    model_.strategy->group->stop();
-  }
+  else if (is_set(options_.leave))
+    wants_to_leave_ = true;
+  else
+    return;
+  model_.strategy->group->stop();
+}
+
+/// True if the flags of this worker end the fit on all workers.
+bool fit_loop::is_to_stop() const {
+  const auto& launcher = model_.strategy->launcher;
+  return is_set(options_.stop)
+         || (is_set(options_.leave) && launcher && launcher->is_job_ended());
 }
 
 void fit_loop::call_step_callbacks(const commit_record& commit) {

@@ -107,6 +107,13 @@ struct fit_options {
   /// Flag that any thread or a signal handler may set. When it is true, the fit
   /// ends between two steps, with `fit_end::interrupted`. Null: no flag.
   const std::atomic<bool>* stop = nullptr;
+  /// Flag that any thread or a signal handler may set. When it is true, this
+  /// worker leaves the job between two steps, with `fit_end::left`. The others
+  /// take over its replicas and go on; no step is repeated. In these cases the
+  /// flag has the effect of `stop` in all workers: no worker would stay, or the
+  /// launcher of the job has sent `end` (net/cluster/launcher_link.hpp). Null:
+  /// no flag.
+  const std::atomic<bool>* leave = nullptr;
   /// True: continues the model's interrupted fit, and the dataset and the
   /// options must equal those of that fit. False: begins a fit with epoch
   /// `first_epoch`.

@@ -52,6 +52,11 @@ private:
   /// which has done the most steps.
   void on_state_copied(const call_report& latest);
   void synchronize_workers();
+  /// True if further steps of this fit follow the last run.
+  bool has_further_steps() const;
+  /// Ends the run if a flag of the options is set.
+  void check_flags();
+  bool is_to_stop() const;
   void on_commit_guarded(const commit_record& commit);
   void on_commit(const commit_record& commit);
   void call_step_callbacks(const commit_record& commit);
@@ -80,6 +85,7 @@ private:
 
   // State of the current epoch.
   fit_end end_ = fit_end::done;
+  bool wants_to_leave_ = false; ///< The leave flag has ended the run.
   std::optional<std::uint64_t> bad_step_;
   /// Names the value that was not finite in `bad_step_`.
   std::string bad_quantity_;

@@ -58,6 +58,9 @@ enum class fit_end : std::uint8_t {
   stopped_early, ///< Early stopping ended the fit.
   max_steps,     ///< `max_steps` was reached; the fit can be resumed.
   interrupted,   ///< A worker's stop flag was set; the fit can be resumed.
+  /// The leave flag of this worker was set. The other workers go on with the
+  /// fit; this one takes part in no further call.
+  left,
 };
 
 struct history {

@@ -39,13 +39,8 @@ struct in_call_guard {
   const bool before;
 };
 
-/// Enters the next view of the job. @returns false if there is none.
-bool enter_next_view(strategy_state& state, std::uint64_t steps) {
-  std::optional<view_change::job_position> position;
-  if (!state.lacks_state)
-    position = {state.calls, steps};
-  if (!state.group->enter_next_view(position, state.callback_timeout))
-    return false;
+/// The group has entered another view.
+void on_next_view(strategy_state& state) {
   state.placement = state.group->replica_placement();
   state.copies = std::max(state.copies, state.placement.count());
   state.next_step = 0; // equal in all processes
@@ -55,7 +50,27 @@ bool enter_next_view(strategy_state& state, std::uint64_t steps) {
   for (const auto& one : state.observers)
     if (const auto observer = one.lock())
       observer->on_new_placement();
+}
+
+/// Enters the next view of the job. @returns false if there is none.
+bool enter_next_view(strategy_state& state, std::uint64_t steps) {
+  std::optional<view_change::job_position> position;
+  if (!state.lacks_state)
+    position = {state.calls, steps};
+  if (!state.group->enter_next_view(position, state.callback_timeout))
+    return false;
+  on_next_view(state);
   return true;
+}
+
+/// @param reason why the view has changed.
+void log_new_view(const strategy_state& state, const std::string& reason) {
+  if (state.placement.process != 0)
+    return;
+  const auto now = state.placement.job.processes();
+  log(log_level::warning, reason + "; the job goes on with "
+                            + std::to_string(now)
+                            + (now == 1 ? " process" : " processes"));
 }
 
 /// @param before number of processes of the view before; 0 in a process that
@@ -63,12 +78,9 @@ bool enter_next_view(strategy_state& state, std::uint64_t steps) {
 /// @param error  error of the run that the change of the view has ended.
 void log_new_view(const strategy_state& state, std::uint32_t before,
                   const std::string& error) {
-  if (state.placement.process != 0)
-    return;
-  const auto now = state.placement.job.processes();
-  log(log_level::warning, (now > before ? "a process has joined" : error)
-                            + "; the job goes on with " + std::to_string(now)
-                            + (now == 1 ? " process" : " processes"));
+  log_new_view(state, state.placement.job.processes() > before
+                        ? "a process has joined"
+                        : error);
 }
 
 void record(strategy_state& state, const std::string& result) {
@@ -230,6 +242,35 @@ void make_call(const std::shared_ptr<strategy_state>& state,
       log_new_view(*state, before, e.what());
     }
   }
+}
+
+bool let_leave(const std::shared_ptr<strategy_state>& state,
+               const std::vector<std::uint64_t>& leavers) {
+  using enum replica_group::leave_result;
+  if (state->lacks_state && state->group->is_joining())
+    return false;
+  const auto before = state->placement.job.processes();
+  switch (state->group->let_leave(leavers, {state->calls, 0},
+                                  state->callback_timeout)) {
+    case unchanged:
+      return false;
+    case left:
+      report_leave(*state);
+      return true;
+    case entered:
+      break;
+  }
+  on_next_view(*state);
+  const auto gone = before - std::min(before, state->placement.job.processes());
+  log_new_view(*state, gone == 1
+                         ? "a process has left"
+                         : std::to_string(gone) + " processes have left");
+  return false;
+}
+
+void report_leave(const strategy_state& state) {
+  if (state.launcher)
+    state.launcher->report_left();
 }
 
 } // namespace troupe

@@ -62,4 +62,18 @@ struct job_call {
 void make_call(const std::shared_ptr<strategy_state>& state,
                const job_call& call);
 
+/// Lets processes leave the job between two calls, when all processes have made
+/// the same steps: nothing is redone. All processes of the view call it with
+/// the same processes. A process that joins and was no member then calls it in
+/// vain.
+/// @param leavers processes by `replica_group::incarnation`.
+/// @returns true if this process has left its job.
+/// @errors throws `job_error` as `replica_group::let_leave`.
+bool let_leave(const std::shared_ptr<strategy_state>& state,
+               const std::vector<std::uint64_t>& leavers);
+
+/// Tells the launcher that this process has left its job. No effect if it has
+/// no launcher.
+void report_leave(const strategy_state& state);
+
 } // namespace troupe

@@ -3,13 +3,16 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
 #include "troupe/actors/group/actor_group.hpp"
+#include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 
 namespace troupe {
 
@@ -44,9 +47,11 @@ own_task(const net::cluster_spec& cluster,
   return task;
 }
 
-cluster_options to_cluster_options(const net::cluster_spec& cluster,
-                                   const net::cluster_task& task,
-                                   const multi_worker_options& options) {
+cluster_options
+to_cluster_options(const net::cluster_spec& cluster,
+                   const net::cluster_task& task,
+                   const multi_worker_options& options,
+                   const std::optional<net::launcher_link>& launcher) {
   cluster_options result;
   result.job = options.job;
   for (const auto& member : worker_tasks(cluster)) {
@@ -64,7 +69,9 @@ cluster_options to_cluster_options(const net::cluster_spec& cluster,
     + to_string(
       collective_options{algorithm_of(options.communication.implementation)});
   result.start_timeout = options.start_timeout;
-  result.join_running_job = options.join_running_job;
+  const auto* const joins = std::getenv(net::launcher_link::joiner_variable);
+  result.join_running_job =
+    options.join_running_job || (joins && std::string_view{joins} == "1");
   result.transport = options.transport;
   result.router = options.router;
   result.connection = options.connection;
@@ -76,6 +83,10 @@ cluster_options to_cluster_options(const net::cluster_spec& cluster,
       "TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY");
   result.listen = options.listen;
   result.faults = options.faults;
+  if (launcher && launcher->is_witness())
+    result.report_unreachable = [launcher](std::uint64_t number) {
+      launcher->report_unreachable(number);
+    };
   result.log = options.log ? options.log : log_of_connections;
   return result;
 }
@@ -105,10 +116,11 @@ make_multi_worker_state(runtime& local_runtime,
   group_options.algorithm = algorithm_of(options.communication.implementation);
   const auto spec = resolver.cluster_spec();
   const auto task = own_task(spec, resolver);
+  const auto launcher = net::launcher_link::from_environment();
   std::shared_ptr<class cluster> joined;
   if (task)
     joined = std::make_shared<class cluster>(
-      local_runtime, to_cluster_options(spec, *task, options));
+      local_runtime, to_cluster_options(spec, *task, options, launcher));
   auto state = make_strategy_state(
     joined ? make_replica_group(*joined, group_options)
            : make_replica_group(local_runtime, group_options),
@@ -120,6 +132,7 @@ make_multi_worker_state(runtime& local_runtime,
   if (joined)
     state->transport = transports_of(*joined);
   state->cluster = std::move(joined);
+  state->launcher = launcher;
   return state;
 }
 

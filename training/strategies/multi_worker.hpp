@@ -30,7 +30,8 @@ struct multi_worker_options {
   /// program makes the same calls as the others; those that the job has made
   /// return at once with the job's results. It gets replicas and the state of
   /// the models in the first call that is not done. Before that, its models
-  /// have no values.
+  /// have no values. The same holds if the environment variable TROUPE_JOIN is
+  /// 1: `troupe launch` sets it for a worker that it starts again.
   bool join_running_job = false;
   std::string job = "job"; ///< Must be equal in all workers.
   /// Address on which this worker listens. None: this worker's address in the

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/group/replica_group.hpp"
+#include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/tensors/tensor.hpp"
 
@@ -8,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,8 @@ struct strategy_state {
   /// The cluster that `group` runs on. Null: a job of one process.
   std::shared_ptr<void> cluster;
   std::unique_ptr<replica_group> group;
+  /// Connection to the launcher of the job's processes. None: there is none.
+  std::optional<net::launcher_link> launcher;
   /// Placement of the replicas of `group`.
   local_placement placement;
 

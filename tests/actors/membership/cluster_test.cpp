@@ -93,8 +93,10 @@ TEST(Cluster, AgreesOnAViewWithoutItsLeader) {
   std::ranges::sort(ids);
   EXPECT_EQ(ids, (std::vector<std::uint32_t>{0, 1, 2}));
   EXPECT_EQ(wait_for_view(processes.members[2], 2), view);
-  EXPECT_EQ(processes.members[0].joined_cluster->current_view().view_id, 1u)
-    << "one of three agrees on nothing";
+  // One of three agrees on nothing. It may learn that it is excluded while the
+  // second of its connections is still open.
+  const auto own = processes.members[0].joined_cluster->current_view();
+  EXPECT_TRUE(own.view_id == 1 || own.find(0) == nullptr) << own.view_id;
   processes.for_each_member(
     [](member& x, std::uint32_t) { x.joined_cluster->leave(); });
 }

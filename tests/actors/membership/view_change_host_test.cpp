@@ -35,8 +35,8 @@ struct recorder final : view_change_host::owner {
   void on_installed(const membership::view& next) override {
     views.push_back(next);
   }
-  void on_removed(const membership::view& next) override {
-    removed_from.push_back(next.view_id);
+  void on_removed(const membership::view& next, bool left) override {
+    (left ? left_in : removed_from).push_back(next.view_id);
   }
   void on_no_majority(const std::vector<std::uint32_t>& silent) override {
     alarms.push_back(silent);
@@ -53,7 +53,7 @@ struct recorder final : view_change_host::owner {
     view_change::job_position{};
   int losses_of_state = 0;
   std::vector<membership::view> views;
-  std::vector<std::uint64_t> removed_from;
+  std::vector<std::uint64_t> removed_from, left_in;
   std::vector<std::vector<std::uint32_t>> alarms;
   std::set<std::uint32_t> ending; ///< Tasks of `may_have_ended`.
 };

@@ -325,4 +325,13 @@ TEST(MembershipLeader, EndsWhenAllHaveLeft) {
   EXPECT_EQ(effects_of<ended>(last).size(), 1u);
 }
 
+TEST(MembershipLeader, LeavesAJobThatGoesOn) {
+  auto machine = running();
+  const auto out = machine.leave_running_job();
+  EXPECT_EQ(receivers(out, message_kind::leave), (tasks{1, 2}));
+  EXPECT_TRUE(receivers(out, message_kind::shutdown).empty());
+  EXPECT_EQ(effects_of<ended>(out).size(), 1u);
+  EXPECT_TRUE(machine.leave().empty()) << "it has left already";
+}
+
 } // namespace troupe::membership

@@ -223,7 +223,20 @@ TEST(MembershipParticipant, HearsThatAnotherParticipantLeaves) {
     << "it is no member";
 }
 
-TEST(MembershipParticipant, IgnoresMessagesThatOnlyParticipantsSend) {
+TEST(MembershipParticipant, HearsThatTheLeaderLeavesAJobThatGoesOn) {
+  auto machine = running();
+  const auto out = machine.on(leader_id, {message_kind::leave, {}, {}});
+  ASSERT_TRUE(find<left>(out));
+  EXPECT_EQ(find<left>(out)->task, 0u);
+  EXPECT_FALSE(find<job_ends>(out));
+  EXPECT_TRUE(find<ended>(machine.leave())) << "it waits for no leader";
+  auto leaving = running();
+  leaving.leave();
+  EXPECT_TRUE(
+    find<ended>(leaving.on(leader_id, {message_kind::leave, {}, {}})));
+}
+
+TEST(MembershipParticipant, IgnoresMessagesThatNoLeaderSendsBeforeTheStart) {
   for (const auto kind : {message_kind::ready, message_kind::leave}) {
     auto machine = connecting();
     EXPECT_TRUE(machine.on(leader_id, {kind, "x", {7, {}}}).empty());

@@ -262,6 +262,11 @@ private:
     from.position = x.decision.resume;
     from.position.step += below(3);
     from.stopped = false;
+    if (from.leaving) // the request is void in the new view
+      at(below(20), [this, &from] {
+        if (is_active(from))
+          perform(from, from.machine->leave());
+      });
   }
 
   void perform_one(node& from, const removed& x) {

@@ -461,6 +461,38 @@ TEST(ViewChange, AProcessThatLeavesIsToldThatItHasLeft) {
   EXPECT_TRUE(std::get<removed>(last).left);
 }
 
+TEST(ViewChange, SeveralMembersLeaveWithOneView) {
+  job four{4};
+  // All have heard of both, because they agree on those that leave.
+  for (const auto each : {10u, 11u, 12u, 13u})
+    for (const auto leaver : {10u, 12u})
+      four.perform(each, four.at(each).machine.on_leaving(leaver));
+  four.run();
+  EXPECT_EQ(tasks_of(four.view_of(11)), (tasks{1, 3}));
+  EXPECT_EQ(four.view_of(13).view_id, 2u);
+  EXPECT_TRUE(four.has<removed>(10));
+  EXPECT_TRUE(four.has<removed>(12));
+}
+
+/// Otherwise a member that does not ask any more would be excluded later.
+TEST(ViewChange, ARequestToLeaveIsVoidInTheNextView) {
+  job two{2};
+  two.perform(10, two.at(10).machine.leave());
+  two.perform(11, two.at(11).machine.leave());
+  two.run();
+  EXPECT_EQ(two.view_of(10).view_id, 2u);
+  two.join(process(2, 77, {}));
+  two.run();
+  ASSERT_EQ(two.joined.size(), 1u);
+  two.add(state_machine{two.joined[0], 77}, {2, 77});
+  two.run();
+  EXPECT_EQ(tasks_of(two.view_of(10)), (tasks{0, 1, 2}));
+  EXPECT_EQ(two.view_of(10).view_id, 3u);
+  two.perform(10, two.at(10).machine.leave());
+  two.run();
+  EXPECT_EQ(tasks_of(two.view_of(11)), (tasks{1, 2}));
+}
+
 TEST(ViewChange, AProcessJoinsWithTheFirstInstall) {
   job two{2};
   two.join(process(2, 77, {}));

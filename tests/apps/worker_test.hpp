@@ -1,0 +1,62 @@
+#pragma once
+
+#include "tool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Base of tests that send signals to the workers of a job.
+class worker_test : public tool_test {
+protected:
+  /// In `run_with_signals`: the process that the test has started.
+  static constexpr int parent = -1;
+
+  static constexpr auto long_job =
+    "train --data digits:1400 --batch 20 --epochs 2000 --workers 2";
+
+  /// Returns the process id of a worker that the tool has started. Zero: none.
+  static pid_t process_of(pid_t tool, int worker) {
+    std::ifstream children{"/proc/" + std::to_string(tool) + "/task/"
+                           + std::to_string(tool) + "/children"};
+    const auto wanted = "\"index\":" + std::to_string(worker) + ",";
+    for (pid_t one; children >> one;) {
+      std::ifstream input{"/proc/" + std::to_string(one) + "/environ"};
+      const std::string all{std::istreambuf_iterator<char>{input}, {}};
+      if (all.find(wanted) != all.npos)
+        return one;
+    }
+    return 0;
+  }
+
+  /// Sends a signal to workers, or to the tool (`parent`), after the first
+  /// epoch of a run, in this order.
+  outcome run_with_signals(const std::vector<int>& workers, int signal,
+                           const std::string& command) const {
+    child_options options;
+    bool sent = false;
+    options.on_error_output = [=](pid_t tool, const std::string& err) mutable {
+      if (sent || err.find("epoch 1/") == err.npos)
+        return;
+      for (const auto worker : workers) {
+        const auto target = worker == parent ? tool : process_of(tool, worker);
+        EXPECT_GT(target, 0);
+        if (target > 0)
+          ::kill(target, signal);
+      }
+      sent = true;
+    };
+    return troupe(command, options);
+  }
+
+  outcome run_with_signal(int worker, int signal,
+                          const std::string& command = long_job) const {
+    return run_with_signals({worker}, signal, command);
+  }
+};
+
+} // namespace troupe
