@@ -69,6 +69,8 @@ void fit_runner::fit(const std::function<bool(std::uint64_t)>& continue_after) {
   fit_options options;
   options.stop = &stop;
   options.callbacks.push_back({.on_step = [&](const step_record& x) {
+    if (x.repeated)
+      return;
     last_loss_ = x.loss;
     if (!stop && !continue_after(++done))
       stop = true;

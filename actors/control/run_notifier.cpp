@@ -24,6 +24,7 @@ void chief_state::send_to_process(std::uint32_t process,
 }
 
 void chief_state::notify_commit(commit_record&& record) {
+  record.processed_by_chief = acknowledged.front(); // the chief is process 0
   bool has_remote = false;
   for (const auto& client : roles.clients) {
     has_remote |= static_cast<bool>(client.remote);

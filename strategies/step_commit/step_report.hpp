@@ -41,8 +41,14 @@ struct commit_record {
   std::uint64_t generation = 0;
   std::vector<std::uint32_t> contributors; ///< Replica ids, ascending.
   step_metrics total; ///< Metrics summed over the contributors.
+  /// First step whose commit the caller of the run in the chief's process had
+  /// not processed when this step was committed. The chief increments it with
+  /// each acknowledgement.
+  std::uint64_t processed_by_chief = 0;
 
-  auto fields() { return std::tie(step, generation, contributors, total); }
+  auto fields() {
+    return std::tie(step, generation, contributors, total, processed_by_chief);
+  }
   friend bool operator==(const commit_record&, const commit_record&) = default;
 };
 

@@ -53,16 +53,26 @@ bool fit_loop::end_epoch() {
   progress_->end(record);
   update_early_stopping(record);
   model_.interrupted = position_; // A callback may save the model.
+  is_callback_chief_ = model_.strategy->placement.process == 0;
+  call_epoch_callbacks(record);
+  synchronize_workers([&] {
+    auto repeated_record = record;
+    repeated_record.repeated = true;
+    call_epoch_callbacks(repeated_record);
+  });
+  model_.interrupted.reset();
+  return !should_stop_early();
+}
+
+void fit_loop::call_epoch_callbacks(const epoch_record& record) {
   try {
     for (const auto& one : options_.callbacks)
       if (one.on_epoch_end)
         one.on_epoch_end(record);
   } catch (...) {
-    thrown_ = std::current_exception();
+    if (!thrown_)
+      thrown_ = std::current_exception();
   }
-  synchronize_workers();
-  model_.interrupted.reset();
-  return !should_stop_early();
 }
 
 bool fit_loop::should_stop_early() const {

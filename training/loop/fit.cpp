@@ -278,7 +278,7 @@ void fit_loop::train(std::uint64_t end) {
   }
   step_->set_batches(nullptr); // Ends the thread that reads.
   // Any worker may have stopped the run. If that one is lost, the fit goes on.
-  synchronize_workers();
+  synchronize_workers([this] { repeat_step_callbacks(); });
 }
 
 std::uint64_t fit_loop::run_until(std::uint64_t end) {
@@ -295,6 +295,7 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
   // A stop in a failed run had no effect if the run was repeated.
   end_ = fit_end::done;
   wants_to_leave_ = false;
+  repeat_step_callbacks();
   if (options_.on_nan == on_nan::stop)
     bad_step_.reset();
   last_commit_ = clock::now();
@@ -332,6 +333,7 @@ void fit_loop::keep_commits() {
 }
 
 void fit_loop::deliver_commits() {
+  repeat_step_callbacks();
   for (const auto& one : std::exchange(known_commits_, {}))
     on_commit_guarded(one);
 }
@@ -391,24 +393,40 @@ void fit_loop::on_state_copied(const call_report& latest) {
   updated_ = model_.steps;
 }
 
-/// Tells all workers how the run or the callbacks ended on each worker. If a
-/// callback threw or the stop flag was set on one worker, the fit ends on all
-/// workers. The fit goes on without those that want to leave, but it ends on
-/// all workers if all want to.
-void fit_loop::synchronize_workers() {
-  const auto thrown = std::exchange(thrown_, nullptr);
-  const bool leaves = std::exchange(wants_to_leave_, false);
+/// Gathers a text from each worker: first "c" if it has called the callbacks as
+/// the chief, else "w"; then how its run or its callbacks ended.
+std::vector<std::string> fit_loop::gather_outcomes(bool leaves) {
   const auto incarnation = model_.strategy->group->incarnation();
   if (leaves && (incarnation == 0 || is_to_stop()))
     end_ = fit_end::interrupted;
-  const std::string outcome = thrown ? "!" + exception_message(thrown)
+  const std::string outcome = thrown_ ? "!" + exception_message(thrown_)
                               : end_ == fit_end::interrupted ? "i"
                               : leaves ? "l" + std::to_string(incarnation)
                                        : "";
+  return all_gather_text(model_.strategy,
+                         (is_callback_chief_ ? "c" : "w") + outcome,
+                         model_.strategy->callback_timeout);
+}
+
+/// If a callback threw or the stop flag was set on one worker, the fit ends on
+/// all workers. The fit goes on without those that want to leave, but it ends
+/// on all workers if all want to.
+void fit_loop::synchronize_workers(
+  const std::function<void()>& repeat_callbacks) {
+  const bool leaves = std::exchange(wants_to_leave_, false);
   std::vector<std::string> outcomes;
   try {
-    outcomes = all_gather_text(model_.strategy, outcome,
-                               model_.strategy->callback_timeout);
+    outcomes = gather_outcomes(leaves);
+    const auto is_of_chief = [](const std::string& x) {
+      return x.starts_with('c');
+    };
+    while (std::ranges::none_of(outcomes, is_of_chief)) {
+      if (model_.strategy->placement.process == 0) {
+        repeat_callbacks();
+        is_callback_chief_ = true;
+      }
+      outcomes = gather_outcomes(leaves);
+    }
   } catch (const job_error&) {
     if (!leaves || !model_.strategy->group->has_left())
       throw;
@@ -416,8 +434,11 @@ void fit_loop::synchronize_workers() {
     end_ = fit_end::left;
     return;
   }
-  if (thrown)
-    std::rethrow_exception(thrown);
+  unprocessed_by_chief_.clear();
+  if (thrown_)
+    std::rethrow_exception(std::exchange(thrown_, nullptr));
+  for (auto& x : outcomes)
+    x.erase(0, std::min<std::size_t>(1, x.size()));
   std::vector<std::uint64_t> leavers;
   for (std::size_t w = 0; w < outcomes.size(); ++w) {
     if (outcomes[w].starts_with('!'))
@@ -488,7 +509,8 @@ void fit_loop::on_commit(const commit_record& commit) {
   ++position_.next_batch.index;
   model_.next_epoch = position_.next_batch.epoch + 1;
   ++steps_done_;
-  call_step_callbacks(commit);
+  call_step_callbacks(commit, false);
+  keep_until_processed(commit);
   check_flags();
 }
 
@@ -511,7 +533,29 @@ bool fit_loop::is_to_stop() const {
          || (is_set(options_.leave) && launcher && launcher->is_job_ended());
 }
 
-void fit_loop::call_step_callbacks(const commit_record& commit) {
+void fit_loop::keep_until_processed(const commit_record& commit) {
+  auto& kept = unprocessed_by_chief_;
+  while (!kept.empty() && kept.front().step < commit.processed_by_chief)
+    kept.pop_front();
+  if (!is_callback_chief_ && !options_.callbacks.empty())
+    kept.push_back(commit);
+}
+
+void fit_loop::repeat_step_callbacks() {
+  const bool was_chief = is_callback_chief_;
+  is_callback_chief_ = model_.strategy->placement.process == 0;
+  if (was_chief || !is_callback_chief_)
+    return;
+  try {
+    for (const auto& one : std::exchange(unprocessed_by_chief_, {}))
+      call_step_callbacks(one, true);
+  } catch (...) {
+    if (!thrown_)
+      thrown_ = std::current_exception();
+  }
+}
+
+void fit_loop::call_step_callbacks(const commit_record& commit, bool repeated) {
   if (options_.callbacks.empty())
     return;
   const auto& sums = commit.total.sums;
@@ -522,6 +566,7 @@ void fit_loop::call_step_callbacks(const commit_record& commit) {
     sums[metric_list::loss_sum]
     / static_cast<double>(std::max<std::uint64_t>(commit.total.examples, 1));
   record.skipped = sums[metric_list::skipped] > 0;
+  record.repeated = repeated;
   for (std::size_t i = 0; i < step_values_.size(); ++i)
     step_values_[i].value = step_->metrics().value(i, sums);
   record.accuracy =

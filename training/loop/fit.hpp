@@ -44,13 +44,20 @@ struct step_record {
   /// metric.
   double accuracy = 0;
   bool skipped = false; ///< True: the update was skipped (`on_nan`).
+  /// True: this worker has become the chief, and calls the function for this
+  /// step again. The chief before it was lost, and had perhaps not completed
+  /// its call.
+  bool repeated = false;
   /// All metrics of the fit. Valid during the call of `on_step`; meaningless if
   /// the update was skipped.
   std::span<const metric_value> metrics{};
 };
 
-/// Functions that `fit` calls on the thread of its caller. If a function
-/// throws, the fit ends.
+/// Functions that `fit` calls on the thread of its caller, in the order of the
+/// steps. If a function throws, the fit ends. Every worker calls its functions
+/// once for each step and epoch. If the chief is lost, its successor calls them
+/// again, with `repeated` set, for those that the chief had perhaps not
+/// completed. So what the functions do on the chief only is done at least once.
 struct callback {
   /// Called after each epoch, while no step runs. The function may evaluate the
   /// model. It may save the model too; a fit with `resume` can continue from

@@ -4,6 +4,7 @@
 #include "troupe/training/strategies/job_call.hpp"
 
 #include <chrono>
+#include <deque>
 
 namespace troupe {
 
@@ -51,7 +52,11 @@ private:
   /// In a new view: the model has the state of the process with this report,
   /// which has done the most steps.
   void on_state_copied(const call_report& latest);
-  void synchronize_workers();
+  /// Tells all workers how the run or the callbacks ended on each worker.
+  /// @param repeat_callbacks called in the chief if the one that has called the
+  ///                         callbacks before is lost.
+  void synchronize_workers(const std::function<void()>& repeat_callbacks);
+  std::vector<std::string> gather_outcomes(bool leaves);
   /// True if further steps of this fit follow the last run.
   bool has_further_steps() const;
   /// Ends the run if a flag of the options is set.
@@ -59,7 +64,13 @@ private:
   bool is_to_stop() const;
   void on_commit_guarded(const commit_record& commit);
   void on_commit(const commit_record& commit);
-  void call_step_callbacks(const commit_record& commit);
+  void call_step_callbacks(const commit_record& commit, bool repeated);
+  void call_epoch_callbacks(const epoch_record& record);
+  /// Keeps a step until the chief is known to have processed it.
+  void keep_until_processed(const commit_record& commit);
+  /// If this worker has become the chief: calls the callbacks for the steps
+  /// that the chief before it had perhaps not processed.
+  void repeat_step_callbacks();
   /// Carries out what follows the last step of an epoch: validation, the record
   /// of the epoch, early stopping and callbacks.
   /// @returns false if early stopping ends the fit.
@@ -95,6 +106,11 @@ private:
   std::uint64_t updated_ = 0;
   /// After a failed run: the steps from `model_.steps` to `updated_`.
   std::vector<commit_record> known_commits_;
+  /// This worker was the chief when it called the last callbacks.
+  bool is_callback_chief_ = false;
+  /// The steps for which this worker has called the callbacks, and the chief
+  /// perhaps not. At most two step windows.
+  std::deque<commit_record> unprocessed_by_chief_;
   step_metrics last_total_; ///< Of step `updated_` - 1. Empty: not known.
   /// Metrics of the step for which callbacks are called.
   std::vector<metric_value> step_values_;

@@ -36,6 +36,9 @@ struct epoch_record {
   std::vector<metric_value> validation_metrics{};
   double learning_rate = none; ///< Learning rate in the epoch's last step.
   double seconds = 0;          ///< Time of the steps, without validation.
+  /// In a call of `callback::on_epoch_end`: as `step_record::repeated`.
+  /// Otherwise false.
+  bool repeated = false;
 
   double examples_per_second() const {
     return seconds > 0 ? static_cast<double>(examples) / seconds : 0;

@@ -103,6 +103,8 @@ job_outcome fit_with_leavers(std::uint32_t workers,
       how.leave = &flags[w];
       how.stop = stop;
       how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (x.repeated)
+          return;
         own.steps.push_back(x.step);
         for (const auto& one : leavers)
           if (one.worker == w && one.step == x.step)

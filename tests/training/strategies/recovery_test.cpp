@@ -35,6 +35,8 @@ std::vector<outcome> fit_with_losses(std::uint32_t workers,
       fit_options how{.epochs = 2};
       how.validation = uneven_batches();
       how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (x.repeated)
+          return;
         out[w].steps.push_back(x.step);
         for (const auto& loss : losses)
           if (w == loss.worker && x.step == loss.step)
@@ -177,7 +179,8 @@ TEST(FitRecoveryCases, AWorkerThatIsAStepBehindCopiesTheState) {
       fit_options how{.epochs = 2};
       how.validation = uneven_batches();
       how.callbacks.push_back({.on_step = [&](const step_record& x) {
-        found[w].steps.push_back(x.step);
+        if (!x.repeated)
+          found[w].steps.push_back(x.step);
       }});
       found[w].past = it.fit(uneven_batches(), how);
       found[w].weights = it.weights_sha256();
@@ -189,6 +192,104 @@ TEST(FitRecoveryCases, AWorkerThatIsAStepBehindCopiesTheState) {
     EXPECT_EQ(exception_text(thrown[w]), "");
     expect_equal(found[w], expected);
   }
+}
+
+// -- callbacks ----------------------------------------------------------------
+
+/// A call of a callback that a worker has completed as the chief.
+struct call_of_chief {
+  std::uint32_t worker;
+  std::uint64_t number; ///< Of the step, or of the epoch.
+  bool repeated;
+};
+
+class CallbackRecovery : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(CallbackRecovery, TheChiefsTogetherCompleteEachStepInOrder) {
+  const auto lost_in = GetParam();
+  std::mutex lock;
+  std::vector<call_of_chief> calls;
+  const auto thrown =
+    run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options how{.epochs = 2};
+      bool is_cut = false;
+      how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (w == 0 && x.step == lost_in) {
+          cut_off(on);
+          is_cut = true; // it does not complete this call, and none after it
+        }
+        if (is_cut || !on.is_chief())
+          return;
+        const std::lock_guard hold{lock};
+        calls.push_back({w, x.step, x.repeated});
+      }});
+      it.fit(uneven_batches(), how);
+    });
+  EXPECT_NE(exception_text(thrown[0]), "");
+  EXPECT_EQ(exception_text(thrown[1]), "");
+  EXPECT_EQ(exception_text(thrown[2]), "");
+  step_list of_first, of_second;
+  for (const auto& x : calls) {
+    EXPECT_FALSE(x.repeated && x.worker == 0);
+    EXPECT_NE(x.worker, 2u);
+    (x.worker == 0 ? of_first : of_second).push_back(x.number);
+  }
+  EXPECT_EQ(of_first, steps_to(lost_in));
+  ASSERT_FALSE(of_second.empty());
+  EXPECT_LE(of_second.front(), lost_in);
+  for (std::size_t i = 0; i < of_second.size(); ++i)
+    EXPECT_EQ(of_second[i], of_second.front() + i);
+  EXPECT_EQ(of_second.back(), 25u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CallbackRecovery,
+                         ::testing::Values(0, 5, 12, 25));
+
+TEST(CallbackRecoveryCases, TheSuccessorRepeatsTheCallOfAnEpoch) {
+  std::vector<std::vector<std::pair<std::uint64_t, bool>>> calls(3);
+  const auto thrown =
+    run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options how{.epochs = 2};
+      how.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
+        calls[w].emplace_back(x.epoch, x.repeated);
+        if (w == 0 && x.epoch == 1)
+          cut_off(on);
+      }});
+      const auto past = it.fit(uneven_batches(), how);
+      for (const auto& x : past.epochs)
+        EXPECT_FALSE(x.repeated);
+    });
+  EXPECT_NE(exception_text(thrown[0]), "");
+  EXPECT_EQ(exception_text(thrown[1]), "");
+  EXPECT_EQ(exception_text(thrown[2]), "");
+  using list = std::vector<std::pair<std::uint64_t, bool>>;
+  EXPECT_EQ(calls[0], (list{{1, false}}));
+  EXPECT_EQ(calls[1], (list{{1, false}, {1, true}, {2, false}}));
+  EXPECT_EQ(calls[2], (list{{1, false}, {2, false}}));
+}
+
+TEST(CallbackRecoveryCases, AnExceptionInARepeatedCallEndsTheFitOnAllWorkers) {
+  const auto thrown =
+    run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options how{.epochs = 2};
+      how.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
+        if (x.repeated)
+          throw std::runtime_error("the disk is full");
+        if (w == 0 && x.epoch == 1)
+          cut_off(on);
+      }});
+      it.fit(uneven_batches(), how);
+    });
+  EXPECT_EQ(exception_text(thrown[1]), "the disk is full");
+  EXPECT_NE(exception_text(thrown[2]).find("the disk is full"),
+            std::string::npos)
+    << exception_text(thrown[2]);
 }
 
 } // namespace
