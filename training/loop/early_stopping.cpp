@@ -60,7 +60,7 @@ bool fit_loop::end_epoch() {
   } catch (...) {
     thrown_ = std::current_exception();
   }
-  synchronize_workers();
+  synchronize_workers(false);
   model_.interrupted.reset();
   return !should_stop_early();
 }
