@@ -92,7 +92,7 @@ void fit_loop::mark_position() {
       return x.steps < audit_->last_agreed();
     });
   if (mark == marks_.end())
-    mark = marks_.insert(marks_.end(), {});
+    mark = marks_.emplace(marks_.end());
   mark->steps = model_.steps;
   mark->totals = position_.totals;
 }

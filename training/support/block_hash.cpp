@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstring>
 
 namespace troupe {
@@ -15,11 +14,13 @@ namespace {
 constexpr std::size_t block_bytes = 32 * 1024;
 constexpr std::size_t lanes = 8;
 constexpr std::size_t stripe_bytes = lanes * sizeof(std::uint64_t);
-/// 2^64 divided by pi. It is odd, so each step of a lane is a bijection.
-constexpr std::uint64_t k = 0x517c'c1b7'2722'0a95;
+/// 2^64 divided by the golden ratio. It is odd, so each step of a lane is a
+/// bijection.
+constexpr std::uint64_t k = 0x9e37'79b9'7f4a'7c15;
 
 std::uint64_t add_word(std::uint64_t hash, std::uint64_t word) {
-  return (std::rotl(hash, 5) ^ word) * k;
+  hash = (hash ^ word) * k;
+  return hash ^ (hash >> 29);
 }
 
 std::uint64_t mix(std::uint64_t x) {
