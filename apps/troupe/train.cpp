@@ -167,6 +167,8 @@ fit_options fit_options_of(const train_arguments& arguments,
   options.progress =
     arguments.quiet ? progress_style::none : progress_style::automatic;
   options.on_nan = config.on_nan;
+  options.audit_steps = config.audit_steps;
+  options.on_deviation = config.on_deviation;
   options.replica_shares = config.replica_shares;
   options.max_steps = arguments.max_steps;
   const auto flags = watch_for_interrupts(arguments.sigterm_leaves);

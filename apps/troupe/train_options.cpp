@@ -110,6 +110,16 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
                 "What to do when a loss is NaN: stop, or skip the step "
                 "[stop]")
     ->type_name("WHAT");
+  add_number(command, "--audit-steps", options.audit_steps, 0,
+             train_option_limits::audit_steps,
+             "Compare the copies of the parameters every N steps, if there "
+             "are several processes; 0: never [100]")
+    ->type_name("N");
+  command
+    .add_option("--on-deviation", options.on_deviation,
+                "What to do when a copy deviates: stop, or heal (go back and "
+                "make the steps again) [stop]")
+    ->type_name("WHAT");
   add_number(command, "--seed", options.seed, 0, ~std::uint64_t{0},
              "Seed of the initial weights and the order of examples [1]")
     ->type_name("N");

@@ -138,6 +138,21 @@ checked_shares(const std::vector<std::int64_t>& shares,
   return out;
 }
 
+void resolve_audits(const train_options& options, train_config& out) {
+  const auto steps = options.audit_steps.value_or(100);
+  constexpr auto max = train_option_limits::audit_steps;
+  if (steps < 0 || static_cast<std::uint64_t>(steps) > max)
+    reject_option("--audit-steps", std::to_string(steps),
+                  "give a number from 0 to " + std::to_string(max));
+  out.audit_steps = static_cast<std::uint64_t>(steps);
+  const auto reaction = options.on_deviation.value_or("stop");
+  if (reaction != "stop" && reaction != "heal")
+    reject_option("--on-deviation", "\"" + reaction + "\"",
+                  "give stop or heal");
+  out.on_deviation =
+    reaction == "heal" ? on_deviation::heal : on_deviation::stop;
+}
+
 } // namespace
 
 train_config resolve_options(const train_options& options) {
@@ -177,6 +192,7 @@ train_config resolve_options(const train_options& options) {
   if (nan != "stop" && nan != "skip")
     reject_option("--on-nan", "\"" + nan + "\"", "give stop or skip");
   out.on_nan = nan == "skip" ? on_nan::skip : on_nan::stop;
+  resolve_audits(options, out);
   resolve_placement(options, out);
   if (out.batch < out.replicas)
     reject_option("--batch", std::to_string(out.batch),
@@ -199,6 +215,9 @@ train_options to_options(const train_config& config) {
   out.schedule = config.schedule;
   out.strategy = config.strategy;
   out.on_nan = config.on_nan == on_nan::skip ? "skip" : "stop";
+  out.audit_steps = static_cast<std::int64_t>(config.audit_steps);
+  out.on_deviation =
+    config.on_deviation == on_deviation::heal ? "heal" : "stop";
   out.devices = config.devices;
   out.epochs = static_cast<std::int64_t>(config.epochs);
   out.batch = static_cast<std::int64_t>(config.batch);

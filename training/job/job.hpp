@@ -12,11 +12,13 @@
 
 namespace troupe {
 
-/// Maximum values of the options. The minimum of each option is 1.
+/// Maximum values of the options. The minimum of each option is 1, but that of
+/// --audit-steps is 0.
 struct train_option_limits {
   static constexpr std::uint64_t epochs = std::uint64_t{1} << 40;
   static constexpr std::uint64_t batch = std::uint64_t{1} << 24;
   static constexpr std::uint64_t patience = epochs;
+  static constexpr std::uint64_t audit_steps = epochs;
   static constexpr std::uint64_t threads = 1024;
   static constexpr std::uint64_t replicas = 4096;
   static constexpr std::uint64_t workers = 128;
@@ -33,6 +35,8 @@ struct train_options {
   std::optional<std::string> schedule{};
   std::optional<std::int64_t> patience{};
   std::optional<std::string> on_nan{};
+  std::optional<std::int64_t> audit_steps{};
+  std::optional<std::string> on_deviation{};
   std::optional<std::uint64_t> seed{};
   std::optional<std::int64_t> threads{};
   std::optional<std::string> strategy{};
@@ -61,6 +65,8 @@ struct train_config {
   std::uint64_t seed = 1;
   double learning_rate = 0;
   troupe::on_nan on_nan = troupe::on_nan::stop;
+  std::uint64_t audit_steps = 100; ///< Zero: no audits.
+  troupe::on_deviation on_deviation = troupe::on_deviation::stop;
 
   update_rule rule() const;
 

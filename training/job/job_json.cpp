@@ -36,6 +36,8 @@ void each_option(F fn, Jobs&... option_sets) {
   fn("transport", option_sets.transport...);
   fn("patience", option_sets.patience...);
   fn("on-nan", option_sets.on_nan...);
+  fn("audit-steps", option_sets.audit_steps...);
+  fn("on-deviation", option_sets.on_deviation...);
 }
 
 /// Returns JSON as text, and replaces invalid UTF-8 in it.
@@ -79,11 +81,17 @@ std::vector<std::int64_t> read_value(const json& value) {
   return out;
 }
 
+/// Returns true if the option says what to do in the case of a fault.
+bool concerns_faults(std::string_view option) {
+  return option == "on-nan" || option == "audit-steps"
+         || option == "on-deviation";
+}
+
 /// Returns true if a change of the option does not change the weights.
 bool may_change_on_resume(std::string_view option) {
-  return option == "epochs" || option == "strategy" || option == "devices"
-         || option == "replicas" || option == "workers" || option == "transport"
-         || option == "on-nan";
+  return concerns_faults(option) || option == "epochs" || option == "strategy"
+         || option == "devices" || option == "replicas" || option == "workers"
+         || option == "transport";
 }
 
 } // namespace
@@ -147,8 +155,7 @@ train_options merge_for_resume(const train_options& saved,
           "--" + std::string{name} + " " + printed(changed_value)
           + ": the run to resume has " + printed(saved_value)
           + "; leave the option out");
-      if (std::string_view{name} == "epochs"
-          || std::string_view{name} == "on-nan")
+      if (std::string_view{name} == "epochs" || concerns_faults(name))
         target = changed_value;
     },
     out, saved, changes);

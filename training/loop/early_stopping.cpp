@@ -55,24 +55,13 @@ bool fit_loop::end_epoch() {
   model_.interrupted = position_; // A callback may save the model.
   is_callback_chief_ = model_.strategy->placement.process == 0;
   call_epoch_callbacks(record);
-  synchronize_workers([&] {
+  synchronize_workers(false, [&] {
     auto repeated_record = record;
     repeated_record.repeated = true;
     call_epoch_callbacks(repeated_record);
   });
   model_.interrupted.reset();
   return !should_stop_early();
-}
-
-void fit_loop::call_epoch_callbacks(const epoch_record& record) {
-  try {
-    for (const auto& one : options_.callbacks)
-      if (one.on_epoch_end)
-        one.on_epoch_end(record);
-  } catch (...) {
-    if (!thrown_)
-      thrown_ = std::current_exception();
-  }
 }
 
 bool fit_loop::should_stop_early() const {

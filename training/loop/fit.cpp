@@ -142,8 +142,10 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
     batches_{batches.prefetch(
       options.prefetch.value_or(batches.prefetched().value_or(read_ahead)))},
     options_{options},
-    step_{std::make_shared<train_step>(shared_model_, options)},
     step_view_{model_.strategy->views} {
+  if (options.audit_steps > 0)
+    audit_ = std::make_shared<parameter_audit>(model_, options);
+  step_ = std::make_shared<train_step>(shared_model_, options, audit_);
   check(model_, batches, options, step_->metrics());
   step_values_ = epoch_totals{}.values(step_->metrics());
   position_.metrics = step_->metrics().description();
@@ -223,8 +225,12 @@ fit_end fit_loop::run_epoch() {
   auto steps = position_.batches - position_.next_batch.index;
   if (options_.max_steps > 0)
     steps = std::min(steps, options_.max_steps - steps_done_);
-  if (steps > 0)
-    train(model_.steps + steps);
+  if (steps > 0) {
+    const auto end = model_.steps + steps;
+    do {
+      train(end);
+    } while (heal());
+  }
   if (bad_step_ && options_.on_nan == on_nan::stop)
     throw std::runtime_error(bad_quantity_ + " was not finite at step "
                              + std::to_string(*bad_step_)
@@ -239,19 +245,23 @@ fit_end fit_loop::run_epoch() {
 
 void fit_loop::train(std::uint64_t end) {
   const auto first = updated_ = model_.steps;
+  if (audit_)
+    audit_->begin_epoch(first);
   std::uint64_t next = 0;
   job_call call;
   call.run = [&] {
     next = run_until(end);
     updated_ = model_.steps;
-    return encode_text(next, bad_step_.has_value(), bad_quantity_,
+    if (audit_)
+      deviation_ = audit_->deviation();
+    return encode_text(next, bad_step_.has_value(), bad_quantity_, deviation_,
                        position_text());
   };
   call.complete = [&](const std::string& result) {
     deliver_commits();
     bool is_bad = false;
     std::string position;
-    if (!decode_text(result, next, is_bad, bad_quantity_, position))
+    if (!decode_text(result, next, is_bad, bad_quantity_, deviation_, position))
       throw job_error(ec::protocol,
                       "a worker sent a malformed result of a fit");
     if (model_.strategy->lacks_state) {
@@ -259,7 +269,8 @@ void fit_loop::train(std::uint64_t end) {
       if (is_bad)
         bad_step_ = model_.steps;
     }
-    const bool is_short = bad_step_ && options_.on_nan == on_nan::stop;
+    const bool is_short =
+      (bad_step_ && options_.on_nan == on_nan::stop) || !deviation_.empty();
     if (is_short ? next <= model_.steps : next != model_.steps)
       throw job_error(ec::protocol,
                       "the other workers have made another number of steps");
@@ -278,17 +289,22 @@ void fit_loop::train(std::uint64_t end) {
   }
   step_->set_batches(nullptr); // Ends the thread that reads.
   // Any worker may have stopped the run. If that one is lost, the fit goes on.
-  synchronize_workers([this] { repeat_step_callbacks(); });
+  synchronize_workers(true, [this] { repeat_step_callbacks(); });
 }
 
 std::uint64_t fit_loop::run_until(std::uint64_t end) {
-  if (step_view_ != model_.strategy->views) {
-    step_ = std::make_shared<train_step>(shared_model_, options_);
+  const bool is_new_view = step_view_ != model_.strategy->views;
+  if (is_new_view) {
+    step_ = std::make_shared<train_step>(shared_model_, options_, audit_);
     step_view_ = model_.strategy->views;
     begin_progress(); // the chief may be another process
   }
   if (model_.steps == end)
     return end; // only the last commits were missing
+  if (audit_)
+    audit_->begin_run(model_.steps, is_new_view,
+                      std::exchange(has_received_state_, false));
+  mark_position();
   step_->set_batches(std::make_shared<batch_feed>(
     batches_, position_.next_batch, model_.steps, *model_.strategy->group,
     options_.replica_shares));
@@ -395,7 +411,8 @@ void fit_loop::on_state_copied(const call_report& latest) {
 
 /// Gathers a text from each worker: first "c" if it has called the callbacks as
 /// the chief, else "w"; then how its run or its callbacks ended.
-std::vector<std::string> fit_loop::gather_outcomes(bool leaves) {
+/// @param audits as in `gather_outcomes`.
+std::vector<std::string> fit_loop::gather_ends(bool leaves, bool audits) {
   const auto incarnation = model_.strategy->group->incarnation();
   if (leaves && (incarnation == 0 || is_to_stop()))
     end_ = fit_end::interrupted;
@@ -403,29 +420,27 @@ std::vector<std::string> fit_loop::gather_outcomes(bool leaves) {
                               : end_ == fit_end::interrupted ? "i"
                               : leaves ? "l" + std::to_string(incarnation)
                                        : "";
-  return all_gather_text(model_.strategy,
-                         (is_callback_chief_ ? "c" : "w") + outcome,
-                         model_.strategy->callback_timeout);
+  return gather_outcomes((is_callback_chief_ ? "c" : "w") + outcome, audits);
 }
 
 /// If a callback threw or the stop flag was set on one worker, the fit ends on
 /// all workers. The fit goes on without those that want to leave, but it ends
 /// on all workers if all want to.
 void fit_loop::synchronize_workers(
-  const std::function<void()>& repeat_callbacks) {
+  bool audits, const std::function<void()>& repeat_callbacks) {
   const bool leaves = std::exchange(wants_to_leave_, false);
   std::vector<std::string> outcomes;
   try {
-    outcomes = gather_outcomes(leaves);
     const auto is_of_chief = [](const std::string& x) {
       return x.starts_with('c');
     };
+    outcomes = gather_ends(leaves, audits && deviation_.empty());
     while (std::ranges::none_of(outcomes, is_of_chief)) {
       if (model_.strategy->placement.process == 0) {
         repeat_callbacks();
         is_callback_chief_ = true;
       }
-      outcomes = gather_outcomes(leaves);
+      outcomes = gather_ends(leaves, audits && deviation_.empty());
     }
   } catch (const job_error&) {
     if (!leaves || !model_.strategy->group->has_left())
@@ -439,12 +454,16 @@ void fit_loop::synchronize_workers(
     std::rethrow_exception(std::exchange(thrown_, nullptr));
   for (auto& x : outcomes)
     x.erase(0, std::min<std::size_t>(1, x.size()));
+  if (!deviation_.empty())
+    end_ = fit_end::done; // the last steps are made again, or the fit fails
   std::vector<std::uint64_t> leavers;
   for (std::size_t w = 0; w < outcomes.size(); ++w) {
     if (outcomes[w].starts_with('!'))
       throw std::runtime_error("worker " + std::to_string(w)
                                + " ended the fit: "
                                + net::printable_lines(outcomes[w].substr(1)));
+    if (!deviation_.empty())
+      continue;
     if (outcomes[w] == "i")
       end_ = fit_end::interrupted;
     if (outcomes[w].starts_with('l'))
@@ -482,6 +501,8 @@ void fit_loop::on_commit_guarded(const commit_record& commit) {
 void fit_loop::on_commit(const commit_record& commit) {
   if (bad_step_ && options_.on_nan == on_nan::stop)
     return; // The steps granted before the stop make no update.
+  if (audit_ && audit_->deviates_at(commit.step))
+    return model_.strategy->group->stop();
   const auto& sums = commit.total.sums;
   if (sums.size() != step_->metrics().sum_count())
     throw std::runtime_error("step " + std::to_string(commit.step) + " has "
@@ -509,7 +530,8 @@ void fit_loop::on_commit(const commit_record& commit) {
   ++position_.next_batch.index;
   model_.next_epoch = position_.next_batch.epoch + 1;
   ++steps_done_;
-  call_step_callbacks(commit, false);
+  mark_position();
+  call_step_callbacks(commit);
   keep_until_processed(commit);
   check_flags();
 }
@@ -531,50 +553,6 @@ bool fit_loop::is_to_stop() const {
   const auto& launcher = model_.strategy->launcher;
   return is_set(options_.stop)
          || (is_set(options_.leave) && launcher && launcher->is_job_ended());
-}
-
-void fit_loop::keep_until_processed(const commit_record& commit) {
-  auto& kept = unprocessed_by_chief_;
-  while (!kept.empty() && kept.front().step < commit.processed_by_chief)
-    kept.pop_front();
-  if (!is_callback_chief_ && !options_.callbacks.empty())
-    kept.push_back(commit);
-}
-
-void fit_loop::repeat_step_callbacks() {
-  const bool was_chief = is_callback_chief_;
-  is_callback_chief_ = model_.strategy->placement.process == 0;
-  if (was_chief || !is_callback_chief_)
-    return;
-  try {
-    for (const auto& one : std::exchange(unprocessed_by_chief_, {}))
-      call_step_callbacks(one, true);
-  } catch (...) {
-    if (!thrown_)
-      thrown_ = std::current_exception();
-  }
-}
-
-void fit_loop::call_step_callbacks(const commit_record& commit, bool repeated) {
-  if (options_.callbacks.empty())
-    return;
-  const auto& sums = commit.total.sums;
-  step_record record;
-  record.step = commit.step;
-  record.examples = commit.total.examples;
-  record.loss =
-    sums[metric_list::loss_sum]
-    / static_cast<double>(std::max<std::uint64_t>(commit.total.examples, 1));
-  record.skipped = sums[metric_list::skipped] > 0;
-  record.repeated = repeated;
-  for (std::size_t i = 0; i < step_values_.size(); ++i)
-    step_values_[i].value = step_->metrics().value(i, sums);
-  record.accuracy =
-    record.skipped ? epoch_record::none : accuracy_in(step_values_);
-  record.metrics = step_values_;
-  for (const auto& one : options_.callbacks)
-    if (one.on_step)
-      one.on_step(record);
 }
 
 /// Only the chief prints.

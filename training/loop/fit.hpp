@@ -44,9 +44,10 @@ struct step_record {
   /// metric.
   double accuracy = 0;
   bool skipped = false; ///< True: the update was skipped (`on_nan`).
-  /// True: this worker has become the chief, and calls the function for this
-  /// step again. The chief before it was lost, and had perhaps not completed
-  /// its call.
+  /// True: `on_step` was called for this step before. Either the step was made
+  /// again (`on_deviation::heal`), and this record replaces the earlier one. Or
+  /// this worker has become the chief, and the chief before it was lost and had
+  /// perhaps not completed its call.
   bool repeated = false;
   /// All metrics of the fit. Valid during the call of `on_step`; meaningless if
   /// the update was skipped.
@@ -73,6 +74,20 @@ struct callback {
 enum class on_nan : std::uint8_t {
   stop, ///< `fit` throws an error that names the step.
   skip, ///< `fit` logs a warning and continues with the next batch.
+};
+
+/// Reaction of `fit` if an audit finds that the copies of the parameters and of
+/// the optimizer's state differ, for example because a bit has flipped in the
+/// memory of a process. The gradients of a copy that deviates have been added
+/// to those of all replicas. So all steps since the last audit in which the
+/// copies were equal are suspect.
+enum class on_deviation : std::uint8_t {
+  stop, ///< `fit` throws an error that names the copy and the steps.
+  /// `fit` logs a warning. All processes return to their state of the last
+  /// audit in which the copies were equal, and make the steps since then again.
+  /// Each process keeps one more copy of the parameters and the optimizer's
+  /// state for this.
+  heal,
 };
 
 struct fit_options {
@@ -106,6 +121,12 @@ struct fit_options {
   std::optional<troupe::schedule> schedule{};
   progress_style progress = progress_style::none;
   troupe::on_nan on_nan = troupe::on_nan::stop;
+  /// The copies of the parameters and of the optimizer's state are compared
+  /// before each step whose number is a multiple of this one, and in the first
+  /// step and at the end of each epoch (docs/protocols/audit.md). Zero: no
+  /// audits. No effect in a job of one process, whose replicas share one copy.
+  std::uint64_t audit_steps = 100;
+  troupe::on_deviation on_deviation = troupe::on_deviation::stop;
   /// Maximum number of steps of this call. Zero: no limit.
   std::uint64_t max_steps = 0;
   /// Number of batches that a thread reads ahead. Zero: no prefetching. None:

@@ -21,7 +21,7 @@ public:
   void on_new_placement() override {}
   /// The best weights. The model has the rest of the state.
   std::vector<tensor> state_tensors() override;
-  void on_copied() override {}
+  void on_copied() override { has_received_state_ = true; }
 
 private:
   using clock = std::chrono::steady_clock;
@@ -53,10 +53,34 @@ private:
   /// which has done the most steps.
   void on_state_copied(const call_report& latest);
   /// Tells all workers how the run or the callbacks ended on each worker.
+  /// @param audits a run has ended, and the copies of the state are compared.
   /// @param repeat_callbacks called in the chief if the one that has called the
   ///                         callbacks before is lost.
-  void synchronize_workers(const std::function<void()>& repeat_callbacks);
-  std::vector<std::string> gather_outcomes(bool leaves);
+  void synchronize_workers(bool audits,
+                           const std::function<void()>& repeat_callbacks);
+  std::vector<std::string> gather_ends(bool leaves, bool audits);
+  // The functions up to `go_back` are in fit_healing.cpp.
+
+  /// Gathers the outcomes of a run from all processes.
+  /// @param audits the copies of the state are compared too.
+  std::vector<std::string> gather_outcomes(const std::string& own, bool audits);
+  /// The reports of this process's copies for the audit at the end of a run.
+  std::string audit_text() const;
+  /// Compares the copies by the texts of all processes.
+  void judge_end(const std::vector<std::string>& texts);
+  /// Keeps the position if the copies are compared before the next step.
+  void mark_position();
+  /// If an audit has found a deviation: returns to the last snapshot, together
+  /// with all other processes.
+  /// @returns false if no copy has deviated.
+  /// @errors throws std::runtime_error with `on_deviation::stop`, if no process
+  ///         has an intact snapshot, and if the steps after it were made in
+  ///         vain several times.
+  bool heal();
+  /// Restores the state of the newest snapshot of any process.
+  /// @returns its position, as a text.
+  std::string restore_snapshot();
+  void go_back(const std::string& position);
   /// True if further steps of this fit follow the last run.
   bool has_further_steps() const;
   /// Ends the run if a flag of the options is set.
@@ -64,13 +88,15 @@ private:
   bool is_to_stop() const;
   void on_commit_guarded(const commit_record& commit);
   void on_commit(const commit_record& commit);
-  void call_step_callbacks(const commit_record& commit, bool repeated);
+  // The functions up to `keep_until_processed` are in fit_callbacks.cpp.
+
+  void call_step_callbacks(const commit_record& commit);
   void call_epoch_callbacks(const epoch_record& record);
-  /// Keeps a step until the chief is known to have processed it.
-  void keep_until_processed(const commit_record& commit);
   /// If this worker has become the chief: calls the callbacks for the steps
   /// that the chief before it had perhaps not processed.
   void repeat_step_callbacks();
+  /// Keeps a step until the chief is known to have processed it.
+  void keep_until_processed(const commit_record& commit);
   /// Carries out what follows the last step of an epoch: validation, the record
   /// of the epoch, early stopping and callbacks.
   /// @returns false if early stopping ends the fit.
@@ -112,6 +138,18 @@ private:
   /// perhaps not. At most two step windows.
   std::deque<commit_record> unprocessed_by_chief_;
   step_metrics last_total_; ///< Of step `updated_` - 1. Empty: not known.
+
+  // State of audits.
+  std::shared_ptr<parameter_audit> audit_; ///< Null: no audits.
+  std::string deviation_; ///< That the last run has ended with. Empty: none.
+  /// This process has received its state since the last run has begun.
+  bool has_received_state_ = false;
+  /// Positions before steps with an audit, from the last snapshot on.
+  std::vector<remote_position> marks_;
+  std::uint64_t healed_step_ = 0; ///< Step to which `heal` has returned.
+  int heals_ = 0;                 ///< How often it has returned there.
+  /// Callbacks of all steps before this one have been called.
+  std::uint64_t called_steps_ = 0;
   /// Metrics of the step for which callbacks are called.
   std::vector<metric_value> step_values_;
 };

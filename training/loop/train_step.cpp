@@ -77,7 +77,8 @@ std::vector<element_range> ranges_of(const parameters& all,
 } // namespace
 
 train_step::train_step(std::shared_ptr<model_state> model,
-                       const fit_options& options)
+                       const fit_options& options,
+                       std::shared_ptr<parameter_audit> audit)
   : shared_model_{std::move(model)},
     model_{*shared_model_},
     schedule_{options.schedule},
@@ -101,6 +102,8 @@ train_step::train_step(std::shared_ptr<model_state> model,
   }
   const bool is_alone = model_.strategy->placement.job.processes() == 1
                         && model_.strategy->views == 0;
+  if (!is_alone)
+    audit_ = std::move(audit);
   if (all.copies() == 1 && is_alone)
     shared_.emplace(model_, ranges_of(all, trained, true, 0, all.size()));
   else
@@ -126,8 +129,10 @@ void train_step::prepare_buckets(const std::vector<bool>& trained) {
       self.bucket_gradients.push_back(self.gradient.range(b.begin, b.end));
     self.sums.resize(cut.size());
     const auto sums = metrics_.sum_count();
-    self.own_metrics =
-      tensor{{static_cast<std::int64_t>(1 + sums)}, dtype::float64};
+    const auto report = audit_ ? parameter_audit::report_values : 0;
+    self.own_metrics = tensor::zeros(
+      {static_cast<std::int64_t>(1 + sums + report)}, dtype::float64);
+    self.reports.resize(audit_ ? model_.strategy->replicas : 0);
     self.metrics.resize(model_.strategy->replicas);
     for (auto& one : self.metrics)
       one.reset(sums);
@@ -173,15 +178,15 @@ void train_step::operator()(step_context& step) {
   step.report.examples = static_cast<std::uint64_t>(rows.rows());
   if (shared_)
     return update_shared(self, read.global_rows);
-  if (!totals_.empty())
-    gather_metrics(self);
-  const bool good = sum(self);
+  const bool agrees = totals_.empty() || gather_metrics(self);
+  const bool good = sum(self) && agrees;
   if (!totals_.empty())
     keep_total(self, good);
   if (good && read.global_rows > 0)
     update_copy(self,
                 rule_of(step.step, read.global_rows, learning_rate(step.step)));
   record(self, good);
+  self.stopped = self.stopped || !agrees;
   for (auto& one : self.sums)
     one = {};
 }
@@ -250,24 +255,35 @@ void train_step::contribute(replica& self, std::uint32_t bucket) {
 
 /// Called when all buckets are contributed, so that the wait for the metrics is
 /// part of the wait for the sums.
-void train_step::gather_metrics(replica& self) {
+bool train_step::gather_metrics(replica& self) {
   const auto& report = self.step->report;
   const auto own = self.own_metrics.mutable_data<double>();
   own[0] = static_cast<double>(report.examples);
   std::ranges::copy(report.sums, own.begin() + 1);
+  const bool audits = audit_ && audit_->is_due(self.step->step);
+  const auto index =
+    model_.strategy->placement.job.index_of(self.step->replica);
+  if (audits)
+    audit_->write_report(index, self.step->step,
+                         own.subspan(1 + report.sums.size()));
   const auto all = self.step->gather(
     static_cast<std::uint32_t>(self.sums.size()), self.own_metrics);
   for (std::size_t r = 0; r < all.size(); ++r) {
     const auto values = all[r].data<double>();
     auto& one = self.metrics[r];
-    if (values.size() != 1 + one.sums.size())
+    if (values.size() != own.size())
       throw std::logic_error("replica " + std::to_string(r) + " reported "
                              + std::to_string(values.size() - 1)
                              + " metric sums, but this replica has "
-                             + std::to_string(one.sums.size()));
+                             + std::to_string(own.size() - 1));
     one.examples = static_cast<std::uint64_t>(values[0]);
-    std::ranges::copy(values.subspan(1), one.sums.begin());
+    const auto rest = values.subspan(1);
+    std::ranges::copy(rest.first(one.sums.size()), one.sums.begin());
+    if (audits)
+      self.reports[r] = parameter_audit::read_report(
+        static_cast<std::uint32_t>(r), rest.subspan(one.sums.size()));
   }
+  return !audits || audit_->judge(self.step->step, index, self.reports);
 }
 
 /// The first replica of this process that has completed a step keeps its total,

@@ -5,6 +5,7 @@
 #include "troupe/training/loop/buckets.hpp"
 #include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/parameter_audit.hpp"
 #include "troupe/training/loop/shared_update.hpp"
 
 #include <array>
@@ -31,9 +32,12 @@ public:
   /// Target size of a bucket in bytes.
   static constexpr std::size_t bucket_bytes = std::size_t{1} << 20;
 
+  /// @param audit compares the copies of the state in some of the steps. Null:
+  ///        no audits.
   /// @errors throws std::invalid_argument for an invalid list of metrics, and
   ///         if `trainable` selects no variable.
-  train_step(std::shared_ptr<model_state> model, const fit_options& options);
+  train_step(std::shared_ptr<model_state> model, const fit_options& options,
+             std::shared_ptr<parameter_audit> audit = nullptr);
 
   /// Sets the source of the batches and releases the previous source. Null: no
   /// source.
@@ -90,7 +94,10 @@ private:
     /// Ranges of `gradient`, one for each bucket.
     std::vector<tensor> bucket_gradients;
     pooled<tensor> sums;
-    tensor own_metrics; ///< [1 + number of sums] float64: examples and sums.
+    /// [1 + number of sums] float64: examples and sums. With audits, the
+    /// report of this replica's copy follows.
+    tensor own_metrics;
+    std::vector<copy_report> reports;  ///< Of an audit, by replica of the job.
     std::vector<step_metrics> metrics; ///< Of the step, by replica of the job.
     bucket_tracker tracker;
     /// Number of the model's steps that this replica has completed. Steps with
@@ -106,7 +113,8 @@ private:
   void contribute(replica& self, std::uint32_t bucket);
   bool sum(replica& self);
   /// Gathers the metrics of all replicas.
-  void gather_metrics(replica& self);
+  /// @returns false if the step has an audit, and the copies differ.
+  bool gather_metrics(replica& self);
   void keep_total(replica& self, bool updated);
   void update_copy(replica& self, const rule_step& update);
   void update_shared(replica& self, std::int64_t examples);
@@ -121,6 +129,8 @@ private:
   const on_nan on_nan_;
   const metric_list metrics_;
   const std::vector<float> class_weights_;
+  /// Null: no audits, or the replicas of the job share one copy.
+  std::shared_ptr<parameter_audit> audit_;
   std::vector<variable> trained_; ///< The variables that the fit changes.
   /// By index in `trained_`: number of the parameter.
   std::vector<std::size_t> trained_index_;

@@ -90,6 +90,9 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   fingerprint.add("epochs", options.epochs);
   fingerprint.add("max_steps", options.max_steps);
   fingerprint.add("on_nan", options.on_nan == on_nan::stop ? "stop" : "skip");
+  fingerprint.add("audit_steps", options.audit_steps);
+  fingerprint.add("on_deviation",
+                  options.on_deviation == on_deviation::heal ? "heal" : "stop");
   fingerprint.add("validation batches",
                   options.validation ? options.validation->size().value_or(0)
                                      : 0);

@@ -52,6 +52,8 @@ TEST(TrainOptions, ErrorsNameOptionAndValue) {
   has({.replicas = 0}, "--replicas 0", "from 1");
   has({.learning_rate = -1}, "--learning-rate -1", "above 0");
   has({.on_nan = "cry"}, "--on-nan \"cry\"", "stop or skip");
+  has({.audit_steps = -1}, "--audit-steps -1", "from 0");
+  has({.on_deviation = "cry"}, "--on-deviation \"cry\"", "stop or heal");
   has({.strategy = "mirorred"}, "mirorred", "mirrored");
   has({.optimizer = "adamm"}, "adamm", "adamw");
   has({.optimizer = "sgd:momentum"}, "momentum", "name=number");
@@ -151,6 +153,8 @@ TEST(TrainOptions, TextRoundTripIsEqual) {
     .model = "lenet", .seed = ~0ull, .devices = names{"cpu:0", "cpu:1"}};
   x.learning_rate = 0.1;
   x.replica_shares = std::vector<std::int64_t>{3, 1};
+  x.audit_steps = 0;
+  x.on_deviation = "heal";
   EXPECT_EQ(read_train_options(write_train_options(x)), x);
   EXPECT_EQ(read_train_options(write_train_options({})), train_options{});
   const auto all = to_options(resolve_options(x));
