@@ -100,15 +100,19 @@ train_step::train_step(std::shared_ptr<model_state> model,
       complete(self, trained_index_[parameter]);
     };
   }
-  const bool is_alone = model_.strategy->placement.job.processes() == 1
-                        && model_.strategy->views == 0;
+  const bool is_alone = model_.strategy->is_one_process;
+  gathers_metrics_ = !is_alone;
   if (!is_alone)
     audit_ = std::move(audit);
-  if (all.copies() == 1 && is_alone)
+  if (all.copies() == 1 && is_alone) {
     shared_.emplace(model_, ranges_of(all, trained, true, 0, all.size()));
-  else
+    shared_metrics_.resize(all.replicas());
+    for (auto& one : shared_metrics_)
+      one.reset(metrics_.sum_count());
+  } else {
     prepare_buckets(trained);
-  if (!is_alone)
+  }
+  if (!is_alone || shared_)
     totals_.resize(2 * model_.strategy->group->max_steps_ahead() + 2);
   for (auto& [step, total] : totals_)
     total.reset(metrics_.sum_count());
@@ -178,10 +182,10 @@ void train_step::operator()(step_context& step) {
   step.report.examples = static_cast<std::uint64_t>(rows.rows());
   if (shared_)
     return update_shared(self, read.global_rows);
-  const bool agrees = totals_.empty() || gather_metrics(self);
+  const bool agrees = !gathers_metrics_ || gather_metrics(self);
   const bool good = sum(self) && agrees;
-  if (!totals_.empty())
-    keep_total(self, good);
+  if (gathers_metrics_)
+    keep_total(step.step, self.metrics, good);
   if (good && read.global_rows > 0)
     update_copy(self,
                 rule_of(step.step, read.global_rows, learning_rate(step.step)));
@@ -225,11 +229,14 @@ void train_step::update_shared(replica& self, std::int64_t examples) {
   const auto own = !self.finite       ? state::bad
                    : self.finite_sums ? state::finite_sums
                                       : state::unknown;
+  // The barrier shows these metrics to the other replicas.
+  shared_metrics_[step.replica] = step.report;
   // A schedule is user code, which need not return the same on each replica.
   const auto [good, rate] =
     shared_->wait_for_gradients(step, own, learning_rate(step.step));
   if (good && examples > 0)
     shared_->apply(rule_of(step.step, examples, rate));
+  keep_total(step.step, shared_metrics_, good);
   record(self, good);
   shared_->wait_for_end(step);
 }
@@ -286,17 +293,15 @@ bool train_step::gather_metrics(replica& self) {
   return !audits || audit_->judge(self.step->step, index, self.reports);
 }
 
-/// The first replica of this process that has completed a step keeps its total,
-/// as the chief computes it.
-void train_step::keep_total(replica& self, bool updated) {
-  for (auto& one : self.metrics)
-    if (!updated)
-      one.sums[metric_list::skipped] = 1;
-  const auto step = self.step->step;
+void train_step::keep_total(std::uint64_t step,
+                            std::span<const step_metrics> metrics,
+                            bool updated) {
   const std::lock_guard hold{totals_lock_};
   auto& [number, total] = totals_[step % totals_.size()];
   number = step;
-  sum_metrics(self.metrics, total);
+  sum_metrics(metrics, total);
+  if (!updated) // each replica has skipped it
+    total.sums[metric_list::skipped] = static_cast<double>(metrics.size());
 }
 
 step_metrics train_step::total_of(std::uint64_t step) const {

@@ -67,7 +67,7 @@ public:
   /// @pre no step runs.
   std::uint64_t resync_replicas();
 
-  /// True in a job that can lose processes, or that processes can join.
+  /// True if the totals of the steps are known without the chief.
   bool keeps_totals() const { return !totals_.empty(); }
   /// Returns the metrics of a step, summed over all replicas of the job. Each
   /// process knows the metrics of the last `2 * max_steps_ahead() + 2` steps
@@ -115,7 +115,10 @@ private:
   /// Gathers the metrics of all replicas.
   /// @returns false if the step has an audit, and the copies differ.
   bool gather_metrics(replica& self);
-  void keep_total(replica& self, bool updated);
+  /// Keeps the total of a step, as the chief computes it.
+  /// @param metrics of all replicas.
+  void keep_total(std::uint64_t step, std::span<const step_metrics> metrics,
+                  bool updated);
   void update_copy(replica& self, const rule_step& update);
   void update_shared(replica& self, std::int64_t examples);
   rule_step rule_of(std::uint64_t step, std::int64_t examples,
@@ -143,8 +146,11 @@ private:
   /// By bucket: the ranges of trained parameters in it.
   std::vector<std::vector<element_range>> update_ranges_;
   std::deque<replica> replicas_; ///< Replicas of this process.
-  /// Metrics of the last steps, by step number modulo the size. Empty in a job
-  /// of one process.
+  /// Each replica gathers the metrics of all.
+  bool gathers_metrics_ = false;
+  /// With a shared update: metrics of each replica in the step.
+  std::vector<step_metrics> shared_metrics_;
+  /// Metrics of the last steps, by step number modulo the size.
   std::vector<std::pair<std::uint64_t, step_metrics>> totals_;
   mutable std::mutex totals_lock_;
 };

@@ -169,19 +169,13 @@ void verify_equal(const model_state& state, const std::string& description,
   compare_copies(copies);
 }
 
-/// True if no other process takes part in the job, or ever did. A process that
-/// joins a job of one process makes the calls of a job of several.
-bool is_alone(const strategy_state& strategy) {
-  return strategy.placement.job.processes() == 1 && strategy.views == 0;
-}
-
 } // namespace
 
 void verify_workers_match(const model_state& state,
                           const data::dataset& batches,
                           const fit_options& options,
                           const fit_position& position) {
-  if (is_alone(*state.strategy))
+  if (state.strategy->is_one_process)
     return check_equal_copies(state);
   verify_equal(state, describe_fit(state, batches, options, position),
                "hash of the optimizer's state: " + hash_of_slots(state) + '\n',
@@ -190,7 +184,7 @@ void verify_workers_match(const model_state& state,
 
 void verify_evaluations_match(const model_state& state,
                               const metric_list& metrics) {
-  if (is_alone(*state.strategy))
+  if (state.strategy->is_one_process)
     return check_equal_copies(state, state.strategy->callback_timeout);
   fingerprint_text fingerprint;
   fingerprint.add("loss", state.loss->name);

@@ -13,7 +13,8 @@ namespace troupe {
 namespace {
 
 bool is_loss(const job_error& error) {
-  return (error.code == ec::peer_lost || error.code == ec::unreachable)
+  return (error.code == ec::peer_lost || error.code == ec::unreachable
+          || error.report().kind == failure_kind::chief_terminated)
          && error.report().inside.empty();
 }
 
@@ -42,7 +43,8 @@ struct in_call_guard {
 /// The group has entered another view.
 void on_next_view(strategy_state& state) {
   state.placement = state.group->replica_placement();
-  state.copies = std::max(state.copies, state.placement.count());
+  if (!state.is_one_process) // whose replicas share a copy
+    state.copies = std::max(state.copies, state.placement.count());
   state.next_step = 0; // equal in all processes
   ++state.views;
   state.must_catch_up = true;
@@ -68,6 +70,8 @@ void log_new_view(const strategy_state& state, const std::string& reason) {
   if (state.placement.process != 0)
     return;
   const auto now = state.placement.job.processes();
+  if (state.is_one_process)
+    return log(log_level::warning, reason + "; its actors are made again");
   log(log_level::warning, reason + "; the job goes on with "
                             + std::to_string(now)
                             + (now == 1 ? " process" : " processes"));

@@ -1,6 +1,7 @@
 #include "troupe/training/strategies/local_strategies.hpp"
 
 #include "troupe/actors/group/actor_group.hpp"
+#include "troupe/actors/group/respawning_group.hpp"
 #include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
@@ -35,8 +36,11 @@ make_mirrored_state(runtime& local_runtime,
   group_options.replicas = static_cast<std::uint32_t>(devices.size());
   group_options.threads = options.threads;
   group_options.step_timeout = options.step_timeout;
-  return make_strategy_state(make_replica_group(local_runtime, group_options),
-                             "mirrored", std::move(parsed), options.threads);
+  return make_strategy_state(
+    make_respawning_group([&local_runtime, group_options] {
+      return make_replica_group(local_runtime, group_options);
+    }),
+    "mirrored", std::move(parsed), options.threads);
 }
 
 /// Returns the default strategy of this thread. Each thread has its own default

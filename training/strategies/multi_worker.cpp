@@ -3,6 +3,7 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
 #include "troupe/actors/group/actor_group.hpp"
+#include "troupe/actors/group/respawning_group.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/devices.hpp"
@@ -123,7 +124,9 @@ make_multi_worker_state(runtime& local_runtime,
       local_runtime, to_cluster_options(spec, *task, options, launcher));
   auto state = make_strategy_state(
     joined ? make_replica_group(*joined, group_options)
-           : make_replica_group(local_runtime, group_options),
+           : make_respawning_group([&local_runtime, group_options] {
+               return make_replica_group(local_runtime, group_options);
+             }),
     name, std::move(devices), options.threads);
   state->bytes_per_pack =
     static_cast<std::size_t>(options.communication.bytes_per_pack);

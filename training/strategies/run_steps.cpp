@@ -62,6 +62,8 @@ make_strategy_state(std::unique_ptr<replica_group> group, std::string name,
   state->replicas = group->replicas();
   state->placement = group->replica_placement();
   state->lacks_state = group->is_joining();
+  state->is_one_process = state->placement.job.processes() == 1
+                          && group->incarnation() == 0 && !state->lacks_state;
   state->copies = state->placement.job.processes() == 1 || state->lacks_state
                     ? 1
                     : state->placement.count();

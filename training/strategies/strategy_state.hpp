@@ -48,6 +48,9 @@ struct strategy_state {
   std::unique_ptr<replica_group> group;
   /// Connection to the launcher of the job's processes. None: there is none.
   std::optional<net::launcher_link> launcher;
+  /// The job has had no process but this one, and cannot get another one. Then
+  /// its replicas share one copy of the parameters.
+  bool is_one_process = true;
   /// Placement of the replicas of `group`.
   local_placement placement;
 
@@ -60,7 +63,8 @@ struct strategy_state {
   std::atomic<bool> running{false};
   /// Number of the next step of `run_one_step`.
   std::uint64_t next_step = 0;
-  /// Number of later views of the job that this process has entered.
+  /// Number of later views of the job that this process has entered. In a job
+  /// of one process, how often its roles were made again.
   std::uint64_t views = 0;
   /// Called when this process has entered a view, in the order in which the
   /// program has made them.

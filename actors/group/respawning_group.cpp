@@ -1,0 +1,105 @@
+#include "troupe/actors/group/respawning_group.hpp"
+
+#include "troupe/actors/core/job_error.hpp"
+
+#include <deque>
+#include <string>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// Returns true if the actor of a role has ended.
+bool is_end_of_role(const failure_report& report) {
+  switch (report.kind) {
+    case failure_kind::replica_lost:
+    case failure_kind::reducer_lost:
+    case failure_kind::replica_missing:
+    case failure_kind::reducer_missing:
+    case failure_kind::chief_terminated:
+      return report.inside.empty();
+    default:
+      return false;
+  }
+}
+
+class respawning_group final : public replica_group {
+public:
+  respawning_group(std::function<std::unique_ptr<replica_group>()> make,
+                   respawn_options options)
+    : make_{std::move(make)}, options_{std::move(options)}, group_{make_()} {}
+
+  const local_placement& replica_placement() const override {
+    return group_->replica_placement();
+  }
+  std::uint64_t max_steps_ahead() const override {
+    return group_->max_steps_ahead();
+  }
+  std::uint64_t run(const run_request& request) override {
+    try {
+      return group_->run(request);
+    } catch (const job_error& e) {
+      if (is_end_of_role(e.report()))
+        unhandled_end_ = e.what();
+      throw;
+    }
+  }
+  void stop() override { group_->stop(); }
+  void for_each(const std::function<void(std::uint32_t)>& fn) override {
+    group_->for_each(fn);
+  }
+  std::function<void(const failure_report&)> run_terminator() override {
+    return group_->run_terminator();
+  }
+
+  bool enter_next_view(const std::optional<view_change::job_position>&,
+                       std::chrono::milliseconds) override {
+    if (unhandled_end_.empty())
+      return false;
+    const auto now = options_.now();
+    while (!ends_.empty() && now - ends_.front().time >= options_.window)
+      ends_.pop_front();
+    if (ends_.size() >= options_.max_respawns)
+      throw job_error(ec::peer_lost, text_of_all());
+    ends_.push_back({now, std::exchange(unhandled_end_, {})});
+    // A new group, because the messages of the old one must not reach the new
+    // roles.
+    auto next = make_();
+    group_ = std::move(next);
+    return true;
+  }
+
+private:
+  struct end_of_role {
+    std::chrono::steady_clock::time_point time;
+    std::string text;
+  };
+
+  std::string text_of_all() const {
+    auto out = unhandled_end_ + "; before, within "
+               + std::to_string(options_.window.count() / 1000) + " s: ";
+    for (const auto& one : ends_)
+      out += (&one == &ends_.front() ? "" : "; ") + one.text;
+    return out;
+  }
+
+  const std::function<std::unique_ptr<replica_group>()> make_;
+  const respawn_options options_;
+  std::unique_ptr<replica_group> group_;
+  /// Why the last run has failed. Empty: no role has ended since the roles were
+  /// made.
+  std::string unhandled_end_;
+  std::deque<end_of_role> ends_; ///< In `window`, without the last one.
+};
+
+} // namespace
+
+std::unique_ptr<replica_group>
+make_respawning_group(std::function<std::unique_ptr<replica_group>()> make,
+                      respawn_options options) {
+  return std::make_unique<respawning_group>(std::move(make),
+                                            std::move(options));
+}
+
+} // namespace troupe

@@ -1,0 +1,174 @@
+#include "troupe/actors/group/group_environment.hpp"
+#include "troupe/actors/group/respawning_group.hpp"
+#include "troupe/tests/training/strategies/losses.hpp"
+
+#include <caf/actor_addr.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/exit_reason.hpp>
+#include <caf/send.hpp>
+#include <gtest/gtest.h>
+
+#include <map>
+
+// Actors of a job of one process that end while it trains.
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+using namespace std::chrono_literals;
+using kind = role_id::kind;
+
+/// A mirrored strategy whose actors a test can kill.
+class stage {
+public:
+  explicit stage(std::uint32_t replicas) {
+    replica_group_options options{.replicas = replicas};
+    options.reducers = replica_group_options::reducer_kind::reducer_actors;
+    const group_environment environment{
+      .system = actors_.system(),
+      .on_spawn = [this](const role_id& id, const caf::actor& role) {
+        const std::lock_guard hold{lock_};
+        roles_[{id.role, id.id}] = role.address();
+      }};
+    state_ =
+      make_strategy_state(make_respawning_group(
+                            [this, environment, options] {
+                              ++groups_;
+                              return make_replica_group(environment, options);
+                            },
+                            {.now = [this] { return now_; }}),
+                          "mirrored", std::vector<device>(replicas), 1);
+  }
+
+  strategy get() const { return strategy{state_}; }
+  int groups() const { return groups_; }
+  void advance(std::chrono::seconds time) { now_ += time; }
+
+  void kill(kind role, std::uint32_t number) {
+    const std::lock_guard hold{lock_};
+    caf::anon_send_exit(caf::actor_cast<caf::actor>(roles_.at({role, number})),
+                        caf::exit_reason::kill);
+  }
+
+private:
+  runtime actors_;
+  std::mutex lock_;
+  std::map<std::pair<kind, std::uint32_t>, caf::actor_addr> roles_;
+  std::chrono::steady_clock::time_point now_{};
+  int groups_ = 0;
+  std::shared_ptr<strategy_state> state_;
+};
+
+struct killed_role {
+  kind role;
+  std::uint32_t number;
+  std::uint64_t step; ///< After the commit of this one.
+};
+
+struct outcome {
+  std::string weights;
+  history past;
+  step_list steps;
+};
+
+/// Fits two epochs of 13 steps.
+outcome fit_on(const strategy& on,
+               const std::function<void(std::uint64_t)>& on_step = {}) {
+  const auto scope = on.scope();
+  auto it = small_model();
+  fit_options how{.epochs = 2};
+  how.validation = uneven_batches();
+  outcome out;
+  how.callbacks.push_back({.on_step = [&](const step_record& x) {
+    out.steps.push_back(x.step);
+    if (on_step)
+      on_step(x.step);
+  }});
+  out.past = it.fit(uneven_batches(), how);
+  out.weights = it.weights_sha256();
+  return out;
+}
+
+void expect_equal(const outcome& found, const outcome& expected) {
+  EXPECT_EQ(found.weights, expected.weights);
+  EXPECT_EQ(found.steps, expected.steps);
+  ASSERT_EQ(found.past.epochs.size(), expected.past.epochs.size());
+  for (std::size_t e = 0; e < found.past.epochs.size(); ++e) {
+    EXPECT_EQ(found.past.epochs[e].examples, expected.past.epochs[e].examples);
+    EXPECT_EQ(found.past.epochs[e].loss, expected.past.epochs[e].loss);
+    EXPECT_EQ(found.past.epochs[e].accuracy, expected.past.epochs[e].accuracy);
+    EXPECT_EQ(found.past.epochs[e].validation_loss,
+              expected.past.epochs[e].validation_loss);
+  }
+}
+
+class Respawn : public ::testing::TestWithParam<
+                  std::pair<std::uint32_t, std::vector<killed_role>>> {};
+
+TEST_P(Respawn, EndsWithTheUndisturbedBits) {
+  const auto& [replicas, kills] = GetParam();
+  stage it{replicas};
+  const auto found = fit_on(it.get(), [&, kills = kills](std::uint64_t step) {
+    for (const auto& x : kills)
+      if (x.step == step)
+        it.kill(x.role, x.number);
+  });
+  EXPECT_EQ(it.groups(), 1 + int(kills.size()));
+  expect_equal(found, fit_on(turns(replicas)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+  All, Respawn,
+  ::testing::Values(
+    std::pair{2u, std::vector<killed_role>{{kind::replica, 0, 4}}},
+    std::pair{2u, std::vector<killed_role>{{kind::replica, 1, 4}}},
+    std::pair{4u, std::vector<killed_role>{{kind::replica, 2, 0}}},
+    std::pair{4u, std::vector<killed_role>{{kind::replica, 3, 3},
+                                           {kind::replica, 0, 15},
+                                           {kind::replica, 3, 20}}},
+    std::pair{2u, std::vector<killed_role>{{kind::chief, 0, 6}}},
+    std::pair{4u, std::vector<killed_role>{{kind::reducer, 1, 2}}}));
+
+TEST(RespawnCases, TheFourthEndWithin60SecondsIsAnErrorThatListsTheOthers) {
+  for (const bool in_time : {true, false}) {
+    stage it{2};
+    std::string text;
+    try {
+      fit_on(it.get(), [&](std::uint64_t step) {
+        if (step % 5 != 0 || step > 15)
+          return;
+        if (step == 15)
+          it.advance(in_time ? 59s : 60s);
+        it.kill(kind::replica, 1);
+      });
+    } catch (const job_error& e) {
+      text = e.what();
+    }
+    EXPECT_EQ(text.empty(), !in_time) << text;
+    std::size_t ends = 0;
+    for (auto at = text.find("replica 1 "); at != text.npos;
+         at = text.find("replica 1 ", at + 1))
+      ++ends;
+    if (in_time) {
+      EXPECT_GE(ends, 4u) << text;
+      EXPECT_NE(text.find("before, within 60 s: "), text.npos) << text;
+    }
+    EXPECT_EQ(it.groups(), in_time ? 4 : 5);
+  }
+}
+
+/// An exception of user code is not an end of a role.
+TEST(RespawnCases, AnExceptionOfUserCodeEndsTheRunAndTheJobStaysUsable) {
+  stage it{2};
+  const auto on = it.get();
+  EXPECT_THROW(on.run([](replica_context& self) {
+    if (self.replica_id() == 1)
+      throw std::out_of_range("the user's error");
+  }),
+               std::out_of_range);
+  EXPECT_EQ(it.groups(), 1);
+  expect_equal(fit_on(on), fit_on(turns(2)));
+}
+
+} // namespace
