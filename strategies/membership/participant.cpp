@@ -172,6 +172,13 @@ reaction participant::on_lost(std::uint64_t incarnation, ec code,
   return out;
 }
 
+reaction participant::on_reconnected(std::uint32_t task) const {
+  reaction out;
+  if (leaving_ && !shut_down_)
+    out.emplace_back(send{task, {message_kind::leave, {}, {}}});
+  return out;
+}
+
 reaction participant::on_ready() {
   if (phase_ != phase::connecting)
     return {};
