@@ -71,7 +71,7 @@ private:
     std::array<net::descriptor, 2> ends; ///< To the dialer, to the target.
     std::array<std::vector<std::byte>, 2> unsent; ///< By receiving end.
     std::array<bool, 2> read_closed{};
-    std::string head; ///< First bytes of the dialer, until they name a purpose.
+    std::string head; ///< What the dialer has sent before the purpose.
     std::string purpose;
     bool ended = false;
   };
@@ -158,6 +158,7 @@ private:
       }
     if (x.purpose.empty())
       return;
+    x.head.resize(first);
     ++made_[x.purpose];
     x.ended = std::ranges::find(blocked_, x.purpose) != blocked_.end();
   }
