@@ -1,7 +1,7 @@
 #include "troupe/actors/membership/elastic_group.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
-#include "troupe/strategies/membership/renewal_limit.hpp"
+#include "troupe/actors/membership/renewal_limit.hpp"
 
 #include <algorithm>
 #include <optional>

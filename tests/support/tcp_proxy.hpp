@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <list>
 #include <map>
@@ -58,6 +60,12 @@ public:
     blocked_.push_back(purpose);
   }
 
+  /// Waits until a connection of a purpose was made, at most a minute.
+  void wait_for_connection(const std::string& purpose) {
+    std::unique_lock hold{lock_};
+    made_one_.wait_for(hold, std::chrono::minutes{1},
+                       [&] { return made_[purpose] > 0; });
+  }
   /// Number of connections of a purpose so far.
   int connections(const std::string& purpose) {
     const std::lock_guard hold{lock_};
@@ -160,6 +168,7 @@ private:
       return;
     x.head.resize(first);
     ++made_[x.purpose];
+    made_one_.notify_all();
     x.ended = std::ranges::find(blocked_, x.purpose) != blocked_.end();
   }
 
@@ -183,6 +192,7 @@ private:
   net::descriptor listening_;
   std::list<pair> pairs_;
   std::mutex lock_; ///< Guards the members below, and what `pairs_` points to.
+  std::condition_variable made_one_; ///< `made_` has changed.
   std::vector<cut_request> to_cut_;
   std::map<std::string, int> to_flip_, made_; ///< By purpose.
   std::vector<std::string> blocked_;

@@ -9,17 +9,20 @@ using namespace troupe::testing;
 
 namespace {
 
-/// Dials a member of a job as a process whose connection was cut does.
+/// Dials a member of a job as another member does.
 struct dialer {
   net::endpoint::dial_result dial(const net::address& address,
                                   const membership::join_request& as,
                                   std::uint64_t view_id) {
+    return dial(address, make_reconnect_hello("job", "dialer", as, view_id));
+  }
+  net::endpoint::dial_result dial(const net::address& address,
+                                  const net::hello& hello) {
     const auto done =
       std::make_shared<std::promise<net::endpoint::dial_result>>();
-    endpoint.dial(address, make_reconnect_hello("job", "dialer", as, view_id),
-                  20s, [done](net::endpoint::dial_result&& x) {
-                    done->set_value(std::move(x));
-                  });
+    endpoint.dial(address, hello, 20s, [done](net::endpoint::dial_result&& x) {
+      done->set_value(std::move(x));
+    });
     auto result = done->get_future();
     if (result.wait_for(60s) != std::future_status::ready)
       throw std::runtime_error{"the connection attempt did not end"};
@@ -94,6 +97,19 @@ TEST_F(ClusterReconnects, ClosesTheConnectionOfAFormerMember) {
   const auto why =
     end_of(*std::get<std::shared_ptr<net::connection>>(*result.connection));
   EXPECT_TRUE(mentions(why, "worker 2 is not a member of view 1")) << why;
+}
+
+/// After a renewal, streams of the view before it may still arrive.
+TEST_F(ClusterReconnects, RejectsAStreamOfAnOlderView) {
+  const auto old = other.dial(
+    three.addresses[0],
+    make_stream_hello("job", "dialer", "contributions", worker_two(), 0));
+  EXPECT_TRUE(old.rejected);
+  EXPECT_TRUE(mentions(old.reason, "the stream belongs to view 0"));
+  const auto current = other.dial(
+    three.addresses[0],
+    make_stream_hello("job", "dialer", "contributions", worker_two(), 1));
+  EXPECT_TRUE(current.connection) << current.reason;
 }
 
 /// Worker 2 connects although worker 0 does not know that they were

@@ -178,10 +178,8 @@ TEST(FitReconnects, AConnectionBetweenOtherWorkersChangesNoView) {
   const auto found = fit_with_faults(three, [&](std::uint32_t at, auto step) {
     if (at == 0 && step == 5)
       three.proxies[1]->cut("peer");
-    if (at == 0 && step > 5) // the fit goes on until they are connected
-      for (int i = 0;
-           i < 1000 && three.proxies[1]->connections("reconnect") < 1; ++i)
-        std::this_thread::sleep_for(10ms);
+    if (at == 0 && step == 6) // the fit goes on when they are connected
+      three.proxies[1]->wait_for_connection("reconnect");
   });
   EXPECT_EQ(three.proxies[1]->cuts(), 1);
   EXPECT_GE(three.proxies[1]->connections("reconnect"), 1);

@@ -1,4 +1,4 @@
-#include "troupe/strategies/membership/renewal_limit.hpp"
+#include "troupe/actors/membership/renewal_limit.hpp"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "troupe/strategies/membership/reconnection.hpp"
+#include "troupe/actors/membership/reconnection.hpp"
 
 #include <gtest/gtest.h>
 
