@@ -650,8 +650,10 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     lost_processes.erase(incarnation);
     ending.erase(incarnation);
     add_peer(task, incarnation, std::move(connection));
-    peers.at(task).process = before.process;
-    peers.at(task).request = before.request;
+    auto& made = peers.at(task);
+    made.request = before.request;
+    if (before.process)
+      made.process = before.process;
     log(own_name() + " is connected to " + options.processes.names[task]
         + " again" + (before.reason.empty() ? "" : ": " + before.reason));
     perform(leader ? leader->on_reconnected(task)
@@ -963,9 +965,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       return true;
     const membership_event end{membership_event::stop_overdue{view_id}};
     // If members are lost, or a lane is cut, that ends the run. If members
-    // leave, the run in
-    // which all have agreed on that is about to end. Otherwise nothing else
-    // ends it.
+    // leave, the run in which all have agreed on that is about to end.
+    // Otherwise nothing else ends it.
     if (view_changes.misses_members() || view_changes.has_leavers()
         || view_changes.wants_renewal())
       self->delayed_send(self, end_of_run_delay, end);

@@ -174,7 +174,8 @@ reaction participant::on_lost(std::uint64_t incarnation, ec code,
 
 reaction participant::on_reconnected(std::uint32_t task) const {
   reaction out;
-  if (leaving_ && !shut_down_)
+  const bool answers = shut_down_ && task == 0;
+  if (answers || (leaving_ && !shut_down_))
     out.emplace_back(send{task, {message_kind::leave, {}, {}}});
   return out;
 }

@@ -85,7 +85,8 @@ struct job {
   }
 
   void run() {
-    while (!queue.empty()) {
+    for (int n = 0; !queue.empty(); ++n) {
+      ASSERT_LT(n, 10'000) << "the messages do not end";
       const auto one = queue.front();
       queue.pop_front();
       const auto to = nodes.find(one.receiver.incarnation);

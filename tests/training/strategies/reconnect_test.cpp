@@ -48,7 +48,7 @@ public:
                                          {.task_type = "worker", .task_id = w}};
           multi_worker_options how;
           how.listen = listen_[w];
-          how.transport = transport_kind::tcp;
+          how.transport = transport;
           const multi_worker_mirrored_strategy mine{actors, who, how};
           fn(mine, w);
         } catch (...) {
@@ -60,6 +60,7 @@ public:
     return thrown;
   }
 
+  transport_kind transport = transport_kind::tcp;
   /// By worker: what others dial.
   std::vector<std::unique_ptr<tcp_proxy>> proxies;
 
@@ -213,6 +214,17 @@ TEST(FitReconnects, ALaneIsCut) {
   }
 }
 
+TEST(FitReconnects, ALaneOfSharedMemoryIsCut) {
+  proxied_workers three{3};
+  three.transport = transport_kind::shm;
+  const auto found = fit_with_faults(three, [&](std::uint32_t at, auto step) {
+    if (at == 1 && step == 5)
+      three.proxies[0]->cut("results", "worker 2");
+  });
+  EXPECT_EQ(three.proxies[0]->cuts(), 1);
+  expect_healed(found);
+}
+
 TEST(FitReconnects, SeveralCutsFollowEachOther) {
   proxied_workers three{3};
   const auto found = fit_with_faults(three, [&](std::uint32_t at, auto step) {
@@ -232,6 +244,36 @@ TEST(FitReconnects, SeveralCutsFollowEachOther) {
   EXPECT_EQ(three.proxies[0]->cuts(), 3);
   EXPECT_EQ(three.proxies[1]->cuts(), 2);
   EXPECT_EQ(three.proxies[1]->flips(), 1);
+  expect_healed(found);
+}
+
+/// The call throws, because its state is not known. The next fit goes on.
+TEST(FitReconnects, ALoopOfOnesOwnThrowsAndAllStayMembers) {
+  proxied_workers three{3};
+  std::vector<outcome> found(3);
+  const auto thrown = three.run([&](const strategy& on, std::uint32_t w) {
+    const auto scope = on.scope();
+    auto it = small_model();
+    try {
+      for (int i = 0; i < 100'000; ++i) {
+        on.run([](replica_context& self) {
+          self.all_reduce(sum, tensor::full({4}, 1));
+        });
+        if (w == 0 && i == 20)
+          three.proxies[0]->cut("control", "worker 1");
+      }
+      ADD_FAILURE() << "no run has thrown";
+    } catch (const job_error& e) {
+      EXPECT_EQ(e.code, ec::peer_lost) << e.what();
+    }
+    found[w].past = it.fit(uneven_batches(), two_epochs());
+    found[w].steps = steps_to(it.steps());
+    found[w].weights = it.weights_sha256();
+    found[w].view =
+      static_cast<cluster*>(on.state()->cluster.get())->current_view();
+  });
+  expect_nothing_thrown(thrown);
+  EXPECT_EQ(three.proxies[0]->cuts(), 1);
   expect_healed(found);
 }
 
