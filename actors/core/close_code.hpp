@@ -11,6 +11,7 @@ constexpr ec close_code(net::close_reason reason) {
     case net::close_reason::closed:
       return ec::peer_lost;
     case net::close_reason::timed_out:
+    case net::close_reason::corrupted: // the peer may be alive
       return ec::unreachable;
     case net::close_reason::protocol_error:
       break;

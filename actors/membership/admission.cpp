@@ -102,6 +102,21 @@ void cluster::impl::register_admission() {
                         membership_event{membership_event::candidate_accepted{
                           std::move(*connection), request}});
      }}));
+  registrations_.push_back(router_->serve(
+    options.job, "reconnect",
+    {[this](const net::hello& hello) { return admit_again(hello); },
+     [actor = membership_](const net::hello& hello,
+                           net::accepted_connection&& accepted) {
+       membership::join_request request;
+       std::uint64_t view_id = 0;
+       auto* connection =
+         std::get_if<std::shared_ptr<net::connection>>(&accepted);
+       if (connection && !read_stream_hello(hello, request, view_id))
+         caf::anon_send(
+           actor,
+           membership_event{membership_event::accepted_again{
+             std::move(*connection), {request.task, request.incarnation}}});
+     }}));
   try {
     registrations_.push_back(router_->serve({}, "status", status_handler()));
   } catch (const std::logic_error&) {
@@ -140,6 +155,32 @@ net::hello_response cluster::impl::admit(const net::hello& hello) {
     return {false, "the hello is malformed: " + to_string(*fault), {}, {}};
   net::hello_response response;
   response.responder = make_hello(hello.purpose);
+  return response;
+}
+
+/// Accepts the connection of a member of the job whose earlier connection was
+/// cut. A process that the current view has left out is accepted as well: the
+/// membership actor tells it so.
+net::hello_response cluster::impl::admit_again(const net::hello& hello) {
+  membership::join_request request;
+  std::uint64_t view_id = 0;
+  if (const auto fault = read_stream_hello(hello, request, view_id))
+    return {false, "the hello is malformed: " + to_string(*fault), {}, {}};
+  net::hello_response response;
+  response.responder = make_hello(hello.purpose);
+  const std::lock_guard hold{peers_->lock};
+  const auto& view = peers_->view;
+  if (!peers_->started || request.task == options.task
+      || request.task >= processes())
+    return {false, "the job has no connection of this process", {}, {}};
+  if (!view.contains(request.task, request.incarnation)
+      && view_id >= view.view_id)
+    return {false,
+            own_name() + " is in view " + std::to_string(view.view_id)
+              + " of the job, which does not have this incarnation of "
+              + options.names[request.task],
+            {},
+            {}};
   return response;
 }
 

@@ -165,6 +165,11 @@ cluster::impl::make_elastic_group(const replica_group_options& group_options) {
          caf::anon_send(actor, membership_event{membership_event::leaving{
                                  view_id, incarnations}});
        },
+     .on_renewal_wanted =
+       [actor = membership_](std::uint64_t view_id) {
+         caf::anon_send(
+           actor, membership_event{membership_event::renewal_wanted{view_id}});
+       },
      .joins = options.join_running_job,
      .task = options.task,
      .timeout = std::max<std::chrono::milliseconds>(group_options.step_timeout,

@@ -56,12 +56,16 @@ private:
   service_router::service_handler status_handler();
   net::hello_response admit(const net::hello& hello);
   net::hello_response admit_stream(const net::hello& hello);
+  net::hello_response admit_again(const net::hello& hello);
   void begin_membership();
   template <class F>
   void wait_for_membership(F&& done);
   void wait_for_view();
   std::vector<peer_lanes> open_lanes(const membership::view& of,
                                      peer_table::clock::time_point deadline);
+  void wait_for_connections(const membership::view& of,
+                            peer_table::clock::time_point deadline);
+  bool is_outdated(std::uint64_t view_id) const;
   void dial_stream(std::uint64_t view_id, const membership::member& peer,
                    const std::string& purpose,
                    peer_table::clock::time_point deadline);

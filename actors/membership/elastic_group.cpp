@@ -1,6 +1,7 @@
 #include "troupe/actors/membership/elastic_group.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/membership/renewal_limit.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -11,9 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Time in which a view change must begin after a run has failed. The loss of a
-/// process is known to the others within the timeout of the heartbeats.
-constexpr auto no_change_timeout = 3s;
 /// Time after which the members are asked for results again.
 constexpr auto request_interval = 200ms;
 
@@ -53,7 +51,12 @@ public:
     return joins_ ? default_step_window : group().max_steps_ahead();
   }
   std::uint64_t run(const run_request& request) override {
-    return group().run(request);
+    try {
+      return group().run(request);
+    } catch (const job_error& e) {
+      last_failure_ = e.what();
+      throw;
+    }
   }
   void stop() override {
     if (group_)
@@ -73,8 +76,9 @@ public:
       return false;
     } else {
       end_group(position);
+      want_renewal();
     }
-    return enter_a_view(deadline, no_change_timeout);
+    return enter_a_view(deadline);
   }
 
   std::uint64_t incarnation() const override {
@@ -99,7 +103,7 @@ public:
     options_.on_leaving(view_id, leavers);
     // A process that leaves says so at once, or is lost.
     timeout = std::max(timeout, options_.timeout);
-    if (enter_a_view(peer_table::clock::now() + timeout, timeout))
+    if (enter_a_view(peer_table::clock::now() + timeout))
       return leave_result::entered;
     if (has_left())
       return leave_result::left;
@@ -227,12 +231,33 @@ private:
     return *group_;
   }
 
+  /// Lets the members renew the current view, unless it changes anyway.
+  /// @errors throws `job_error` if they have done so too often.
+  void want_renewal() {
+    const bool changes = options_.peers->get([this] {
+      return options_.peers->stop.requested
+             || options_.peers->view.view_id != view_id_;
+    });
+    if (changes)
+      return;
+    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+      peer_table::clock::now().time_since_epoch());
+    const auto at =
+      options_.peers->get([this] { return options_.peers->stop.position; });
+    if (!limit_.on_renewal(now, view_id_,
+                           at.value_or(view_change::job_position{}),
+                           last_failure_))
+      throw job_error(ec::unreachable,
+                      "the processes of the job have renewed their view too "
+                      "often without a step in between: "
+                        + limit_.describe());
+    options_.on_renewal_wanted(view_id_);
+  }
+
   /// Enters the next view in which this process can make its group.
-  /// @param change_timeout maximum time until a view change has begun.
   /// @returns false: there is none, or this process has left.
-  bool enter_a_view(peer_table::clock::time_point deadline,
-                    std::chrono::milliseconds change_timeout) {
-    while (const auto next = wait_for_view(deadline, change_timeout))
+  bool enter_a_view(peer_table::clock::time_point deadline) {
+    while (const auto next = wait_for_view(deadline))
       if (enter(*next))
         return true;
     return false;
@@ -243,21 +268,14 @@ private:
   /// @returns nullopt: there is none, or this process has left.
   /// @errors throws `job_error` if this process is excluded.
   std::optional<membership::view>
-  wait_for_view(peer_table::clock::time_point deadline,
-                std::chrono::milliseconds change_timeout) {
+  wait_for_view(peer_table::clock::time_point deadline) {
     auto& peers = *options_.peers;
     std::unique_lock hold{peers.lock};
     const auto is_next = [&] {
       return peers.view.view_id > view_id_ && !peers.stop.requested;
     };
     const auto has_ended = [&] { return peers.excluded || peers.no_next_view; };
-    const auto begun_by =
-      std::min(deadline, peer_table::clock::now() + change_timeout);
-    peers.wait(hold, begun_by, [&] {
-      return peers.stop.requested || is_next() || has_ended();
-    });
-    if (peers.stop.requested)
-      peers.wait(hold, deadline, [&] { return is_next() || has_ended(); });
+    peers.wait(hold, deadline, [&] { return is_next() || has_ended(); });
     if (peers.excluded && peers.has_left)
       return {};
     if (peers.excluded)
@@ -269,24 +287,19 @@ private:
   }
 
   /// Makes the group of a view.
-  /// @returns false if the view is no longer the current one.
-  /// @errors throws `job_error` if the lanes of the view cannot be opened.
+  /// @returns false if the view is no longer the current one, or its lanes
+  ///          cannot be opened.
+  /// @errors throws `job_error` as `want_renewal`.
   bool enter(const membership::view& next) {
     auto& peers = *options_.peers;
     view_id_ = next.view_id;
     std::unique_ptr<replica_group> made;
     try {
       made = options_.make_group(next);
-    } catch (const job_error&) {
-      // The connection to a process that is lost ends before or after its
-      // lanes.
-      std::unique_lock hold{peers.lock};
-      if (peers.wait(hold, peer_table::clock::now() + no_change_timeout, [&] {
-            return peers.stop.requested || peers.no_next_view
-                   || peers.view.view_id != next.view_id;
-          }))
-        return false;
-      throw;
+    } catch (const job_error& e) {
+      last_failure_ = e.what();
+      want_renewal(); // no effect if a process is lost: the view changes then
+      return false;
     }
     const bool is_current = peers.get([&] {
       if (peers.stop.requested || peers.view.view_id != next.view_id)
@@ -307,6 +320,8 @@ private:
   /// Group of the current view. Null: this process has no view to run in.
   std::unique_ptr<replica_group> group_;
   local_placement placement_;
+  renewal_limit limit_;
+  std::string last_failure_;  ///< Of a run, or of the lanes of a view.
   bool joins_;                ///< This process does not belong to a view yet.
   std::uint64_t view_id_ = 0; ///< Last view that this group has tried to enter.
 };

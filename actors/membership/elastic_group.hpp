@@ -30,6 +30,9 @@ struct elastic_group_options {
   std::function<void(std::uint64_t view_id,
                      const std::vector<std::uint64_t>& incarnations)>
     on_leaving;
+  /// Tells the membership actor that a run or a lane of the view with this id
+  /// has failed, although no process may be lost.
+  std::function<void(std::uint64_t view_id)> on_renewal_wanted;
   /// The process does not belong to the job yet.
   bool joins = false;
   std::uint32_t task = 0; ///< Task of this process.
@@ -43,13 +46,15 @@ struct elastic_group_options {
 ///   enter_next_view  destroys that group, reports where its replicas have
 ///                    stopped, waits until the next view takes effect, and
 ///                    makes the group of that view. If another process is lost
-///                    meanwhile, the view after that one is entered
+///                    meanwhile, the view after that one is entered. If no
+///                    process is lost, the next view has the same members: it
+///                    renews lanes, channels and replicas
 ///   let_leave        the same, when all replicas have stopped between two
 ///                    runs: no run ends, and the view is without those that
 ///                    want to leave
 ///   end              if the members of the view cannot agree on the next one,
-///                    no process is left with state, or this process is
-///                    excluded
+///                    no process is left with state, this process is excluded,
+///                    or the view is renewed too often without progress
 /// A process that joins a running job has no replicas before it enters its
 /// first view.
 /// @param first the view with which the job has begun, or the one that a

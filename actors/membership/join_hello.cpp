@@ -39,6 +39,12 @@ net::process_identity read_process_identity(const net::hello& hello) {
   return read(hello, request, identity) ? net::process_identity{} : identity;
 }
 
+net::hello make_reconnect_hello(const std::string& job, const std::string& name,
+                                membership::join_request request,
+                                std::uint64_t view_id) {
+  return make_stream_hello(job, name, "reconnect", std::move(request), view_id);
+}
+
 net::hello make_stream_hello(const std::string& job, const std::string& name,
                              const std::string& purpose,
                              membership::join_request request,

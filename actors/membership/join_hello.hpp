@@ -29,6 +29,12 @@ read_join_hello(const net::hello& hello, membership::join_request& request);
 /// Reads the identity in the hello of a process. Empty: it has none.
 net::process_identity read_process_identity(const net::hello& hello);
 
+/// Makes the hello of a process whose connection to another member of the
+/// running job was cut, which carries its join request and the id of its view.
+net::hello make_reconnect_hello(const std::string& job, const std::string& name,
+                                membership::join_request request,
+                                std::uint64_t view_id);
+
 /// Makes the hello of a stream between two processes of a view, which carries
 /// the join request of its sender and the id of the view.
 net::hello make_stream_hello(const std::string& job, const std::string& name,
@@ -36,7 +42,8 @@ net::hello make_stream_hello(const std::string& job, const std::string& name,
                              membership::join_request request,
                              std::uint64_t view_id);
 
-/// Reads the hello of a stream. The result is that of `read_join_hello`.
+/// Reads the hello of a stream, or of a connection that is made again. The
+/// result is that of `read_join_hello`.
 std::optional<net::decode_error>
 read_stream_hello(const net::hello& hello, membership::join_request& request,
                   std::uint64_t& view_id);

@@ -33,6 +33,8 @@ std::chrono::milliseconds until(peer_table::clock::time_point deadline) {
 std::vector<peer_lanes>
 cluster::impl::open_lanes(const membership::view& of,
                           peer_table::clock::time_point deadline) {
+  if (joined_)
+    wait_for_connections(of, deadline);
   for (const auto& peer : of.members)
     for (const auto* purpose : lane_purposes)
       if (peer.task < options.task)
@@ -44,6 +46,36 @@ cluster::impl::open_lanes(const membership::view& of,
                       ? peer_lanes{}
                       : open_lane(of.view_id, peer, deadline));
   return lanes;
+}
+
+/// Waits until this process has control connections to all others of a view
+/// with which the job has not begun. One that was cut is being made again.
+void cluster::impl::wait_for_connections(
+  const membership::view& of, peer_table::clock::time_point deadline) {
+  const auto is_connected = [&](const membership::member& x) {
+    const auto& entry = peers_->entries[x.task];
+    return x.task == options.task
+           || (entry.connection && !entry.closed
+               && entry.incarnation == x.incarnation);
+  };
+  std::unique_lock hold{peers_->lock};
+  peers_->wait(hold, deadline, [&] {
+    return std::ranges::all_of(of.members, is_connected)
+           || is_outdated(of.view_id);
+  });
+  const auto missing = std::ranges::find_if_not(of.members, is_connected);
+  hold.unlock();
+  if (missing != of.members.end())
+    fail(ec::unreachable,
+         own_name() + " has no connection to " + options.names[missing->task]);
+}
+
+/// True if another view has taken effect or is being agreed on. @pre the lock
+/// of the peer table is held.
+bool cluster::impl::is_outdated(std::uint64_t view_id) const {
+  return joined_
+         && (peers_->stop.requested || peers_->no_next_view
+             || peers_->view.view_id != view_id);
 }
 
 void cluster::impl::dial_stream(std::uint64_t view_id,
@@ -94,13 +126,8 @@ peer_lanes cluster::impl::open_lane(std::uint64_t view_id,
       return peers_->streams.contains(id_of(purpose));
     });
   };
-  const auto is_outdated = [&] {
-    return joined_
-           && (peers_->stop.requested || peers_->no_next_view
-               || peers_->view.view_id != view_id);
-  };
   peers_->wait(hold, deadline, [&] {
-    return all_open() || peers_->failed || is_outdated()
+    return all_open() || peers_->failed || is_outdated(view_id)
            || (joined_ && peers_->stream_failures.contains(view_id));
   });
   throw_if_failed(hold);

@@ -4,6 +4,7 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
+#include "troupe/actors/membership/reconnector.hpp"
 #include "troupe/actors/membership/rejection_text.hpp"
 #include "troupe/actors/membership/view_change_host.hpp"
 #include "troupe/net/base/text.hpp"
@@ -49,6 +50,9 @@ constexpr auto end_of_run_delay = 300ms;
 /// after the connection to it has ended.
 constexpr auto end_check_interval = 10ms;
 constexpr std::uint32_t end_checks = 500;
+/// Number of the first of these checks that follow each other sooner.
+constexpr std::uint32_t early_checks = 20;
+constexpr auto early_check_interval = 1ms;
 /// Number of the first of these checks during which no lack of a majority is
 /// reported.
 constexpr std::uint32_t decisive_checks = 50;
@@ -94,7 +98,7 @@ private:
 
 // -- state --------------------------------------------------------------------
 
-struct membership_state : view_change_host::owner {
+struct membership_state : view_change_host::owner, reconnector::owner {
   static inline const char* name = "membership";
   using pointer = membership_actor::stateful_pointer<membership_state>;
 
@@ -120,6 +124,8 @@ struct membership_state : view_change_host::owner {
   // -- events -----------------------------------------------------------------
 
   void start() {
+    if (options.dial_again)
+      reconnects.emplace(*this, options);
     options.peers->update(
       [this] { options.peers->own_incarnation = options.self.incarnation; });
     if (options.joins) {
@@ -210,6 +216,11 @@ struct membership_state : view_change_host::owner {
       return;
     const auto incarnation = lost->incarnation;
     const auto process = lost->process;
+    const auto request = lost->request;
+    // One that is silent for the heartbeat timeout is not dialed again.
+    const bool was_cut = !lost->connection->ended_by_close()
+                         && x.cause != net::close_reason::timed_out
+                         && is_member(x.task, incarnation);
     options.peers->update([&] {
       options.peers->entries[x.task].closed = {x.cause, x.reason};
     });
@@ -217,15 +228,18 @@ struct membership_state : view_change_host::owner {
     const auto code = close_code(x.cause);
     if (candidate)
       return on_lost_by_candidate(x.task, x.reason);
-    perform(leader ? leader->on_lost(x.task, incarnation, code, x.reason)
-                   : participant->on_lost(incarnation, code, x.reason));
-    view_changes.on_lost(incarnation);
+    if (was_cut && reconnects && !(process && process->has_ended()))
+      reconnects->on_cut({x.task, incarnation},
+                         {code, x.reason, {}, process, request});
+    else
+      on_connection_lost({x.task, incarnation}, code, x.reason);
     if (process) {
       lost_processes[incarnation] = process;
       // A process that was silent for the heartbeat timeout is not ending.
       check_end(
         {incarnation, process,
-         code == ec::unreachable ? end_checks - decisive_checks : end_checks});
+         code == ec::unreachable ? end_checks - decisive_checks : end_checks,
+         x.task});
     }
     // The leader may say more: that the process has ended, or why the job does
     // not begin.
@@ -235,9 +249,20 @@ struct membership_state : view_change_host::owner {
         membership_event{membership_event::peer_lost{x.task, code, x.reason}});
   }
 
+  /// The connection to a process has ended for good.
+  void on_connection_lost(const view_change::process_id& process, ec code,
+                          const std::string& reason) {
+    const auto& [task, incarnation] = process;
+    perform(leader ? leader->on_lost(task, incarnation, code, reason)
+                   : participant->on_lost(incarnation, code, reason));
+    view_changes.on_lost(incarnation);
+  }
+
   /// The connection to a process of this host has ended. The kernel closes it
   /// shortly before the process has ended.
   void check_end(const membership_event::end_check& x) {
+    if (!lost_processes.contains(x.incarnation))
+      return; // they are connected again
     const bool has_ended = x.process->has_ended();
     if (has_ended || x.further_checks + decisive_checks <= end_checks)
       ending.erase(x.incarnation);
@@ -245,12 +270,18 @@ struct membership_state : view_change_host::owner {
       ending.insert(x.incarnation);
     if (has_ended) {
       lost_processes.erase(x.incarnation);
+      const view_change::process_id process{x.task, x.incarnation};
+      const auto cut = reconnects ? reconnects->stop(process) : std::nullopt;
+      if (cut)
+        on_connection_lost(process, cut->code, cut->reason);
       view_changes.on_dead(x.incarnation);
     }
+    const bool is_early = x.further_checks + early_checks > end_checks;
     if (!has_ended && x.further_checks > 0)
-      self->delayed_send(self, end_check_interval,
-                         membership_event{membership_event::end_check{
-                           x.incarnation, x.process, x.further_checks - 1}});
+      self->delayed_send(
+        self, is_early ? early_check_interval : end_check_interval,
+        membership_event{membership_event::end_check{
+          x.incarnation, x.process, x.further_checks - 1, x.task}});
   }
   void on(const membership_event::end_check& x) { check_end(x); }
 
@@ -312,9 +343,18 @@ struct membership_state : view_change_host::owner {
       const auto& entry = options.peers->entries[x.task];
       if (x.task != options.self.task && entry.closed)
         out += (out.empty() ? "" : "; ") + options.processes.names[x.task]
-               + " was lost: " + entry.closed->second;
+               + (is_awaited(x.task, x.incarnation) ? " was disconnected: "
+                                                    : " was lost: ")
+               + entry.closed->second;
     }
     return out.empty() ? "the processes of the job change their view" : out;
+  }
+
+  void on(const membership_event::renewal_wanted& x) {
+    const bool is_current = options.peers->get(
+      [&] { return options.peers->view.view_id == x.view_id; });
+    if (is_current)
+      view_changes.on_renewal_wanted();
   }
 
   void on(const membership_event::undecided& x) {
@@ -441,7 +481,8 @@ struct membership_state : view_change_host::owner {
     const auto task = request.task;
     if (task >= task_count() || task == options.self.task)
       return connection->close("the job has no such task to take");
-    if (!has_started || candidate || peers.contains(task))
+    if (!has_started || candidate || peers.contains(task)
+        || (reconnects && reconnects->awaits_task(task)))
       return connection->close("the process cannot join at present"); // again
     const auto rejection =
       options.peers->get([this] { return options.peers->log.rejection; });
@@ -548,6 +589,104 @@ struct membership_state : view_change_host::owner {
     if (!asker.results->post({net::frame_kind::oneway, net::priority::control,
                               0, ++asker.last_tag, net::encode(out)}))
       asker.connection->close("results could not be sent");
+  }
+
+  // -- connections that are made again ----------------------------------------
+
+  bool is_member(std::uint32_t task, std::uint64_t incarnation) const {
+    return has_started && options.peers->get([&] {
+      const auto& peers = *options.peers;
+      return !peers.excluded && !peers.entries[task].has_left
+             && peers.view.contains(task, incarnation);
+    });
+  }
+  bool is_awaited(std::uint32_t task, std::uint64_t incarnation) const {
+    return reconnects && reconnects->awaits({task, incarnation});
+  }
+
+  void on(const membership_event::dial_again& x) { reconnects->on(x); }
+  void on(const membership_event::dialed_again& x) { reconnects->on(x); }
+  void on(const membership_event::not_reconnected& x) { reconnects->on(x); }
+
+  /// The other process has dialed. This one may not know yet that the earlier
+  /// connection was cut.
+  void on(const membership_event::accepted_again& x) {
+    const auto& [task, incarnation] = x.process;
+    const auto& name = options.processes.names[task];
+    if (candidate || !has_started)
+      return x.connection->close("the job has not begun in this process");
+    if (options.peers->get([this] { return options.peers->excluded; }))
+      return x.connection->close(own_name() + " does not belong to the job");
+    if (!is_member(task, incarnation))
+      return refuse_former_member(x);
+    auto before = reconnects->stop(x.process);
+    if (const auto* const open = find(task, incarnation); open && !before)
+      before = {ec::peer_lost, {}, {}, open->process, open->request};
+    if (!before)
+      return x.connection->close(own_name() + " has given up the connection to "
+                                 + name);
+    on_reconnected(x.process, x.connection, *before);
+  }
+
+  /// Tells a process that it is not a member of the current view, so that it
+  /// ends its runs.
+  void refuse_former_member(const membership_event::accepted_again& x) {
+    const auto& [task, incarnation] = x.process;
+    if (!peers.contains(task)) {
+      add_peer(task, incarnation, x.connection);
+      view_change::message inquiry;
+      inquiry.kind = view_change::message_kind::inquire;
+      view_changes.on(x.process, inquiry); // answered with `install`
+    }
+    x.connection->close(
+      options.processes.names[task] + " is not a member of view "
+      + std::to_string(options.peers->view.view_id) + " of the job");
+  }
+
+  void on_reconnected(const view_change::process_id& process,
+                      std::shared_ptr<net::connection> connection,
+                      const reconnector::cut_connection& before) override {
+    const auto& [task, incarnation] = process;
+    lost_processes.erase(incarnation);
+    ending.erase(incarnation);
+    add_peer(task, incarnation, std::move(connection));
+    auto& made = peers.at(task);
+    made.request = before.request;
+    if (before.process)
+      made.process = before.process;
+    log(own_name() + " is connected to " + options.processes.names[task]
+        + " again" + (before.reason.empty() ? "" : ": " + before.reason));
+    perform(leader ? leader->on_reconnected(task)
+                   : participant->on_reconnected(task));
+    view_changes.on_reachable(incarnation);
+  }
+
+  void on_not_reconnected(const view_change::process_id& process,
+                          const reconnector::cut_connection& before) override {
+    log(own_name() + " could not connect to "
+        + options.processes.names[process.task] + " again"
+        + (before.dial_failure.empty() ? "" : ": " + before.dial_failure));
+    on_connection_lost(process, before.code, before.reason);
+  }
+
+  void pass_later(milliseconds delay, membership_event event) override {
+    if (delay > 0ms)
+      self->delayed_send(self, delay, std::move(event));
+    else
+      self->send(self, std::move(event));
+  }
+  membership_options::dial_callback
+  dial_callback(const view_change::process_id& process) override {
+    return [owner = membership_actor{self},
+            process](net::endpoint::dial_result&& x) {
+      caf::anon_send(
+        owner, membership_event{membership_event::dialed_again{
+                 process,
+                 std::make_shared<net::endpoint::dial_result>(std::move(x))}});
+    };
+  }
+  milliseconds time() const override {
+    return std::chrono::duration_cast<milliseconds>(now());
   }
 
   // -- connections between participants ---------------------------------------
@@ -703,8 +842,9 @@ struct membership_state : view_change_host::owner {
            watch(connection->peer()),
            0};
     options.peers->update([&] {
-      options.peers->entries[task] = {
-        std::move(connection), incarnation, false, {}};
+      auto& entry = options.peers->entries[task];
+      const bool has_left = entry.incarnation == incarnation && entry.has_left;
+      entry = {std::move(connection), incarnation, has_left, {}};
     });
     one.membership->set_listener(std::make_shared<channel_listener>(
       self, task, one.number, membership_channel));
@@ -824,10 +964,11 @@ struct membership_state : view_change_host::owner {
     if (has_stopped)
       return true;
     const membership_event end{membership_event::stop_overdue{view_id}};
-    // If members are lost, that ends the run. If members leave, the run in
-    // which all have agreed on that is about to end. Otherwise nothing else
-    // ends it.
-    if (view_changes.misses_members() || view_changes.has_leavers())
+    // If members are lost, or a lane is cut, that ends the run. If members
+    // leave, the run in which all have agreed on that is about to end.
+    // Otherwise nothing else ends it.
+    if (view_changes.misses_members() || view_changes.has_leavers()
+        || view_changes.wants_renewal())
       self->delayed_send(self, end_of_run_delay, end);
     else
       self->send(self, end);
@@ -868,6 +1009,8 @@ struct membership_state : view_change_host::owner {
       leader->on_installed(next);
     else
       participant->on_installed(next);
+    if (reconnects)
+      reconnects->on_installed(next);
     report_lost_members(next);
     for (const auto& [task, x] : peers)
       if (x.request && !next.contains(task, x.incarnation))
@@ -932,11 +1075,19 @@ struct membership_state : view_change_host::owner {
           + names);
   }
 
-  /// Reports the members to which there is no connection.
+  /// Reports the members to which there is no connection. One that was cut
+  /// while this process or the other one was joining is made again.
   void report_lost_members(const membership::view& view) {
-    for (const auto& x : view.members)
-      if (x.task != options.self.task && !find(x.task, x.incarnation))
+    for (const auto& x : view.members) {
+      if (x.task == options.self.task || find(x.task, x.incarnation)
+          || is_awaited(x.task, x.incarnation))
+        continue;
+      if (reconnects && is_member(x.task, x.incarnation)
+          && !lost_processes.contains(x.incarnation))
+        reconnects->on_cut({x.task, x.incarnation}, {});
+      else
         view_changes.on_lost(x.incarnation);
+    }
   }
 
   void log(const std::string& line) const {
@@ -995,6 +1146,8 @@ struct membership_state : view_change_host::owner {
   bool lanes_open = false;  ///< The lanes of this process to all others.
   bool has_started = false; ///< The job has begun.
   view_change_host view_changes{*this};
+  /// Empty: no connection is made again.
+  std::optional<reconnector> reconnects;
   /// By incarnation: processes of this host to which the connection has ended,
   /// and which have not ended.
   std::map<std::uint64_t, std::shared_ptr<const net::process_handle>>

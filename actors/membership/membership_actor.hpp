@@ -67,6 +67,32 @@ struct membership_event {
     std::uint64_t incarnation = 0;
     std::shared_ptr<const net::process_handle> process;
     std::uint32_t further_checks = 0;
+    std::uint32_t task = 0; ///< Of the process.
+  };
+  /// A member of the running job has connected whose connection to this process
+  /// was cut.
+  struct accepted_again {
+    std::shared_ptr<net::connection> connection;
+    view_change::process_id process;
+  };
+  /// Dial a member of the running job to which the connection was cut.
+  struct dial_again {
+    view_change::process_id process;
+  };
+  /// An attempt to do that has ended.
+  struct dialed_again {
+    view_change::process_id process;
+    std::shared_ptr<net::endpoint::dial_result> result;
+  };
+  /// The time in which a connection must be made again has passed.
+  struct not_reconnected {
+    view_change::process_id process;
+    std::uint64_t number = 0; ///< Of `reconnection::set_timer`.
+  };
+  /// The replicas of this process cannot go on in the view with this id,
+  /// although no process may be lost.
+  struct renewal_wanted {
+    std::uint64_t view_id = 0;
   };
   /// The lanes of this process to all others are open.
   struct lanes_open {};
@@ -105,9 +131,10 @@ struct membership_event {
   struct leave {};
 
   std::variant<accepted, candidate_accepted, dialed, received, closed,
-               peer_lost, end_check, lanes_open, aborted, replicas_stopped,
-               stop_overdue, undecided, ask_to_join, request_results, leaving,
-               leave>
+               peer_lost, end_check, accepted_again, dial_again, dialed_again,
+               not_reconnected, renewal_wanted, lanes_open, aborted,
+               replicas_stopped, stop_overdue, undecided, ask_to_join,
+               request_results, leaving, leave>
     what;
 };
 
@@ -164,6 +191,16 @@ struct membership_options {
   std::function<void(std::uint32_t task, std::chrono::milliseconds timeout,
                      dial_callback on_done)>
     dial_to_join{};
+  /// Dials another member of the running job, to which the connection was cut,
+  /// for at most the given time, with a hello that names this process and its
+  /// view. Calls the function once, on any thread. Null: no connection is made
+  /// again.
+  /// @errors throws std::invalid_argument for an address that cannot be used.
+  std::function<void(const membership::member& peer,
+                     std::chrono::milliseconds timeout, dial_callback on_done)>
+    dial_again{};
+  /// Time in which a connection that was cut must be made again.
+  std::chrono::milliseconds reconnect_timeout{1000};
   /// Leader: returns a text about connections that were closed because the peer
   /// did not authenticate. Empty: there are none.
   std::function<std::string()> describe_rejected_peers{};

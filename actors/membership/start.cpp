@@ -1,4 +1,5 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
+#include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/text.hpp"
 
@@ -66,6 +67,19 @@ void cluster::impl::begin_membership() {
         it->endpoint().dial({peer.host, peer.port}, hello, timeout,
                             std::move(on_done));
     };
+  settings.dial_again = [router = std::weak_ptr{router_}, job = options.job,
+                         name = own_name(), request = own_join_request(),
+                         peers =
+                           peers_](const membership::member& peer,
+                                   std::chrono::milliseconds timeout,
+                                   membership_options::dial_callback on_done) {
+    const auto view_id = peers->get([&] { return peers->view.view_id; });
+    if (const auto it = router.lock())
+      it->endpoint().dial({peer.host, peer.port},
+                          make_reconnect_hello(job, name, request, view_id),
+                          timeout, std::move(on_done));
+  };
+  settings.reconnect_timeout = options.connection.heartbeat_timeout;
   settings.dial_to_join = [router = std::weak_ptr{router_},
                            addresses = options.addresses,
                            hello = make_hello("join")](

@@ -43,6 +43,16 @@ void view_change_host::on_leaving(std::uint64_t incarnation) {
     perform(machine_->on_leaving(incarnation));
 }
 
+void view_change_host::on_reachable(std::uint64_t incarnation) {
+  if (machine_)
+    perform(machine_->on_reachable(incarnation));
+}
+
+void view_change_host::on_renewal_wanted() {
+  if (machine_)
+    perform(machine_->on_renewal_wanted());
+}
+
 void view_change_host::on_join(const membership::member& candidate) {
   if (machine_)
     perform(machine_->on_join(candidate));

@@ -71,6 +71,8 @@ public:
 
   /// The connection to a process has ended.
   void on_lost(std::uint64_t incarnation);
+  /// The connection to a member has been made again.
+  void on_reachable(std::uint64_t incarnation);
   /// A process is known to have ended, or has said that it takes no further
   /// part.
   void on_dead(std::uint64_t incarnation);
@@ -80,12 +82,17 @@ public:
   void on_stopped();
   /// A member of the current view wants to leave.
   void on_leaving(std::uint64_t incarnation);
+  /// The replicas of this process cannot go on in the current view, although no
+  /// member is known to be lost.
+  void on_renewal_wanted();
   /// A process that is connected to this one asks to join.
   void on_join(const membership::member& candidate);
   /// True if a member is known to be lost.
   bool misses_members() const { return machine_ && machine_->misses_members(); }
   /// True if a member is known to want to leave.
   bool has_leavers() const { return machine_ && machine_->has_leavers(); }
+  /// True if a member wants to renew the current view.
+  bool wants_renewal() const { return machine_ && machine_->wants_renewal(); }
   /// The timer with this number has elapsed. An older number has no effect.
   void on_timeout(std::uint64_t number);
 

@@ -66,8 +66,8 @@ stream_lane::~stream_lane() {
 
 void stream_lane::set_closed(close_reason cause, const std::string& reason) {
   if (closed_
-      && (closed_->cause == close_reason::protocol_error
-          || cause != close_reason::protocol_error))
+      && (closed_->cause != close_reason::closed
+          || cause == close_reason::closed))
     return;
   closed_ = closed_state{cause, reason};
   close_reported_ = false;
@@ -158,7 +158,7 @@ void stream_lane::on_stream_closed(stream::status stream_status) {
   if (stream_status == stream::status::closed)
     set_closed(close_reason::closed, "the peer has closed the connection");
   else
-    set_closed(close_reason::protocol_error, stream_->problem());
+    set_closed(close_reason::corrupted, stream_->problem());
 }
 
 // -- receiving ----------------------------------------------------------------
@@ -201,14 +201,16 @@ bool stream_lane::parse_front() {
   const auto flags = load_le<std::uint32_t>(prefix + layout::flags);
   std::string problem;
   if (load_le<std::uint32_t>(prefix + layout::header_checksum)
-      != header_checksum)
-    problem = "the checksum of a packet's header is wrong";
-  else if (flags != 0)
+      != header_checksum) {
+    fail(close_reason::corrupted, "the checksum of a packet's header is wrong");
+    return false;
+  }
+  if (flags != 0)
     problem = "a packet has unknown flags";
   else if (length_ > max_packet_bytes)
     problem = "a packet of " + std::to_string(length_) + " bytes";
   if (!problem.empty()) {
-    fail(problem);
+    fail(close_reason::protocol_error, problem);
     return false;
   }
   std::memcpy(header_.data(), prefix + layout::header, header_.size());
@@ -222,11 +224,11 @@ bool stream_lane::parse_front() {
 }
 
 /// Ends the lane, because the start of the next packet is unknown.
-void stream_lane::fail(const std::string& reason) {
+void stream_lane::fail(close_reason cause, const std::string& reason) {
   read_closed_ = write_closed_ = true;
   has_front_ = false;
   read_begin_ = read_end_ = 0;
-  set_closed(close_reason::protocol_error, reason);
+  set_closed(cause, reason);
 }
 
 bool stream_lane::fetch(std::span<std::byte> into) {
@@ -251,7 +253,7 @@ bool stream_lane::fetch(std::span<std::byte> into) {
   }
   complete_ = checksum_ == expected_checksum_;
   if (!complete_)
-    fail("the checksum of a packet is wrong");
+    fail(close_reason::corrupted, "the checksum of a packet is wrong");
   return complete_;
 }
 

@@ -41,7 +41,7 @@ private:
   std::size_t next_bytes(std::span<std::byte> destination);
   std::size_t read(std::span<std::byte> destination);
   void on_stream_closed(stream::status stream_status);
-  void fail(const std::string& reason);
+  void fail(close_reason cause, const std::string& reason);
   void set_closed(close_reason cause, const std::string& reason);
 
   std::unique_ptr<stream> stream_;

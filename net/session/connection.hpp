@@ -39,6 +39,10 @@ public:
   virtual void
   on_closed(std::function<void(close_reason, const std::string&)> fn) = 0;
 
+  /// True if the connection has ended because this process or the peer has
+  /// called `close`. False: it was cut, or the peer may have ended.
+  virtual bool ended_by_close() const { return true; }
+
   /// Starts the close of the connection. No more frames can be posted. The
   /// connection sends the frames that were posted and a `goaway`, and ends when
   /// the peer closes, or after the endpoint's handshake timeout at the latest.

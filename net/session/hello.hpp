@@ -29,8 +29,8 @@ struct hello {
 /// True if a connection of this purpose carries frames. A connection of another
 /// purpose carries packets or messages of its own format.
 constexpr bool carries_frames(std::string_view purpose) {
-  return purpose == "control" || purpose == "peer" || purpose == "join"
-         || purpose == "node" || purpose == "status";
+  return purpose == "control" || purpose == "peer" || purpose == "reconnect"
+         || purpose == "join" || purpose == "node" || purpose == "status";
 }
 
 /// The acceptor's answer to a hello: accepted, with data for the dialer, or

@@ -221,6 +221,11 @@ void stream_connection::terminate(close_reason cause, const std::string& reason,
     fn(*this, *closed_, closing);
 }
 
+bool stream_connection::ended_by_close() const {
+  const std::lock_guard hold{lock_};
+  return closed_ && (closed_->announced || closing_);
+}
+
 void stream_connection::on_closed(
   std::function<void(close_reason, const std::string&)> fn) {
   {

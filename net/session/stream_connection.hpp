@@ -56,6 +56,7 @@ public:
   std::chrono::milliseconds silence() const override;
   void
   on_closed(std::function<void(close_reason, const std::string&)> fn) override;
+  bool ended_by_close() const override;
   void close(const std::string& reason) override;
 
 private:

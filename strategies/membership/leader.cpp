@@ -139,6 +139,15 @@ reaction leader::on_lost(std::uint32_t task, std::uint64_t incarnation, ec code,
   return out;
 }
 
+reaction leader::on_reconnected(std::uint32_t task) const {
+  reaction out;
+  if (leaving_)
+    out.emplace_back(send{
+      task,
+      {job_goes_on_ ? message_kind::leave : message_kind::shutdown, {}, {}}});
+  return out;
+}
+
 void leader::on_installed(const membership::view& next) {
   for (const auto& x : next.members)
     if (x.task > 0 && !find(x.task, x.incarnation))
@@ -221,6 +230,7 @@ reaction leader::leave_running_job() {
   reaction out;
   if (std::exchange(leaving_, true))
     return out;
+  job_goes_on_ = true;
   send_to_all(out, {message_kind::leave, {}, {}});
   out.emplace_back(ended{});
   return out;

@@ -50,6 +50,9 @@ public:
   /// The connection to a process has ended.
   reaction on_lost(std::uint32_t task, std::uint64_t incarnation, ec code,
                    const std::string& reason);
+  /// The connection to a process of the running job was cut and has been made
+  /// again. Sends what the process may not have received.
+  reaction on_reconnected(std::uint32_t task) const;
   /// A later view has taken effect.
   void on_installed(const membership::view& next);
   /// The start timeout has elapsed. No effect after the start.
@@ -92,6 +95,7 @@ private:
   membership::view view_;
   phase phase_ = phase::gathering;
   bool leaving_ = false;
+  bool job_goes_on_ = false; ///< It goes on without the leader, who leaves.
 };
 
 } // namespace troupe::membership

@@ -172,6 +172,14 @@ reaction participant::on_lost(std::uint64_t incarnation, ec code,
   return out;
 }
 
+reaction participant::on_reconnected(std::uint32_t task) const {
+  reaction out;
+  const bool answers = shut_down_ && task == 0;
+  if (answers || (leaving_ && !shut_down_))
+    out.emplace_back(send{task, {message_kind::leave, {}, {}}});
+  return out;
+}
+
 reaction participant::on_ready() {
   if (phase_ != phase::connecting)
     return {};

@@ -46,6 +46,9 @@ public:
   /// The connection to a process has ended. No effect for other participants.
   reaction on_lost(std::uint64_t incarnation, ec code,
                    const std::string& reason);
+  /// The connection to a process of the running job was cut and has been made
+  /// again. Sends what the process may not have received.
+  reaction on_reconnected(std::uint32_t task) const;
   /// A later view has taken effect.
   void on_installed(const membership::view& next) { view_ = next; }
   /// The timeout of the current phase of the start has elapsed.

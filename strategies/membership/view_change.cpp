@@ -64,8 +64,10 @@ reaction state_machine::on_reachable(std::uint64_t incarnation) {
   if (removed_ || !other || incarnation == self_)
     return out;
   const bool was_unreachable = unreachable_[self_].erase(incarnation) > 0;
-  // Compares the views, and withdraws an older report.
-  send_to(out, *other, make(message_kind::request, {}));
+  // Compares the views, and withdraws an older report. What this process has
+  // sent to the other one since they were connected may be lost.
+  send_to(out, *other,
+          attempt_ ? make_attempt() : make(message_kind::request, {}));
   if (was_unreachable && other->incarnation != proposer().incarnation
       && !is_proposer())
     send_to_proposer(out, make(message_kind::request, {}));
@@ -136,6 +138,13 @@ reaction state_machine::on_leaving(std::uint64_t incarnation) {
   return out;
 }
 
+reaction state_machine::on_renewal_wanted() {
+  reaction out;
+  if (!removed_ && !std::exchange(wants_renewal_, true))
+    start_if_needed(out);
+  return out;
+}
+
 /// Begins an attempt, or asks the proposer for one, if another view is needed.
 void state_machine::start_if_needed(reaction& out) {
   if (removed_)
@@ -162,7 +171,8 @@ bool state_machine::needs_change() const {
       return is_proposer() ? can_join(y, excluded()) : is_joinable(y);
     });
   };
-  return !dead_.empty() || (!leaving_.empty() && can_leave(excluded()))
+  return wants_renewal_ || !dead_.empty()
+         || (!leaving_.empty() && can_leave(excluded()))
          || std::ranges::any_of(unreachable_, reports)
          || std::ranges::any_of(joining_, joins);
 }
@@ -251,6 +261,7 @@ void state_machine::learn(std::uint64_t teller, const knowledge& told) {
   dead_.merge(members_of(told.dead));
   dead_.erase(self_);
   leaving_.merge(members_of(told.leaving));
+  wants_renewal_ |= told.renewal;
   auto& candidates = joining_[teller];
   candidates.clear();
   for (const auto& x : told.joining)
@@ -264,6 +275,7 @@ knowledge state_machine::known() const {
     out.unreachable.assign(own->second.begin(), own->second.end());
   out.dead.assign(dead_.begin(), dead_.end());
   out.leaving.assign(leaving_.begin(), leaving_.end());
+  out.renewal = wants_renewal_;
   if (const auto own = joining_.find(self_); own != joining_.end())
     out.joining = own->second;
   return out;
@@ -568,6 +580,7 @@ void state_machine::take_effect(reaction& out,
   attempt_.reset();
   living_.reset();
   leaving_.clear();
+  wants_renewal_ = false;
   has_stopped_ = false;
   position_.reset();
   stopping_ = false;

@@ -19,7 +19,10 @@
 ///   messages any member to the proposer: request, promise, accept, outdated
 ///            proposer to all members: prepare, propose
 ///            any process to any other: install, inquire
-///   start    when a member is unreachable, dead or leaving, or a process joins
+///   start    when a member is unreachable, dead or leaving, a process joins,
+///   or
+///            a member wants a renewal: a view with the same members and the
+///            same replicas, whose lanes and channels are new
 ///   on prepare  of the newest attempt: stop the replicas, then promise, with
 ///            this process's position and the proposal that it has accepted
 ///   on promise  by a majority, and by all members that the proposer can reach:
@@ -84,6 +87,10 @@ public:
   /// hosts replicas. Void as soon as a view takes effect: a member that still
   /// wants to leave says so again.
   reaction on_leaving(std::uint64_t incarnation);
+  /// The replicas of this process cannot go on in the current view, although no
+  /// member is known to be lost: a connection or a lane was cut. Void as soon
+  /// as a view takes effect.
+  reaction on_renewal_wanted();
 
   // -- protocol ---------------------------------------------------------------
 
@@ -101,6 +108,8 @@ public:
   /// True if this process has heard that a member wants to leave the current
   /// view.
   bool has_leavers() const { return !leaving_.empty(); }
+  /// True if a member wants to renew the current view.
+  bool wants_renewal() const { return wants_renewal_; }
   /// True after `removed`. This process then only answers `install` to messages
   /// of older views: it may be the only one that can.
   bool is_removed() const { return removed_; }
@@ -182,6 +191,7 @@ private:
   std::map<std::uint64_t, incarnations> unreachable_;
   /// By member: the candidates that have asked it.
   std::map<std::uint64_t, std::vector<member>> joining_;
+  bool wants_renewal_ = false; ///< A member wants to renew the view.
   /// All processes of the job that live. Empty: no witness has said so.
   std::optional<incarnations> living_;
 

@@ -63,7 +63,10 @@ struct knowledge {
   std::vector<std::uint64_t> dead{};        ///< They are known to have ended.
   std::vector<std::uint64_t> leaving{};     ///< They want to leave.
   std::vector<member> joining{};            ///< They want to join.
-  auto fields() { return std::tie(unreachable, dead, leaving, joining); }
+  bool renewal = false; ///< The view is to be renewed with the same members.
+  auto fields() {
+    return std::tie(unreachable, dead, leaving, joining, renewal);
+  }
 };
 
 /// Kind of a message. The numbers are a wire format: append, never reuse.

@@ -271,16 +271,19 @@ reaction state_machine::on(const wait_report& report) {
   return out;
 }
 
-/// Aborts the run for a loss if all live replicas have answered the probe.
+/// Aborts the run for a loss or a suspicion if all live replicas have answered
+/// the probe. In the case of a suspicion, the suspected process lives then.
 void state_machine::conclude_probe(reaction& out) {
-  if (!lost_process_ || !all_answered())
+  if (!(lost_process_ || suspicion_) || !all_answered())
     return;
   if (const auto step = awaited_step(); step > probed_step_)
     // After the probe was sent, all live replicas have reported the probed
     // step. So a later step is the first incomplete one, and is probed instead.
     probe_all(out, step);
-  else
+  else if (lost_process_)
     abort_for_loss(out);
+  else
+    abort_for_suspicion(out);
 }
 
 bool state_machine::is_possible(const wait_report& report) const {

@@ -36,8 +36,8 @@
 ///            for that process
 ///   on suspicion  in a wait report without a probe: a replica's path to
 ///            a process has ended. Probe, and wait for the loss of that
-///            process. If it is not reported until the next timeout, abort the
-///            run as on failed
+///            process. If it is not reported until the next timeout, or all
+///            replicas have answered, abort the run as on failed
 ///   on timeout  after a step timeout without progress: probe. At the next
 ///            timeout abort the run; the report names the operation that does
 ///            not complete and the missing replicas

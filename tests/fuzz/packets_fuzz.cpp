@@ -136,7 +136,7 @@ outcome taken_from(lane& x) {
     got.packets.push_back(std::move(one));
     x.pop();
   }
-  got.broken = x.closed()->cause == close_reason::protocol_error;
+  got.broken = x.closed()->cause != close_reason::closed;
   return got;
 }
 

@@ -82,9 +82,10 @@ void log_new_view(const strategy_state& state, const std::string& reason) {
 /// @param error  error of the run that the change of the view has ended.
 void log_new_view(const strategy_state& state, std::uint32_t before,
                   const std::string& error) {
-  log_new_view(state, state.placement.job.processes() > before
-                        ? "a process has joined"
-                        : error);
+  const auto now = state.placement.job.processes();
+  log_new_view(state, now > before    ? "a process has joined"
+                      : now == before ? error + "; all processes are connected"
+                                      : error);
 }
 
 void record(strategy_state& state, const std::string& result) {

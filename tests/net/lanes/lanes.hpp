@@ -102,10 +102,10 @@ inline connected_lanes make_lanes(const std::string& kind) {
           std::make_unique<stream_lane>(std::move(right))};
 }
 
-/// True if the lane has ended because its peer violated the protocol.
+/// True if the lane has ended because of the bytes that it has received.
 inline bool is_broken(lane& x) {
-  return !x.front() && x.closed()
-         && x.closed()->cause == close_reason::protocol_error && !x.front();
+  return !x.front() && x.closed() && x.closed()->cause != close_reason::closed
+         && !x.front();
 }
 
 inline packet_header numbered_header(std::uint64_t number) {

@@ -70,7 +70,7 @@ TEST(StreamLane, DetectsAnyFlippedBit) {
     std::vector<std::byte> into(max_packet_bytes);
     EXPECT_FALSE(fed.lane->front() != nullptr && fed.lane->fetch(into)) << bit;
     ASSERT_TRUE(fed.lane->closed()) << bit;
-    EXPECT_EQ(fed.lane->closed()->cause, close_reason::protocol_error) << bit;
+    EXPECT_EQ(fed.lane->closed()->cause, close_reason::corrupted) << bit;
     EXPECT_EQ(fed.lane->front(), nullptr);
     EXPECT_TRUE(fed.lane->reserve().empty());
   }
@@ -84,7 +84,7 @@ TEST(StreamLane, EndsOnRandomBytes) {
     fed.feed(bytes_of(seed + i, 1000));
     EXPECT_EQ(fed.lane->front(), nullptr);
     ASSERT_TRUE(fed.lane->closed());
-    EXPECT_EQ(fed.lane->closed()->cause, close_reason::protocol_error);
+    EXPECT_EQ(fed.lane->closed()->cause, close_reason::corrupted);
   }
 }
 

@@ -169,6 +169,7 @@ TEST(Connection, EndsOnBothSidesAfterAllPostedFrames) {
   });
   for (std::uint64_t i = 0; i < 16; ++i)
     EXPECT_TRUE(pair.left->post(numbered_frame(i, 200'000, priority::bulk)));
+  EXPECT_FALSE(endpoints.right_connection->ended_by_close());
   endpoints.left_connection->close("enough");
   EXPECT_FALSE(pair.left->post(numbered_frame(1)));
   for (std::uint64_t i = 0; i < 16; ++i)
@@ -179,6 +180,8 @@ TEST(Connection, EndsOnBothSidesAfterAllPostedFrames) {
     EXPECT_EQ(last.reason, "enough");
   }
   EXPECT_EQ(ends.take().reason, "enough");
+  EXPECT_TRUE(endpoints.left_connection->ended_by_close());
+  EXPECT_TRUE(endpoints.right_connection->ended_by_close());
 }
 
 TEST(Connection, NotifiesLateListenersOfItsEnd) {

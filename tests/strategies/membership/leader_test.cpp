@@ -325,6 +325,18 @@ TEST(MembershipLeader, EndsWhenAllHaveLeft) {
   EXPECT_EQ(effects_of<ended>(last).size(), 1u);
 }
 
+TEST(MembershipLeader, SaysAgainThatItLeavesIfAConnectionWasCut) {
+  auto machine = running();
+  EXPECT_TRUE(machine.on_reconnected(2).empty());
+  machine.leave();
+  EXPECT_EQ(receivers(machine.on_reconnected(2), message_kind::shutdown),
+            (tasks{2}));
+  auto goes_on = running();
+  goes_on.leave_running_job();
+  EXPECT_EQ(receivers(goes_on.on_reconnected(1), message_kind::leave),
+            (tasks{1}));
+}
+
 TEST(MembershipLeader, LeavesAJobThatGoesOn) {
   auto machine = running();
   const auto out = machine.leave_running_job();

@@ -203,6 +203,18 @@ TEST(MembershipParticipant, LeavesTheJob) {
   EXPECT_TRUE(find<ended>(cut.on_lost(leader_id, ec::peer_lost, "x")));
 }
 
+TEST(MembershipParticipant, SaysAgainThatItLeavesIfAConnectionWasCut) {
+  auto machine = running();
+  EXPECT_TRUE(machine.on_reconnected(2).empty());
+  machine.leave();
+  EXPECT_TRUE(sends(machine.on_reconnected(2), 2, message_kind::leave));
+  EXPECT_TRUE(sends(machine.on_reconnected(0), 0, message_kind::leave));
+  auto ending = running();
+  ending.on(leader_id, {message_kind::shutdown, {}, {}});
+  EXPECT_TRUE(sends(ending.on_reconnected(0), 0, message_kind::leave));
+  EXPECT_TRUE(ending.on_reconnected(2).empty());
+}
+
 TEST(MembershipParticipant, AnswersAShutdownAndLeavesAtOnceLater) {
   auto machine = running();
   const auto shut = machine.on(leader_id, {message_kind::shutdown, {}, {}});

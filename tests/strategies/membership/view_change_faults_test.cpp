@@ -9,8 +9,8 @@
 #include <random>
 
 // Runs view changes under random faults: messages are lost, delayed, repeated
-// and reordered, connections are cut, processes die, leave, join and suspect
-// each other without reason.
+// and reordered, connections are cut, processes die, leave, join, suspect each
+// other without reason and want to renew the view.
 
 namespace troupe::view_change {
 
@@ -48,6 +48,7 @@ public:
   std::uint64_t deaths() const { return deaths_; }
   std::uint64_t removals() const { return removals_; }
   std::uint64_t joins() const { return joins_; }
+  std::uint64_t renewals() const { return renewals_; }
 
 private:
   struct node {
@@ -55,8 +56,9 @@ private:
     std::unique_ptr<state_machine> machine; ///< Null: it has not joined.
     job_position position{1, 0};
     bool dead = false, cut = false, stopped = false, leaving = false;
-    std::uint64_t timer = 0;               ///< Number of the valid timer.
-    std::uint64_t stops = 0;               ///< Number of stops so far.
+    std::uint64_t timer = 0;    ///< Number of the valid timer.
+    std::uint64_t stops = 0;    ///< Number of stops so far.
+    std::uint64_t unwanted = 0; ///< View that it last wanted to renew.
     std::map<std::uint64_t, view> views{}; ///< That it has heard of, by id.
   };
   using event = std::function<void()>;
@@ -110,7 +112,7 @@ private:
     auto* const other = any_member();
     if (!victim)
       return;
-    switch (below(7)) {
+    switch (below(8)) {
       case 0: // a death, which others see as the end of a connection
         victim->dead = true;
         ++deaths_;
@@ -140,6 +142,10 @@ private:
         break;
       case 6:
         victim->cut = false;
+        break;
+      case 7:
+        victim->unwanted = victim->machine->current().view_id;
+        perform(*victim, victim->machine->on_renewal_wanted());
         break;
     }
   }
@@ -254,6 +260,9 @@ private:
   }
 
   void perform_one(node& from, const installed& x) {
+    if (x.decision.next.view_id == from.unwanted + 1
+        && has_members_of(from, from.unwanted, x.decision.next))
+      ++renewals_;
     check_view(from, x.decision.next);
     if (!x.decision.next.contains(from.id.task, from.id.incarnation))
       fail("a process installs a view without itself");
@@ -275,6 +284,12 @@ private:
   }
   void perform_one(node&, const no_majority&) {}
   void perform_one(node&, const state_lost&) { state_lost_ = true; }
+
+  static bool has_members_of(const node& x, std::uint64_t view_id,
+                             const view& next) {
+    const auto before = x.views.find(view_id);
+    return before != x.views.end() && before->second.members == next.members;
+  }
 
   // -- oracles ----------------------------------------------------------------
 
@@ -316,6 +331,8 @@ private:
         fail("a process stays stopped");
       if (x.leaving && one_stays)
         fail("a process cannot leave");
+      if (x.machine->current().view_id == x.unwanted)
+        fail("a view is not renewed");
     }
     for (const auto& x : last ? last->members : std::vector<member>{})
       if (!is_active(nodes_.at(x.incarnation)))
@@ -329,13 +346,13 @@ private:
   std::uint32_t replicas_ = 0;
   bool loses_messages_ = false, state_lost_ = false;
   std::set<std::uint64_t> views_;
-  std::uint64_t deaths_ = 0, removals_ = 0, joins_ = 0;
+  std::uint64_t deaths_ = 0, removals_ = 0, joins_ = 0, renewals_ = 0;
   std::string problem_;
 };
 
 TEST(ViewChangeFaults, AllThatLiveAgreeOnOneViewAfterAnother) {
   constexpr std::uint64_t seeds = 20'000;
-  std::uint64_t views = 0, deaths = 0, removals = 0, joins = 0;
+  std::uint64_t views = 0, deaths = 0, removals = 0, joins = 0, renewals = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     random_job job{seed};
     ASSERT_EQ(job.run(), "") << "seed " << seed;
@@ -343,12 +360,14 @@ TEST(ViewChangeFaults, AllThatLiveAgreeOnOneViewAfterAnother) {
     deaths += job.deaths();
     removals += job.removals();
     joins += job.joins();
+    renewals += job.renewals();
   }
   // The faults have happened.
   EXPECT_GT(views, seeds);
   EXPECT_GT(deaths, seeds / 4);
   EXPECT_GT(removals, seeds / 4);
-  EXPECT_GT(joins, seeds / 8);
+  EXPECT_GT(joins, seeds / 10);
+  EXPECT_GT(renewals, seeds / 16);
 }
 
 } // namespace

@@ -85,7 +85,8 @@ struct job {
   }
 
   void run() {
-    while (!queue.empty()) {
+    for (int n = 0; !queue.empty(); ++n) {
+      ASSERT_LT(n, 10'000) << "the messages do not end";
       const auto one = queue.front();
       queue.pop_front();
       const auto to = nodes.find(one.receiver.incarnation);
@@ -651,6 +652,115 @@ TEST(ViewChange, WithoutAHostTheStateIsLost) {
   EXPECT_TRUE(std::ranges::any_of(effects, [](const effect& x) {
     return std::holds_alternative<state_lost>(x);
   }));
+}
+
+// -- renewals -----------------------------------------------------------------
+
+/// Expects that all processes have the next view, with the same members and
+/// replicas as the first one, and that their replicas have stopped.
+void expect_renewed(job& all, std::uint64_t view_id = 2) {
+  for (auto& [incarnation, x] : all.nodes) {
+    EXPECT_EQ(x.machine.current().view_id, view_id);
+    EXPECT_EQ(x.machine.current().members,
+              first_view(std::uint32_t(all.nodes.size())).members);
+    EXPECT_FALSE(x.machine.wants_renewal());
+    EXPECT_TRUE(all.has<stop>(incarnation));
+  }
+}
+
+TEST(ViewRenewal, KeepsMembersAndReplicasIfOneProcessWantsIt) {
+  for (const auto asker : {10u, 11u, 12u}) {
+    job three{3};
+    three.at(11).position = {4, 7};
+    three.perform(asker, three.at(asker).machine.on_renewal_wanted());
+    three.run();
+    expect_renewed(three);
+    EXPECT_EQ(three.decision_of(10)->resume, (job_position{4, 7}));
+    EXPECT_EQ(three.decision_of(10)->source, 1u);
+  }
+}
+
+TEST(ViewRenewal, TwoAtOnceAreOneAndALaterOneIsAnother) {
+  job three{3};
+  three.perform(12, three.at(12).machine.on_renewal_wanted());
+  three.perform(11, three.at(11).machine.on_renewal_wanted());
+  three.perform(12, three.at(12).machine.on_renewal_wanted());
+  three.run();
+  expect_renewed(three);
+  three.perform(12, three.at(12).machine.on_renewal_wanted());
+  three.run();
+  expect_renewed(three, 3);
+}
+
+TEST(ViewRenewal, OfAnOlderViewHasNoEffect) {
+  job three{3};
+  message late;
+  for (const auto& x : three.at(12).machine.on_renewal_wanted())
+    if (const auto* one = std::get_if<send>(&x))
+      late = one->message;
+  ASSERT_TRUE(late.known.renewal);
+  three.perform(10, three.at(10).machine.on_renewal_wanted());
+  three.run();
+  three.perform(10, three.at(10).machine.on({2, 12}, late));
+  three.run();
+  expect_renewed(three);
+}
+
+TEST(ViewRenewal, WaitsForAMemberThatIsBeingConnectedAgain) {
+  for (const auto asker : {10u, 11u, 12u}) { // 12 is cut
+    job three{3};
+    three.cut = {12};
+    three.perform(asker, three.at(asker).machine.on_renewal_wanted());
+    three.run();
+    EXPECT_EQ(three.view_of(11).view_id, 1u) << "12 does not answer yet";
+    three.cut.clear();
+    for (const auto x : {10u, 11u}) {
+      three.perform(x, three.at(x).machine.on_reachable(12));
+      three.perform(12, three.at(12).machine.on_reachable(x));
+    }
+    three.run();
+    expect_renewed(three);
+  }
+}
+
+TEST(ViewRenewal, IsWithoutAMemberThatDiesMeanwhile) {
+  job four{4};
+  four.cut = {13};
+  four.perform(12, four.at(12).machine.on_renewal_wanted());
+  four.run();
+  EXPECT_EQ(four.view_of(10).view_id, 1u);
+  four.perform(10, four.at(10).machine.on_dead(13));
+  four.run();
+  for (const auto x : {10u, 11u, 12u}) {
+    EXPECT_EQ(tasks_of(four.view_of(x)), (tasks{0, 1, 2}));
+    EXPECT_EQ(four.view_of(x).view_id, 2u);
+    EXPECT_FALSE(four.at(x).machine.wants_renewal());
+  }
+}
+
+TEST(ViewRenewal, IsPartOfTheChangeForALoss) {
+  job four{4};
+  four.cut = {10};
+  for (const auto x : {11u, 12u, 13u})
+    four.perform(x, four.at(x).machine.on_dead(10));
+  four.perform(13, four.at(13).machine.on_renewal_wanted());
+  four.run();
+  for (const auto x : {11u, 12u, 13u}) {
+    EXPECT_EQ(tasks_of(four.view_of(x)), (tasks{1, 2, 3}));
+    EXPECT_EQ(four.view_of(x).view_id, 2u);
+  }
+}
+
+TEST(ViewRenewal, NeedsAMajority) {
+  job three{3};
+  three.cut = {11, 12};
+  three.perform(10, three.at(10).machine.on_renewal_wanted());
+  three.perform(10, three.at(10).machine.on_unreachable(11));
+  three.perform(10, three.at(10).machine.on_unreachable(12));
+  three.run();
+  three.perform(10, three.at(10).machine.on_timeout());
+  EXPECT_TRUE(three.has<no_majority>(10));
+  EXPECT_EQ(three.view_of(10).view_id, 1u);
 }
 
 } // namespace

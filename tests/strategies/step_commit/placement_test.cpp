@@ -170,6 +170,21 @@ wait_report suspicion_in(std::uint64_t step) {
 
 } // namespace
 
+// The suspected process lives, so its loss is not waited for.
+TEST(StepCommitOverProcesses, ASuspicionAbortsAtOnceIfAllReplicasAnswer) {
+  chief_fixture d;
+  d.record(d.machine.on(suspicion_in(0)));
+  d.record(d.machine.on(wait_report{1, 0, false, 1, activity::idle, 0, {}}));
+  d.record(d.machine.on(wait_report{1, 0, false, 2, activity::idle, 0, {}}));
+  EXPECT_TRUE(d.machine.probing());
+  d.record(d.machine.on(wait_report{1, 0, false, 3, activity::idle, 0, {}}));
+  EXPECT_FALSE(d.machine.probing());
+  d.acknowledge_all();
+  ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
+  EXPECT_EQ(d.effects_of<aborted>()[0].report.kind, failure_kind::lanes_lost);
+  EXPECT_EQ(d.effects_of<aborted>()[0].report.cause, "the lane has closed");
+}
+
 // A step that completes without the suspected process is committed and ends the
 // suspicion. A replica that still suspects the process in a later step reports
 // it again.

@@ -1,0 +1,28 @@
+#include "troupe/actors/membership/renewal_limit.hpp"
+
+namespace troupe {
+
+bool renewal_limit::on_renewal(std::chrono::milliseconds now,
+                               std::uint64_t view_id,
+                               const view_change::job_position& at,
+                               const std::string& reason) {
+  if (at != position_)
+    renewals_.clear();
+  position_ = at;
+  while (!renewals_.empty() && now - renewals_.front().time > window)
+    renewals_.pop_front();
+  renewals_.push_back({now, view_id, reason});
+  return renewals_.size() <= max_renewals;
+}
+
+std::string renewal_limit::describe() const {
+  std::string out;
+  for (const auto& x : renewals_)
+    out += (out.empty() ? "view " : "; view ") + std::to_string(x.view_id)
+           + " after "
+           + std::to_string((x.time - renewals_.front().time).count())
+           + " ms: " + x.reason;
+  return out;
+}
+
+} // namespace troupe

@@ -1,0 +1,301 @@
+#include "losses.hpp"
+#include "troupe/tests/support/tcp_proxy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+// Connections and lanes between living workers are cut or changed on their way.
+// A proxy before each worker does that.
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+using namespace std::chrono_literals;
+
+/// Workers that dial each other through proxies.
+class proxied_workers {
+public:
+  explicit proxied_workers(std::uint32_t count)
+    : ports_{2 * std::size_t{count}} {
+    net::cluster_spec::list addresses;
+    for (std::uint32_t w = 0; w < count; ++w) {
+      const auto outer = ports_.numbers()[w];
+      const auto inner = ports_.numbers()[count + w];
+      proxies.push_back(
+        std::make_unique<tcp_proxy>(outer, net::address{"127.0.0.1", inner}));
+      addresses.push_back("127.0.0.1:" + std::to_string(outer));
+      listen_.push_back({"127.0.0.1", inner});
+    }
+    spec_ = net::cluster_spec{
+      std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}};
+  }
+
+  /// Calls `fn(strategy, worker)` on a thread for each worker.
+  /// @returns the exception of each worker. Null: none.
+  std::vector<std::exception_ptr>
+  run(const std::function<void(const strategy&, std::uint32_t)>& fn) {
+    std::vector<std::exception_ptr> thrown(listen_.size());
+    std::vector<std::thread> threads;
+    for (std::uint32_t w = 0; w < listen_.size(); ++w)
+      threads.emplace_back([&, w] {
+        try {
+          runtime actors;
+          const net::simple_resolver who{*spec_,
+                                         {.task_type = "worker", .task_id = w}};
+          multi_worker_options how;
+          how.listen = listen_[w];
+          how.transport = transport;
+          const multi_worker_mirrored_strategy mine{actors, who, how};
+          fn(mine, w);
+        } catch (...) {
+          thrown[w] = std::current_exception();
+        }
+      });
+    for (auto& x : threads)
+      x.join();
+    return thrown;
+  }
+
+  transport_kind transport = transport_kind::tcp;
+  /// By worker: what others dial.
+  std::vector<std::unique_ptr<tcp_proxy>> proxies;
+
+private:
+  net::reserved_ports ports_;
+  std::vector<net::address> listen_;
+  std::optional<net::cluster_spec> spec_;
+};
+
+struct outcome {
+  std::string weights; ///< Empty: the fit threw.
+  step_list steps;
+  history past;
+  membership::view view; ///< At the end of the fit.
+};
+
+fit_options two_epochs() {
+  fit_options how{.epochs = 2}; // 13 steps each
+  how.validation = uneven_batches();
+  return how;
+}
+
+/// Trains on proxied workers. Worker `w` calls `fault(w, step)` after each
+/// step.
+std::vector<outcome>
+fit_with_faults(proxied_workers& workers,
+                const std::function<void(std::uint32_t, std::uint64_t)>& fault,
+                std::vector<std::exception_ptr>* thrown = nullptr) {
+  std::vector<outcome> out(workers.proxies.size());
+  const auto exceptions = workers.run([&](const strategy& on, std::uint32_t w) {
+    const auto scope = on.scope();
+    auto it = small_model();
+    auto how = two_epochs();
+    how.callbacks.push_back({.on_step = [&](const step_record& x) {
+      out[w].steps.push_back(x.step);
+      fault(w, x.step);
+    }});
+    out[w].past = it.fit(uneven_batches(), how);
+    out[w].weights = it.weights_sha256();
+    out[w].view =
+      static_cast<cluster*>(on.state()->cluster.get())->current_view();
+  });
+  if (thrown)
+    *thrown = exceptions;
+  else
+    expect_nothing_thrown(exceptions);
+  return out;
+}
+
+const outcome& undisturbed(std::uint32_t replicas) {
+  static std::map<std::uint32_t, outcome> all;
+  const auto [it, is_new] = all.try_emplace(replicas);
+  if (is_new) {
+    const auto on = turns(replicas);
+    const auto scope = on.scope();
+    auto model = small_model();
+    it->second.past = model.fit(uneven_batches(), two_epochs());
+    it->second.weights = model.weights_sha256();
+    it->second.steps = steps_to(model.steps());
+  }
+  return it->second;
+}
+
+void expect_undisturbed(const outcome& found, std::uint32_t replicas) {
+  const auto& expected = undisturbed(replicas);
+  EXPECT_EQ(found.weights, expected.weights);
+  EXPECT_EQ(found.steps, expected.steps);
+  ASSERT_EQ(found.past.epochs.size(), expected.past.epochs.size());
+  for (std::size_t e = 0; e < found.past.epochs.size(); ++e) {
+    EXPECT_EQ(found.past.epochs[e].examples, expected.past.epochs[e].examples);
+    EXPECT_EQ(found.past.epochs[e].loss, expected.past.epochs[e].loss);
+    EXPECT_EQ(found.past.epochs[e].validation_loss,
+              expected.past.epochs[e].validation_loss);
+  }
+}
+
+/// Expects the undisturbed result from all workers, and that all of them are
+/// members in the end.
+void expect_healed(const std::vector<outcome>& found,
+                   std::uint64_t min_view_id = 2) {
+  const auto workers = static_cast<std::uint32_t>(found.size());
+  for (const auto& x : found) {
+    expect_undisturbed(x, workers);
+    EXPECT_EQ(x.view.members.size(), workers);
+    EXPECT_GE(x.view.view_id, min_view_id);
+  }
+}
+
+TEST(FitReconnects, AControlConnectionOfTheChiefIsCut) {
+  for (const std::uint32_t w : {1u, 2u}) {
+    SCOPED_TRACE("worker " + std::to_string(w));
+    proxied_workers three{3};
+    const auto found = fit_with_faults(three, [&](std::uint32_t at, auto step) {
+      if (at == w && step == 5)
+        three.proxies[0]->cut("control", "worker " + std::to_string(w));
+    });
+    EXPECT_EQ(three.proxies[0]->cuts(), 1);
+    EXPECT_GE(three.proxies[0]->connections("reconnect"), 1);
+    expect_healed(found);
+  }
+}
+
+TEST(FitReconnects, OneOfTwoWorkersIsCut) {
+  proxied_workers two{2};
+  const auto found = fit_with_faults(two, [&](std::uint32_t at, auto step) {
+    if (at == 0 && step == 5)
+      two.proxies[0]->cut("control");
+  });
+  EXPECT_EQ(two.proxies[0]->cuts(), 1);
+  expect_healed(found);
+}
+
+/// No role uses this connection during a run, so nothing is redone.
+TEST(FitReconnects, AConnectionBetweenOtherWorkersChangesNoView) {
+  proxied_workers three{3};
+  const auto found = fit_with_faults(three, [&](std::uint32_t at, auto step) {
+    if (at == 0 && step == 5)
+      three.proxies[1]->cut("peer");
+    if (at == 0 && step == 6) // the fit goes on when they are connected
+      three.proxies[1]->wait_for_connection("reconnect");
+  });
+  EXPECT_EQ(three.proxies[1]->cuts(), 1);
+  EXPECT_GE(three.proxies[1]->connections("reconnect"), 1);
+  expect_healed(found, 1);
+  EXPECT_EQ(found[0].view.view_id, 1u);
+}
+
+TEST(FitReconnects, ABitOfALaneIsFlipped) {
+  for (const char* purpose : {"contributions", "results"}) {
+    SCOPED_TRACE(purpose);
+    proxied_workers three{3};
+    const auto found = fit_with_faults(three, [&](std::uint32_t at, auto step) {
+      if (at == 1 && step == 5)
+        three.proxies[1]->flip(purpose); // dialed by worker 2
+    });
+    EXPECT_EQ(three.proxies[1]->flips(), 1);
+    expect_healed(found);
+  }
+}
+
+TEST(FitReconnects, ALaneIsCut) {
+  for (const std::size_t to : {0u, 1u}) {
+    SCOPED_TRACE("to worker " + std::to_string(to));
+    proxied_workers three{3};
+    const auto found = fit_with_faults(three, [&](std::uint32_t at, auto step) {
+      if (at == 1 && step == 5)
+        three.proxies[to]->cut("contributions", "worker 2");
+    });
+    EXPECT_EQ(three.proxies[to]->cuts(), 1);
+    expect_healed(found);
+  }
+}
+
+TEST(FitReconnects, ALaneOfSharedMemoryIsCut) {
+  proxied_workers three{3};
+  three.transport = transport_kind::shm;
+  const auto found = fit_with_faults(three, [&](std::uint32_t at, auto step) {
+    if (at == 1 && step == 5)
+      three.proxies[0]->cut("results", "worker 2");
+  });
+  EXPECT_EQ(three.proxies[0]->cuts(), 1);
+  expect_healed(found);
+}
+
+TEST(FitReconnects, SeveralCutsFollowEachOther) {
+  proxied_workers three{3};
+  const auto found = fit_with_faults(three, [&](std::uint32_t at, auto step) {
+    auto& chief = *three.proxies[0];
+    if (at == 0 && step == 2)
+      chief.cut("control", "worker 1");
+    if (at == 0 && step == 6)
+      chief.cut("reconnect", "worker 1");
+    if (at == 2 && step == 9) {
+      chief.cut("control", "worker 2");
+      three.proxies[1]->cut("peer");
+      three.proxies[1]->cut("results");
+    }
+    if (at == 1 && step == 20)
+      three.proxies[1]->flip("contributions");
+  });
+  EXPECT_EQ(three.proxies[0]->cuts(), 3);
+  EXPECT_EQ(three.proxies[1]->cuts(), 2);
+  EXPECT_EQ(three.proxies[1]->flips(), 1);
+  expect_healed(found);
+}
+
+/// The call throws, because its state is not known. The next fit goes on.
+TEST(FitReconnects, ALoopOfOnesOwnThrowsAndAllStayMembers) {
+  proxied_workers three{3};
+  std::vector<outcome> found(3);
+  const auto thrown = three.run([&](const strategy& on, std::uint32_t w) {
+    const auto scope = on.scope();
+    auto it = small_model();
+    try {
+      for (int i = 0; i < 100'000; ++i) {
+        on.run([](replica_context& self) {
+          self.all_reduce(sum, tensor::full({4}, 1));
+        });
+        if (w == 0 && i == 20)
+          three.proxies[0]->cut("control", "worker 1");
+      }
+      ADD_FAILURE() << "no run has thrown";
+    } catch (const job_error& e) {
+      EXPECT_EQ(e.code, ec::peer_lost) << e.what();
+    }
+    found[w].past = it.fit(uneven_batches(), two_epochs());
+    found[w].steps = steps_to(it.steps());
+    found[w].weights = it.weights_sha256();
+    found[w].view =
+      static_cast<cluster*>(on.state()->cluster.get())->current_view();
+  });
+  expect_nothing_thrown(thrown);
+  EXPECT_EQ(three.proxies[0]->cuts(), 1);
+  expect_healed(found);
+}
+
+TEST(FitReconnects, OneIsExcludedIfTheyCannotConnect) {
+  proxied_workers three{3};
+  std::vector<std::exception_ptr> thrown;
+  const auto found = fit_with_faults(
+    three,
+    [&](std::uint32_t at, auto step) {
+      if (at != 1 || step != 5)
+        return;
+      three.proxies[0]->block("reconnect");
+      three.proxies[0]->cut("control", "worker 2");
+    },
+    &thrown);
+  EXPECT_EQ(three.proxies[0]->cuts(), 1);
+  for (const std::size_t w : {0u, 1u}) {
+    EXPECT_EQ(exception_text(thrown[w]), "");
+    expect_undisturbed(found[w], 3);
+    EXPECT_EQ(found[w].view.members.size(), 2u);
+  }
+  EXPECT_NE(exception_text(thrown[2]), "");
+}
+
+} // namespace
