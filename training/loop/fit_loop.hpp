@@ -19,8 +19,8 @@ public:
 
   void on_new_placement() override {}
   /// The best weights. The model has the rest of the state.
-  std::vector<tensor> state_tensors() override;
-  void on_copied() override {}
+  std::vector<tensor> state_tensors(const std::string&) override;
+  void on_copied(const std::string&) override {}
 
 private:
   using clock = std::chrono::steady_clock;
