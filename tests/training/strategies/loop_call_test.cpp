@@ -64,7 +64,7 @@ public:
     auto out = forwarding_context::gather(bucket, x);
     if (replica == 0) {
       plan_.has_gathered.wait();
-      throw std::runtime_error("the plan wants it");
+      throw job_error{ec::peer_lost, "the plan wants it"};
     }
     return out;
   }
