@@ -42,7 +42,7 @@ protected:
                                const std::string& victim_name) {
     SCOPED_TRACE(result.err);
     EXPECT_EQ(result.code, 128 + SIGKILL);
-    for (const std::string text :
+    for (const std::string& text :
          {victim_name, std::string{" in step 0: "},
           std::string{"waits for the sum of bucket "},
           std::string{"still missing replica"},

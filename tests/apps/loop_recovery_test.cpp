@@ -26,10 +26,10 @@ TEST_F(LoopProcesses, GiveTheSameWeightsAndReducedLossesWhenOneIsKilled) {
       run_child({TROUPE_PROGRAMS "/own_loop", "one_device", count}).out);
     ASSERT_NE(expected, "no result");
     for (int killed = 0; killed < workers; killed += workers - 1) {
-      const auto done = run_with_signal(
-        killed, SIGKILL,
-        "launch -n " + count
-          + " --grace 120 -- " TROUPE_PROGRAMS "/own_loop workers");
+      const auto done = run_with_signal(killed, SIGKILL,
+                                        "launch -n " + count
+                                          + " --grace 120 -- " TROUPE_PROGRAMS
+                                            "/own_loop workers");
       SCOPED_TRACE("worker " + std::to_string(killed) + " of " + count + '\n'
                    + done.out + done.err);
       EXPECT_EQ(done.code, 128 + SIGKILL);

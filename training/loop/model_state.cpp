@@ -18,8 +18,9 @@ model_state::model_state(const models::model_description& architecture,
     model_parameters{net.parameters(), strategy->copies,
                      std::max(strategy->placement.count(), 1u)},
     loop_optimizer{*this} {
-  for (const auto& x : variables())
-    strategy->variables.push_back({x.id(), x.dims()});
+  if (strategy->spans_processes())
+    for (const auto& x : variables())
+      strategy->variables.push_back({x.id(), x.dims()});
   for (std::uint32_t copy = 0; copy < model_parameters.copies(); ++copy) {
     auto& mine = slots.emplace_back();
     for (std::size_t s = 0; s < rule.slots(); ++s)

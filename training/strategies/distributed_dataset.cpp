@@ -33,7 +33,8 @@ private:
     for (std::uint32_t r = 0; r < replicas; ++r)
       hosts[r == replica ? 0 : 1].push_back(r);
     const local_placement alone{placement{hosts}, 0};
-    const auto rows = local_batches{batches_.prefetch(0), at_, alone, shares_}.next();
+    const auto rows =
+      local_batches{batches_.prefetch(0), at_, alone, shares_}.next();
     if (!rows)
       throw std::runtime_error(std::string{call}
                                + ": the dataset gives fewer batches than "

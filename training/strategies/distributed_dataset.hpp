@@ -101,7 +101,8 @@ private:
   strategy strategy_;
   data::dataset batches_;
   batch_shares shares_;
-  std::uint64_t view_; ///< `strategy_state::views` of the placement of `local_`.
+  std::uint64_t
+    view_; ///< `strategy_state::views` of the placement of `local_`.
   local_batches local_;
 };
 

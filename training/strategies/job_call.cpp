@@ -144,8 +144,7 @@ void copy_state(const std::shared_ptr<strategy_state>& state,
       owners.push_back(std::move(owner));
     }
   const auto gathered = gather_text_once(state, encode_text(texts));
-  if (!decode_text(gathered.at(source), texts)
-      || texts.size() != owners.size())
+  if (!decode_text(gathered.at(source), texts) || texts.size() != owners.size())
     throw_inconsistent("another process has other models or optimizers");
   std::vector<tensor> parts;
   for (std::size_t i = 0; i < owners.size(); ++i)

@@ -90,18 +90,17 @@ private:
     results_->clear();
     const auto gathered = std::make_shared<gathered_texts>();
     try {
-      run_one_step(
-        state_, [fn = fn_, results = results_, gathered,
-                 placed = state_->placement](replica_context& self) {
-          fn(self);
-          const auto id = self.replica_id();
-          const auto all = self.all_gather_list(to_bytes(results->encoded(id)));
-          if (id != placed.replicas().front())
-            return;
-          for (const auto& one : all)
-            gathered->texts.push_back(to_text(one));
-          gathered->is_complete = true;
-        });
+      run_one_step(state_, [fn = fn_, results = results_, gathered,
+                            placed = state_->placement](replica_context& self) {
+        fn(self);
+        const auto id = self.replica_id();
+        const auto all = self.all_gather_list(to_bytes(results->encoded(id)));
+        if (id != placed.replicas().front())
+          return;
+        for (const auto& one : all)
+          gathered->texts.push_back(to_text(one));
+        gathered->is_complete = true;
+      });
     } catch (...) {
       // A stuck replica may still use what it refers to.
       if (state_->has_stuck_replica)
@@ -166,12 +165,12 @@ tensor make_collective(const std::shared_ptr<strategy_state>& state,
                        const std::function<tensor(replica_context&)>& fn) {
   const auto call_once = [&] {
     const auto out = std::make_shared<tensor>();
-    run_one_step(state, [fn, out, placed = state->placement](
-                          replica_context& self) {
-      auto own = fn(self);
-      if (self.replica_id() == placed.replicas().front())
-        *out = std::move(own);
-    });
+    run_one_step(state,
+                 [fn, out, placed = state->placement](replica_context& self) {
+                   auto own = fn(self);
+                   if (self.replica_id() == placed.replicas().front())
+                     *out = std::move(own);
+                 });
     return *out;
   };
   if (!state->spans_processes() || is_candidate(*state))

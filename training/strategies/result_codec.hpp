@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -55,16 +56,18 @@ struct is_result<tensor> : std::true_type {};
 template <growing_sequence T>
 struct is_result<T>
   : std::bool_constant<
-      std::default_initializable<typename T::value_type>&& is_result<
-        std::remove_cvref_t<typename T::value_type>>::value> {};
+      std::default_initializable<
+        typename T::
+          value_type> && is_result<std::remove_cvref_t<typename T::value_type>>::value> {
+};
 template <class Tuple>
 struct are_results : std::false_type {};
 template <class... Ts>
 struct are_results<std::tuple<Ts...>>
   : std::conjunction<is_result<std::remove_cvref_t<Ts>>...> {};
 template <tuple_like T>
-struct is_result<T>
-  : are_results<decltype(std::tuple_cat(std::declval<T>()))> {};
+struct is_result<T> : are_results<decltype(std::tuple_cat(std::declval<T>()))> {
+};
 template <has_fields T>
 struct is_result<T>
   : std::bool_constant<
@@ -86,9 +89,7 @@ public:
       put(std::uint64_t{x.size()});
       bytes(x.data(), x.size());
     } else if constexpr (growing_sequence<T>) {
-      put(std::uint64_t{x.size()});
-      for (const typename T::value_type& one : x)
-        put(one);
+      put_sequence(x);
     } else if constexpr (tuple_like<T>) {
       std::apply([this](const auto&... xs) { (put(xs), ...); }, x);
     } else {
@@ -102,6 +103,19 @@ public:
   std::string text() && { return std::move(text_); }
 
 private:
+  template <class T>
+  void put_sequence(const T& xs) {
+    using element = typename T::value_type;
+    put(std::uint64_t{xs.size()});
+    if constexpr (plain_number<element> && std::ranges::contiguous_range<T>) {
+      bytes(std::ranges::data(xs), xs.size() * sizeof(element));
+    } else {
+      for (const element& one : xs)
+        if (!is_too_large_)
+          put(one);
+    }
+  }
+
   void put_tensor(const tensor& x) {
     put(bool(x));
     if (!x)

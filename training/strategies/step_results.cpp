@@ -29,8 +29,8 @@ void step_results::throw_unknown(std::uint32_t replica,
              "processes";
   throw job_error(ec::invalid, std::string{call} + ": the result of replica "
                                  + std::to_string(replica) + " in the "
-                                 + std::to_string(step_ + 1)
-                                 + ". call of run " + reason);
+                                 + std::to_string(step_ + 1) + ". call of run "
+                                 + reason);
 }
 
 } // namespace troupe

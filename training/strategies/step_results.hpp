@@ -75,9 +75,7 @@ public:
 
   /// A replica of this process has returned. Several replicas may call it at
   /// the same time.
-  void set(std::uint32_t replica, T value) {
-    own_[replica] = std::move(value);
-  }
+  void set(std::uint32_t replica, T value) { own_[replica] = std::move(value); }
 
   /// Takes the results of the replicas of this process. A result that is not
   /// known is left out.
@@ -113,14 +111,12 @@ public:
     }
   }
 
-  bool provides(std::uint32_t replica) const override {
-    return hosts(replica);
-  }
+  bool provides(std::uint32_t replica) const override { return hosts(replica); }
 
 private:
   T make(std::uint32_t replica, const char* call) const override {
-    if constexpr (detail::encodable_result<T>
-                  && std::default_initializable<T>) {
+    if constexpr (detail::encodable_result<
+                    T> && std::default_initializable<T>) {
       if (const auto* text = gathered(replica)) {
         T value{};
         detail::result_reader in{std::string_view{*text}.substr(1)};
@@ -131,7 +127,8 @@ private:
     throw_unknown(replica, call);
   }
 
-  /// By replica of the job. None: it is in another process, or has not returned.
+  /// By replica of the job. None: it is in another process, or has not
+  /// returned.
   std::vector<std::optional<T>> own_;
 };
 

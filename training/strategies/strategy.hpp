@@ -259,8 +259,8 @@ auto strategy::run(F&& fn, Args&&... args) const {
              std::make_shared<step_results>(state_, runs()));
   } else {
     using results_type = typed_step_results<result>;
-    const auto results = std::make_shared<results_type>(state_, runs(),
-                                                        num_replicas_in_sync());
+    const auto results =
+      std::make_shared<results_type>(state_, runs(), num_replicas_in_sync());
     run_step(
       [call, results](replica_context& self) {
         results->set(self.replica_id(), (*call)(self));

@@ -80,8 +80,9 @@ struct strategy_state {
   /// Called when this process has entered a view, in the order in which the
   /// program has made them.
   std::vector<std::weak_ptr<placement_observer>> observers;
-  /// Variables of all models that the program has made, in that order. So a
-  /// variable has the same index in all processes.
+  /// In a job of several processes: variables of all models that the program
+  /// has made, in that order. So a variable has the same index in all
+  /// processes.
   std::vector<known_variable> variables;
   /// This process has entered a view whose members do not know yet that they
   /// are at one position.

@@ -26,21 +26,18 @@ enum class place {
   before_run,
   before_all_reduce,
   before_apply,
-  between_applies,  ///< After the first update, before the second sum.
+  between_applies, ///< After the first update, before the second sum.
   before_second_apply,
   at_the_end_of_the_function,
   before_reduce,
   in_reduce,
 };
 
-constexpr std::array all_places{place::before_run,
-                                place::before_all_reduce,
-                                place::before_apply,
-                                place::between_applies,
-                                place::before_second_apply,
-                                place::at_the_end_of_the_function,
-                                place::before_reduce,
-                                place::in_reduce};
+constexpr std::array all_places{
+  place::before_run,          place::before_all_reduce,
+  place::before_apply,        place::between_applies,
+  place::before_second_apply, place::at_the_end_of_the_function,
+  place::before_reduce,       place::in_reduce};
 
 /// What a loop gives in one process.
 struct outcome {
@@ -78,9 +75,9 @@ outcome run_loop(const strategy& on, const hook& at) {
   optimizer second_optimizer{sgd{.learning_rate = 0.01f, .momentum = 0.9f}};
   const auto gradients_of = [](const model& of, const batch& mine) {
     tape t;
-    const auto loss = models::cross_entropy(
-                        of(mine.inputs, {.training = true}), mine.labels)
-                      / mine.global_rows;
+    const auto loss =
+      models::cross_entropy(of(mine.inputs, {.training = true}), mine.labels)
+      / mine.global_rows;
     return std::pair{loss.detach(), t.gradient(loss, of.variables())};
   };
   outcome out;
@@ -110,12 +107,12 @@ outcome run_loop(const strategy& on, const hook& at) {
         },
         each);
       at(place::before_reduce, step);
-      const auto of_loss = on.run(
-        [](const step_values& x) { return x.loss; }, results);
+      const auto of_loss =
+        on.run([](const step_values& x) { return x.loss; }, results);
       at(place::in_reduce, step);
       out.losses.push_back(on.reduce(sum, of_loss, {0}).item<float>());
-      const auto of_rows = on.run(
-        [](const step_values& x) { return x.rows; }, results);
+      const auto of_rows =
+        on.run([](const step_values& x) { return x.rows; }, results);
       out.row_counts.push_back(on.reduce(sum, of_rows));
       ++step;
     }
@@ -249,15 +246,14 @@ TEST(LoopRecoveryCases, A24OneOfTwoWithoutEvidenceOfItsDeathEndsWithAnError) {
 /// @returns the errors of the others.
 template <class F>
 std::vector<std::string> errors_after_loss(const F& between) {
-  auto thrown =
-    run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
-      between(on, [&] {
-        if (w == 1) {
-          cut_off(on);
-          throw end_of_worker{};
-        }
-      });
+  auto thrown = run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
+    between(on, [&] {
+      if (w == 1) {
+        cut_off(on);
+        throw end_of_worker{};
+      }
     });
+  });
   EXPECT_NE(exception_text(thrown[1]), "");
   return {exception_text(thrown[0]), exception_text(thrown[2])};
 }
@@ -311,8 +307,7 @@ TEST(LoopRecoveryCases, ABatchReadBeforeTheLossHasTheRowsOfItsReplica) {
     EXPECT_FALSE(steps.next());
     return std::vector<float>(numbers.begin(), numbers.end());
   };
-  for (const auto& text :
-       errors_after_loss([&](const strategy& on, auto&& lose) {
+  for (const auto& text : errors_after_loss([&](const strategy&on, auto&&lose) {
          const auto process = on.worker();
          found[process] = labels_of(on, lose);
        }))
