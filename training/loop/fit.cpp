@@ -354,7 +354,7 @@ void fit_loop::deliver_commits() {
     on_commit_guarded(one);
 }
 
-std::vector<tensor> fit_loop::state_tensors() {
+std::vector<tensor> fit_loop::state_tensors(const std::string&) {
   if (!position_.best_weights)
     return {};
   return {position_.best_weights};

@@ -20,8 +20,8 @@ public:
 
   void on_new_placement() override {}
   /// The best weights. The model has the rest of the state.
-  std::vector<tensor> state_tensors() override;
-  void on_copied() override { has_received_state_ = true; }
+  std::vector<tensor> state_tensors(const std::string&) override;
+  void on_copied(const std::string&) override { has_received_state_ = true; }
 
 private:
   using clock = std::chrono::steady_clock;

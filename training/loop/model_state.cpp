@@ -18,6 +18,9 @@ model_state::model_state(const models::model_description& architecture,
     model_parameters{net.parameters(), strategy->copies,
                      std::max(strategy->placement.count(), 1u)},
     loop_optimizer{*this} {
+  if (strategy->spans_processes())
+    for (const auto& x : variables())
+      strategy->variables.push_back({x.id(), x.dims()});
   for (std::uint32_t copy = 0; copy < model_parameters.copies(); ++copy) {
     auto& mine = slots.emplace_back();
     for (std::size_t s = 0; s < rule.slots(); ++s)
@@ -55,10 +58,44 @@ void model_state::check_readable() const {
       "not completed");
 }
 
-std::vector<tensor> model_state::state_tensors() {
+std::vector<tensor> model_state::first_copy() const {
   std::vector<tensor> out{model_parameters.values(0)};
   out.insert(out.end(), slots[0].begin(), slots[0].end());
   return out;
+}
+
+void model_state::keep_state() {
+  const auto current = first_copy();
+  if (kept_.empty())
+    for (const auto& x : current)
+      kept_.push_back(x.clone());
+  else
+    for (std::size_t i = 0; i < current.size(); ++i)
+      kept_[i].copy_from(current[i]);
+  loop_optimizer.keep_state();
+}
+
+void model_state::restore_state() {
+  if (kept_.empty())
+    return; // the model is younger than the step
+  auto current = first_copy();
+  for (std::size_t i = 0; i < current.size(); ++i)
+    current[i].copy_from(kept_[i]);
+  broadcast_copy(0);
+  loop_optimizer.restore_state();
+}
+
+std::string model_state::state_text() {
+  return loop_optimizer.state_text();
+}
+
+std::vector<tensor> model_state::state_tensors(const std::string&) {
+  return first_copy();
+}
+
+void model_state::on_copied(const std::string& text) {
+  broadcast_copy(0);
+  loop_optimizer.on_copied(text);
 }
 
 namespace {

@@ -110,9 +110,18 @@ struct model_state final : placement_observer {
   /// Makes copies for the replicas that this process has now. They are equal to
   /// the first copy.
   void on_new_placement() override;
+  void keep_state() override;
+  void restore_state() override;
+  /// The updates that `loop_optimizer` counts, and its learning rate.
+  std::string state_text() override;
   /// The values and slots of the first copy.
-  std::vector<tensor> state_tensors() override;
-  void on_copied() override { broadcast_copy(0); }
+  std::vector<tensor> state_tensors(const std::string&) override;
+  void on_copied(const std::string& text) override;
+
+private:
+  std::vector<tensor> first_copy() const;
+
+  std::vector<tensor> kept_; ///< The last kept values and slots. Empty: none.
 };
 
 /// Throws std::invalid_argument if the data does not fit the model.

@@ -1,11 +1,13 @@
 #include "troupe/training/loop/optimizer.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/shared_apply.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/text_codec.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,17 +21,19 @@ namespace troupe {
 
 namespace {
 
+using slots_by_id = std::unordered_map<std::uint32_t, std::array<tensor, 2>>;
+
 /// State of the update rule for one copy of the variables.
 struct copy_state {
   /// Slots of the update rule, by variable id. Empty for a model's optimizer.
-  std::unordered_map<std::uint32_t, std::array<tensor, 2>> slots;
+  slots_by_id slots;
   /// Updates that `take_updates` has not returned.
   std::atomic<std::uint64_t> updates = 0;
 };
 
 } // namespace
 
-struct optimizer::impl {
+struct optimizer::impl final : placement_observer {
   model_state* model; ///< Null: the optimizer has a state of its own.
   update_rule own_rule;
   strategy made_in;
@@ -39,6 +43,9 @@ struct optimizer::impl {
   std::optional<shared_apply> shared;
   /// Index of each variable of `model`, by variable id.
   std::unordered_map<std::uint32_t, std::size_t> indices;
+  /// State of the first copy at the last `keep_state`.
+  slots_by_id kept_slots;
+  std::uint64_t kept_updates = 0;
 
   impl(const update_rule& rule, strategy in, model_state* of)
     : model{of},
@@ -90,12 +97,13 @@ struct optimizer::impl {
   }
 
   /// Makes the slots of a variable that has none yet, in one copy.
-  void make_slots(std::size_t copy, const variable& parameter) {
+  void make_slots(std::size_t copy, std::uint32_t variable_id,
+                  const shape& dims) {
     if (model)
       return;
-    auto [entry, is_new] = copies[copy].slots.try_emplace(parameter.id());
+    auto [entry, is_new] = copies[copy].slots.try_emplace(variable_id);
     for (std::size_t s = 0; is_new && s < rule().slots(); ++s)
-      entry->second[s] = tensor::zeros(parameter.dims());
+      entry->second[s] = tensor::zeros(dims);
   }
 
   /// Returns the first elements of the slots of a variable in one copy.
@@ -115,6 +123,16 @@ struct optimizer::impl {
   rule_step step_at(std::uint64_t update) {
     return rule().step_at(taken_updates() + update, rule().learning_rate());
   }
+
+  void grow(std::size_t new_copies, std::size_t new_replicas);
+  void broadcast_first_copy();
+
+  void on_new_placement() override;
+  void keep_state() override;
+  void restore_state() override;
+  std::string state_text() override;
+  std::vector<tensor> state_tensors(const std::string& text) override;
+  void on_copied(const std::string& text) override;
 
   void apply_to_copy(std::size_t copy, std::span<const tensor> gradients,
                      std::span<const variable> variables);
@@ -146,7 +164,7 @@ void optimizer::impl::apply_to_copy(std::size_t copy,
   const flush_denormals flushing;
   const auto update = step_at(++copies[copy].updates);
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    make_slots(copy, variables[i]);
+    make_slots(copy, variables[i].id(), variables[i].dims());
     auto value = variables[i].value();
     update_range(update, value.mutable_data<float>().data(),
                  gradients[i].data<float>().data(),
@@ -170,7 +188,7 @@ void optimizer::impl::apply_together(replica_context& self,
     inputs.push_back(gradients[i].data<float>().data());
     ranges.push_back({0, value.size()});
     if (self.replica_id() == 0) // while the other replicas read no slot
-      make_slots(0, variables[i]);
+      make_slots(0, variables[i].id(), variables[i].dims());
   }
   shared->wait_for_gradients(self, gradients, variables);
   const flush_denormals flushing;
@@ -185,11 +203,123 @@ void optimizer::impl::apply_together(replica_context& self,
   shared->wait_for_end(self);
 }
 
+// -- changes of the job's view ------------------------------------------------
+
+namespace {
+
+/// State of an optimizer without its tensors.
+struct described_state {
+  std::uint64_t updates = 0;
+  float learning_rate = 0;
+  /// Variables that have slots, by index in `strategy_state::variables`.
+  std::vector<std::uint64_t> with_slots;
+};
+
+/// @param variables number of variables of the strategy.
+described_state read_state(const std::string& text, std::size_t variables) {
+  described_state out;
+  if (!decode_text(text, out.updates, out.learning_rate, out.with_slots)
+      || std::ranges::any_of(out.with_slots,
+                             [&](auto index) { return index >= variables; }))
+    throw job_error(ec::protocol,
+                    "a worker sent a malformed state of an optimizer");
+  return out;
+}
+
+} // namespace
+
+void optimizer::impl::grow(std::size_t new_copies, std::size_t new_replicas) {
+  replicas = std::max(replicas, new_replicas);
+  while (copies.size() < new_copies)
+    copies.emplace_back();
+  broadcast_first_copy(); // a copy that was not used for some views is old
+}
+
+/// Makes all copies equal to the first one.
+void optimizer::impl::broadcast_first_copy() {
+  for (std::size_t c = 1; c < copies.size(); ++c) {
+    copies[c].updates = copies[0].updates.load();
+    for (const auto& [id, slots] : copies[0].slots)
+      for (std::size_t s = 0; s < rule().slots(); ++s) {
+        make_slots(c, id, slots[s].dims());
+        copies[c].slots.at(id)[s].copy_from(slots[s]);
+      }
+  }
+}
+
+void optimizer::impl::on_new_placement() {
+  const auto& state = *made_in.state();
+  grow(state.copies, state.placement.count());
+}
+
+void optimizer::impl::keep_state() {
+  kept_updates = copies[0].updates;
+  for (const auto& [id, slots] : copies[0].slots)
+    for (std::size_t s = 0; s < rule().slots(); ++s) {
+      auto& kept = kept_slots[id][s];
+      if (kept)
+        kept.copy_from(slots[s]);
+      else
+        kept = slots[s].clone();
+    }
+}
+
+void optimizer::impl::restore_state() {
+  copies[0].updates = kept_updates;
+  // The slots that the step has made in any copy are 0 again.
+  for (auto& copy : copies)
+    for (auto& [id, slots] : copy.slots)
+      for (std::size_t s = 0; s < rule().slots(); ++s)
+        slots[s].copy_from(kept_slots.contains(id)
+                             ? kept_slots.at(id)[s]
+                             : tensor::zeros(slots[s].dims()));
+  broadcast_first_copy();
+}
+
+/// In the order of the variables, which is equal in all processes.
+std::string optimizer::impl::state_text() {
+  const auto& known = made_in.state()->variables;
+  std::vector<std::uint64_t> with_slots;
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (copies[0].slots.contains(known[i].id))
+      with_slots.push_back(i);
+  return encode_text(copies[0].updates.load(), rule().learning_rate(),
+                     with_slots);
+}
+
+std::vector<tensor> optimizer::impl::state_tensors(const std::string& text) {
+  const auto& known = made_in.state()->variables;
+  std::vector<tensor> out;
+  for (const auto index : read_state(text, known.size()).with_slots) {
+    const auto& [id, dims] = known[index];
+    make_slots(0, id, dims);
+    for (std::size_t s = 0; s < rule().slots(); ++s)
+      out.push_back(copies[0].slots.at(id)[s]);
+  }
+  return out;
+}
+
+void optimizer::impl::on_copied(const std::string& text) {
+  const auto state = read_state(text, made_in.state()->variables.size());
+  copies[0].updates = state.updates;
+  rule().set_learning_rate(state.learning_rate);
+  broadcast_first_copy();
+}
+
+// -- optimizer ----------------------------------------------------------------
+
+/// The strategy observes an optimizer that a program constructs, unless a
+/// replica's function does.
 optimizer::optimizer(const update_rule& rule)
-  : impl_{std::make_unique<impl>(rule, get_strategy(), nullptr)} {}
+  : impl_{std::make_shared<impl>(rule, get_strategy(), nullptr)} {
+  const auto& state = impl_->made_in.state();
+  const auto* scope = current_execution_scope();
+  if (state->spans_processes() && !(scope && scope->replica))
+    state->observe(impl_);
+}
 optimizer::optimizer(model_state& model)
   : impl_{
-    std::make_unique<impl>(model.rule, strategy{model.strategy}, &model)} {}
+    std::make_shared<impl>(model.rule, strategy{model.strategy}, &model)} {}
 optimizer::~optimizer() = default;
 
 void optimizer::apply(std::span<const tensor> gradients,
@@ -239,9 +369,23 @@ std::uint64_t optimizer::steps() const {
 }
 
 void optimizer::grow(std::size_t copies, std::size_t replicas) {
-  impl_->replicas = std::max(impl_->replicas, replicas);
-  while (impl_->copies.size() < copies)
-    impl_->copies.emplace_back().updates = impl_->copies.front().updates.load();
+  impl_->grow(copies, replicas);
+}
+
+void optimizer::keep_state() {
+  impl_->keep_state();
+}
+
+void optimizer::restore_state() {
+  impl_->restore_state();
+}
+
+std::string optimizer::state_text() const {
+  return impl_->state_text();
+}
+
+void optimizer::on_copied(const std::string& text) {
+  impl_->on_copied(text);
 }
 
 std::uint64_t optimizer::take_updates() {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 namespace troupe {
 
@@ -74,9 +75,17 @@ public:
   /// @pre no step runs, and the replicas do not share one copy.
   void grow(std::size_t copies, std::size_t replicas);
 
+  // For the library's own use, for a model's optimizer: as the functions of
+  // `placement_observer`, without the values and slots that the model has.
+  void keep_state();
+  void restore_state();
+  std::string state_text() const;
+  void on_copied(const std::string& text);
+
 private:
   struct impl;
-  std::unique_ptr<impl> impl_;
+  /// The strategy of an optimizer that a program constructs observes it.
+  std::shared_ptr<impl> impl_;
 };
 
 } // namespace troupe

@@ -2,22 +2,87 @@
 
 #include "troupe/training/strategies/strategy_state.hpp"
 
+#include <stdexcept>
+#include <string>
+#include <utility>
+
 namespace troupe {
+
+namespace {
+
+/// The rows of one batch that belong to replicas of lost processes.
+class rows_of_batch final : public value_source<batch> {
+public:
+  /// @param at position of the batch.
+  rows_of_batch(std::weak_ptr<strategy_state> state,
+                const data::dataset& batches, const data::position& at,
+                const batch_shares& shares)
+    : state_{std::move(state)}, batches_{batches}, at_{at}, shares_{shares} {}
+
+  bool provides(std::uint32_t replica) const override {
+    const auto state = state_.lock();
+    return state && state->placement.hosts(replica);
+  }
+
+private:
+  batch make(std::uint32_t replica, const char* call) const override {
+    const auto state = state_.lock();
+    const auto replicas = state ? state->replicas : 0;
+    // Reads as a process that hosts this replica only.
+    std::vector<placement::id_list> hosts(2);
+    for (std::uint32_t r = 0; r < replicas; ++r)
+      hosts[r == replica ? 0 : 1].push_back(r);
+    const local_placement alone{placement{hosts}, 0};
+    const auto rows =
+      local_batches{batches_.prefetch(0), at_, alone, shares_}.next();
+    if (!rows)
+      throw std::runtime_error(std::string{call}
+                               + ": the dataset gives fewer batches than "
+                                 "before, so the rows of replica "
+                               + std::to_string(replica)
+                               + " cannot be read again");
+    return rows->batch_of_replica(replica, replicas);
+  }
+
+  const std::weak_ptr<strategy_state> state_;
+  const data::dataset batches_;
+  const data::position at_;
+  const batch_shares shares_;
+};
+
+} // namespace
 
 distributed_dataset::steps
 distributed_dataset::iterate(const data::position& start) const {
-  return {strategy_, local_batches{batches_, start,
-                                   strategy_.state()->placement, shares_}};
+  return {strategy_, batches_, start, shares_};
 }
 
+distributed_dataset::steps::steps(const strategy& over,
+                                  const data::dataset& batches,
+                                  const data::position& start,
+                                  const batch_shares& shares)
+  : strategy_{over},
+    batches_{batches},
+    shares_{shares},
+    view_{over.state()->views},
+    local_{batches, start, over.state()->placement, shares} {}
+
 std::optional<per_replica<batch>> distributed_dataset::steps::next() {
-  const auto rows = batches_.next();
+  const auto& state = strategy_.state();
+  const auto at = local_.save();
+  if (std::exchange(view_, state->views) != state->views)
+    local_ = local_batches{batches_, at, state->placement, shares_};
+  const auto rows = local_.next();
   if (!rows)
     return std::nullopt;
   std::vector<batch> parts;
-  for (const auto id : local_ids_)
-    parts.push_back(rows->batch_of_replica(id, replicas_));
-  return per_replica<batch>{std::move(parts), local_ids_};
+  for (const auto id : state->placement.replicas())
+    parts.push_back(rows->batch_of_replica(id, state->replicas));
+  std::shared_ptr<const value_source<batch>> others;
+  if (state->spans_processes())
+    others = std::make_shared<rows_of_batch>(state, batches_, at, shares_);
+  return per_replica<batch>{std::move(parts), state->placement.replicas(),
+                            std::move(others)};
 }
 
 distributed_iterator::distributed_iterator(distributed_dataset::steps& steps)

@@ -84,23 +84,26 @@ private:
 
 class distributed_dataset::steps {
 public:
-  steps(const strategy& over, local_batches batches)
-    : local_ids_{over.local_replica_ids()},
-      replicas_{over.num_replicas_in_sync()},
-      batches_{std::move(batches)} {}
+  steps(const strategy& over, const data::dataset& batches,
+        const data::position& start, const batch_shares& shares);
 
-  /// Returns the next batch. None: the epoch has ended.
+  /// Returns the next batch. None: the epoch has ended. If another process is
+  /// lost, this process reads the rows of the replicas that it takes over, also
+  /// those of batches that it has returned before.
   std::optional<per_replica<batch>> next();
 
-  data::position save() const { return batches_.save(); }
+  data::position save() const { return local_.save(); }
 
   distributed_iterator begin() { return distributed_iterator{*this}; }
   std::default_sentinel_t end() const { return {}; }
 
 private:
-  std::vector<std::uint32_t> local_ids_;
-  std::uint32_t replicas_;
-  local_batches batches_;
+  strategy strategy_;
+  data::dataset batches_;
+  batch_shares shares_;
+  std::uint64_t
+    view_; ///< `strategy_state::views` of the placement of `local_`.
+  local_batches local_;
 };
 
 inline auto distributed_dataset::begin() const {

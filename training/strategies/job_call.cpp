@@ -142,13 +142,19 @@ bool complete_from_log(strategy_state& state, const job_call& call) {
 void copy_state(const std::shared_ptr<strategy_state>& state,
                 std::uint32_t source, bool is_receiver) {
   std::vector<std::shared_ptr<placement_observer>> owners;
-  std::vector<tensor> parts;
+  std::vector<std::string> texts;
   for (const auto& one : state->observers)
     if (auto owner = one.lock()) {
-      for (auto& x : owner->state_tensors())
-        parts.push_back(std::move(x));
+      texts.push_back(owner->state_text());
       owners.push_back(std::move(owner));
     }
+  const auto gathered = gather_text_once(state, encode_text(texts));
+  if (!decode_text(gathered.at(source), texts) || texts.size() != owners.size())
+    throw_inconsistent("another process has other models or optimizers");
+  std::vector<tensor> parts;
+  for (std::size_t i = 0; i < owners.size(); ++i)
+    for (auto& x : owners[i]->state_tensors(texts[i]))
+      parts.push_back(std::move(x));
   const auto sender = state->placement.job.replicas_of(source).front();
   // Nothing is changed before all of it has arrived, because the sender may be
   // lost.
@@ -159,8 +165,8 @@ void copy_state(const std::shared_ptr<strategy_state>& state,
     return;
   for (std::size_t i = 0; i < parts.size(); ++i)
     parts[i].copy_from(received[i]);
-  for (const auto& owner : owners)
-    owner->on_copied();
+  for (std::size_t i = 0; i < owners.size(); ++i)
+    owners[i]->on_copied(texts[i]);
 }
 
 /// Brings the processes of a view to the same call and the same state.
@@ -217,7 +223,10 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
                state->lacks_state || own_steps < latest.steps);
   if (call.resume)
     call.resume(latest);
-  state->lacks_state = state->must_catch_up = false;
+  state->lacks_state = false;
+  if (is_needed) // no process completes the call before all have the state
+    gather_text_once(state, {});
+  state->must_catch_up = false;
   return false;
 }
 

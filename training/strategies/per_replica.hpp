@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -13,9 +16,41 @@
 
 namespace troupe {
 
+/// Makes the values of replicas that were in another process when a
+/// `per_replica` was made. This process hosts them since that process was lost.
+/// Several replicas may ask at the same time.
+template <class T>
+class value_source {
+public:
+  virtual ~value_source() = default;
+
+  /// Returns true if this process hosts the replica now.
+  virtual bool provides(std::uint32_t replica) const = 0;
+
+  /// Returns the value of a replica. The reference is valid as long as this
+  /// object exists.
+  /// @param call name of the user's call that needs the value, for the error.
+  /// @errors throws `job_error` if the value is lost with its process.
+  const T& value_for(std::uint32_t replica, const char* call) const {
+    const std::lock_guard hold{lock_};
+    auto found = made_.find(replica);
+    if (found == made_.end())
+      found = made_.emplace(replica, make(replica, call)).first;
+    return found->second;
+  }
+
+private:
+  virtual T make(std::uint32_t replica, const char* call) const = 0;
+
+  mutable std::mutex lock_;
+  mutable std::map<std::uint32_t, T> made_;
+};
+
 /// Holds one value for each replica of this process, in order of replica id. If
 /// a `per_replica` is an argument of `strategy::run`, each replica gets its own
-/// value.
+/// value. If this process takes over a replica of a process that is lost, the
+/// results of `run` and the elements of a `distributed_dataset` have a value
+/// for that replica too. What a program derives from them has none.
 template <class T>
 class per_replica {
 public:
@@ -28,8 +63,12 @@ public:
   /// @param replica_ids ids of the values' replicas, ascending.
   /// @errors throws std::logic_error if there is not one id for each value, or
   ///         if the ids do not ascend.
-  per_replica(std::vector<T> values, std::vector<std::uint32_t> replica_ids)
-    : values_{std::move(values)}, ids_{std::move(replica_ids)} {
+  /// @param others for the library's own use: the values of further replicas.
+  per_replica(std::vector<T> values, std::vector<std::uint32_t> replica_ids,
+              std::shared_ptr<const value_source<T>> others = nullptr)
+    : values_{std::move(values)},
+      ids_{std::move(replica_ids)},
+      others_{std::move(others)} {
     if (ids_.size() != values_.size()
         || std::ranges::adjacent_find(ids_, std::ranges::greater_equal{})
              != ids_.end())
@@ -52,13 +91,23 @@ public:
   /// @param call name of the user's call that needs the value, for the error.
   reference value_for(std::size_t replica, const char* call) const {
     const auto at = std::ranges::lower_bound(ids_, replica);
-    if (at == ids_.end() || *at != replica)
-      throw std::logic_error(
-        std::string{call} + ": values of the replicas " + id_text()
-        + " include none of replica " + std::to_string(replica)
-        + "; per_replica{values} counts from 0, so derive the values by "
-          "`map` or `values_from`, or pass `local_replica_ids()` too");
-    return values_[static_cast<std::size_t>(at - ids_.begin())];
+    if (at != ids_.end() && *at == replica)
+      return values_[static_cast<std::size_t>(at - ids_.begin())];
+    if (const auto id = static_cast<std::uint32_t>(replica);
+        others_ && others_->provides(id))
+      return others_->value_for(id, call);
+    throw std::logic_error(
+      std::string{call} + ": values of the replicas " + id_text()
+      + " include none of replica " + std::to_string(replica)
+      + "; per_replica{values} counts from 0, so derive the values by "
+        "`map` or `values_from`, or pass `local_replica_ids()` too; derive "
+        "them again after the loss of a process");
+  }
+  /// For the library's own use. Returns true if `value_for` has a value of the
+  /// replica, or throws why it is lost.
+  bool provides(std::uint32_t replica) const {
+    return std::ranges::binary_search(ids_, replica)
+           || (others_ && others_->provides(replica));
   }
   /// Calls `fn` with the value of each replica, in order of replica id, on the
   /// caller's thread.
@@ -86,6 +135,7 @@ private:
 
   std::vector<T> values_;
   std::vector<std::uint32_t> ids_;
+  std::shared_ptr<const value_source<T>> others_; ///< Null: none.
 };
 
 /// Returns the value that `strategy::run` passes to replica `id` for the

@@ -9,8 +9,9 @@ namespace troupe {
 
 /// Gives the code of one replica, during a step, the replica's id and
 /// collectives with the other replicas. All replicas must make the same calls
-/// in the same order. If a replica omits a call, the step's timeout expires and
-/// the error names that replica.
+/// in the same order. If a replica omits a call, the step fails with an error
+/// that names that replica: at once if the replicas call different collectives,
+/// else when the step's timeout expires.
 class replica_context {
 public:
   virtual ~replica_context() = default;

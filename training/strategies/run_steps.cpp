@@ -1,5 +1,6 @@
 #include "troupe/training/strategies/run_steps.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
@@ -110,6 +111,16 @@ private:
   std::shared_ptr<const step_function> fn;
 };
 
+bool is_replica_inside(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const job_error& e) {
+    return !e.report().inside.empty();
+  } catch (...) {
+    return false;
+  }
+}
+
 struct release_on_exit {
   explicit release_on_exit(shared_run& run) : run{run} {}
   ~release_on_exit() { run.release_function(); }
@@ -161,9 +172,11 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
       throw;
     }
   };
+  state->has_stuck_replica = false;
   try {
     return state->group->run(wrapped_request);
   } catch (...) {
+    state->has_stuck_replica = is_replica_inside(std::current_exception());
     const std::lock_guard hold{shared->lock};
     for (const auto& error : shared->errors)
       if (error) // Has the original type, unlike the error of the group.

@@ -2,8 +2,8 @@
 
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"
-#include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
+#include "troupe/training/strategies/loop_call.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <stdexcept>
@@ -151,40 +151,33 @@ void strategy::check_cross_replica(const char* operation) const {
                  "all_reduce or all_gather there");
 }
 
-/// Runs one step of the group, in which each replica calls `fn`. The random
-/// numbers of the step depend on how many calls of `run` have succeeded. They
-/// do not depend on the step number of the group, which depends on the
-/// placement: `reduce` runs a step of the group only in a job of several
+/// The random numbers of the step depend on how many calls of `run` have
+/// succeeded. They do not depend on the step number of the group, which depends
+/// on the placement: `reduce` runs a step of the group only in a job of several
 /// processes.
-void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
-  run_one_step(state_, [fn, number = state_->runs](replica_context& self) {
-    current_context().random.step = number;
-    fn(self);
-  });
+void strategy::run_step(const std::function<void(replica_context&)>& fn,
+                        const std::shared_ptr<step_results>& results) const {
+  make_step(
+    state_,
+    [fn, number = state_->runs](replica_context& self) {
+      current_context().random.step = number;
+      fn(self);
+    },
+    results);
   ++state_->runs;
 }
 
-/// Runs `fn` on all replicas and returns its value, which must be equal on all
-/// replicas. `fn` must own what it uses.
-tensor strategy::run_collective(
-  const std::function<tensor(replica_context&)>& fn) const {
-  const auto out = std::make_shared<tensor>();
-  run_one_step(state_, [fn, out, first = local_replica_ids().front()](
-                         replica_context& self) {
-    auto mine = fn(self);
-    if (self.replica_id() == first)
-      *out = std::move(mine);
-  });
-  return *out;
+std::uint64_t strategy::runs() const {
+  return state_->runs;
 }
 
 tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values) const {
   check_cross_replica("reduce");
-  if (workers() == 1)
+  if (!state_->spans_processes())
     return troupe::reduce(op, values.values());
   for (const auto& one : values)
     check_reducible(op, one);
-  return run_collective([op, values](replica_context& self) {
+  return make_collective(state_, [op, values](replica_context& self) {
     return self.all_reduce(op, values.value_for(self.replica_id(), "reduce"));
   });
 }
@@ -192,11 +185,11 @@ tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values) const {
 tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values,
                         const axes& over) const {
   check_cross_replica("reduce");
-  if (workers() == 1)
+  if (!state_->spans_processes())
     return troupe::reduce(op, values.values(), over);
   if (over.size() == 0)
     return reduce(op, values);
-  return run_collective([op, values, over](replica_context& self) {
+  return make_collective(state_, [op, values, over](replica_context& self) {
     const partial_sum partial{op, values.value_for(self.replica_id(), "reduce"),
                               over};
     tensors both;
@@ -222,9 +215,9 @@ tensor strategy::gather(const per_replica<tensor>& values, int axis) const {
   check_cross_replica("gather");
   for (const auto& one : values)
     check_unrecorded(one);
-  if (workers() == 1)
+  if (!state_->spans_processes())
     return concatenate(values.values(), axis);
-  return run_collective([values, axis](replica_context& self) {
+  return make_collective(state_, [values, axis](replica_context& self) {
     return self.all_gather(values.value_for(self.replica_id(), "gather"), axis);
   });
 }

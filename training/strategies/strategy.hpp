@@ -5,11 +5,11 @@
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/strategies/per_replica.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
+#include "troupe/training/strategies/step_results.hpp"
 
 #include <concepts>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -66,8 +66,17 @@ public:
   /// each replica gets its own value. In a job of several workers, every worker
   /// must call `run`. `run` copies or moves `fn` and the arguments. It passes
   /// an object by reference if the object can be neither copied nor moved.
+  ///
+  /// In a job of several workers a call is made as a whole or not at all: if a
+  /// worker is lost, models and optimizers of this strategy return to their
+  /// state before the call, and the other workers make it again with the
+  /// replicas of the lost one. So `fn` may be called more than once for a
+  /// replica, and for replicas that this worker did not have before. Other
+  /// objects that `fn` changes keep their changes.
   /// @returns the results of this worker's replicas as `per_replica`. If `fn`
   ///          returns void, `run` returns void.
+  /// @cost in a job of several workers, a copy of the parameters and slots in
+  ///       memory, and a gather of the results, if each takes at most 1 MiB.
   /// @errors an exception of `fn` ends the step on all replicas. `run` rethrows
   ///         the exception of the replica with the lowest id. Throws
   ///         `job_error` if a replica waits for another replica longer than the
@@ -82,8 +91,10 @@ public:
   /// Reduces one value per replica to one value: elementwise, or also over axes
   /// (reduce_op.hpp). It serves to report metrics; within a step, replicas call
   /// `all_reduce`. In a job of several workers, every worker must call
-  /// `reduce`, and every worker gets the result.
-  /// @errors throws std::logic_error in a replica's function.
+  /// `reduce`, and every worker gets the result, also if a worker is lost.
+  /// @errors throws std::logic_error in a replica's function. Throws
+  ///         `job_error` if `values` has no value for a replica of a worker
+  ///         that is lost (per_replica.hpp).
   tensor reduce(reduce_op op, const per_replica<tensor>& values) const;
   tensor reduce(reduce_op op, const per_replica<tensor>& values,
                 const axes& over) const;
@@ -137,9 +148,9 @@ public:
   const std::shared_ptr<strategy_state>& state() const { return state_; }
 
 private:
-  void run_step(const std::function<void(replica_context&)>& fn) const;
-  tensor
-  run_collective(const std::function<tensor(replica_context&)>& fn) const;
+  void run_step(const std::function<void(replica_context&)>& fn,
+                const std::shared_ptr<step_results>& results) const;
+  std::uint64_t runs() const; ///< Number of calls of `run` that have succeeded.
   void check_cross_replica(const char* operation) const;
 
   std::shared_ptr<strategy_state> state_;
@@ -244,29 +255,51 @@ auto strategy::run(F&& fn, Args&&... args) const {
   using result =
     std::decay_t<decltype((*call)(std::declval<replica_context&>()))>;
   if constexpr (std::is_void_v<result>) {
-    run_step([call](replica_context& self) { (*call)(self); });
+    run_step([call](replica_context& self) { (*call)(self); },
+             std::make_shared<step_results>(state_, runs()));
   } else {
-    const auto& ids = local_replica_ids();
+    using results_type = typed_step_results<result>;
     const auto results =
-      std::make_shared<std::vector<std::optional<result>>>(ids.size());
-    run_step([call, results, ids](replica_context& self) {
-      auto value = (*call)(self);
-      const auto at = std::ranges::lower_bound(ids, self.replica_id());
-      (*results)[static_cast<std::size_t>(at - ids.begin())] = std::move(value);
-    });
-    std::vector<result> values;
-    for (auto& one : *results)
-      values.push_back(std::move(*one));
-    return per_replica<result>{std::move(values), ids};
+      std::make_shared<results_type>(state_, runs(), num_replicas_in_sync());
+    run_step(
+      [call, results](replica_context& self) {
+        results->set(self.replica_id(), (*call)(self));
+      },
+      results);
+    return results_type::take(results, local_replica_ids());
   }
 }
+
+namespace detail {
+
+/// Numbers as scalars.
+template <std::floating_point T>
+class scalar_source final : public value_source<tensor> {
+public:
+  explicit scalar_source(per_replica<T> numbers)
+    : numbers_{std::move(numbers)} {}
+  bool provides(std::uint32_t replica) const override {
+    return numbers_.provides(replica);
+  }
+
+private:
+  tensor make(std::uint32_t replica, const char* call) const override {
+    return tensor::full({}, numbers_.value_for(replica, call), dtype::float64);
+  }
+
+  const per_replica<T> numbers_;
+};
+
+} // namespace detail
 
 template <std::floating_point T>
 T strategy::reduce(reduce_op op, const per_replica<T>& x) const {
   std::vector<tensor> parts;
   for (const auto value : x)
     parts.push_back(tensor::full({}, value, dtype::float64));
-  const per_replica<tensor> as_tensors{std::move(parts), x.replica_ids()};
+  const per_replica<tensor> as_tensors{
+    std::move(parts), x.replica_ids(),
+    std::make_shared<detail::scalar_source<T>>(x)};
   return static_cast<T>(reduce(op, as_tensors).template item<double>());
 }
 

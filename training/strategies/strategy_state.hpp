@@ -24,11 +24,26 @@ public:
   virtual ~placement_observer() = default;
   /// The replicas of this process have changed. No step runs.
   virtual void on_new_placement() = 0;
+  /// A step begins that may fail. Keeps the state for `restore_state`.
+  virtual void keep_state() {}
+  /// Returns to the state of the last `keep_state`. No step runs.
+  virtual void restore_state() {}
+  /// Returns the part of the state that is not in tensors. It also says which
+  /// tensors there are, if that depends on what the program has done.
+  virtual std::string state_text() { return {}; }
   /// Returns the tensors that a process which lacks the state takes from one
   /// that has it. They have the same types and shapes in all processes.
-  virtual std::vector<tensor> state_tensors() = 0;
+  /// @param text `state_text` of the process that has the state.
+  virtual std::vector<tensor> state_tensors(const std::string& text) = 0;
   /// The state of another process has been copied into these tensors.
-  virtual void on_copied() = 0;
+  /// @param text `state_text` of that process.
+  virtual void on_copied(const std::string& text) = 0;
+};
+
+/// Variable that a model of a strategy has.
+struct known_variable {
+  std::uint32_t id = 0; ///< `variable::id`.
+  shape dims;
 };
 
 /// State that all handles of a strategy share.
@@ -69,6 +84,10 @@ struct strategy_state {
   /// Called when this process has entered a view, in the order in which the
   /// program has made them.
   std::vector<std::weak_ptr<placement_observer>> observers;
+  /// In a job of several processes: variables of all models that the program
+  /// has made, in that order. So a variable has the same index in all
+  /// processes.
+  std::vector<known_variable> variables;
   /// This process has entered a view whose members do not know yet that they
   /// are at one position.
   bool must_catch_up = false;
@@ -79,6 +98,14 @@ struct strategy_state {
   /// Number of completed calls (job_call.hpp), and the result of the last one.
   std::uint64_t calls = 0;
   std::string last_result;
+  /// When the last run failed, a replica of this process was still inside its
+  /// step function.
+  bool has_stuck_replica = false;
+
+  /// True if the job has, or once had, other processes.
+  bool spans_processes() const {
+    return cluster || placement.job.processes() > 1;
+  }
 
   void observe(std::weak_ptr<placement_observer> added) {
     std::erase_if(observers, [](const auto& x) { return x.expired(); });

@@ -10,6 +10,7 @@
 // missed by replica <id> in bucket <bucket>, at <time>". Times are in
 // milliseconds of the steady clock, which all processes of a host share.
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -82,14 +83,20 @@ void end_after_sum(const job& this_job, int signal) {
 }
 
 /// A worker raises the signal between two sums of one step, while the other
-/// workers wait for its contribution to the second sum.
+/// workers wait for its contribution to the second sum. They print how often
+/// they have called the function.
 void end_during_step(const job& this_job, int signal, std::uint32_t worker) {
+  const auto own = this_job.workers.worker();
+  std::atomic<int> calls = 0;
   this_job.workers.run([&](replica_context& self) {
+    ++calls;
     self.all_reduce(sum, tensor::full({1 << 20}, 1));
-    if (this_job.workers.worker() == worker)
+    if (own == worker)
       raise_signal(signal);
     self.all_reduce(sum, tensor::full({1 << 20}, 1));
   });
+  std::fprintf(stderr, "two sums in %d calls, at %lld\n", calls.load(),
+               now_ms());
 }
 
 /// In the second step, worker 1 waits for a byte in the fifo "go". The leader

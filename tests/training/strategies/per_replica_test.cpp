@@ -46,7 +46,8 @@ TEST(PerReplica, NamesTheCallThatNeedsAMissingValue) {
   const std::string rest =
     ": values of the replicas {0} include none of replica 1; "
     "per_replica{values} counts from 0, so derive the values by `map` or "
-    "`values_from`, or pass `local_replica_ids()` too";
+    "`values_from`, or pass `local_replica_ids()` too; derive them again after "
+    "the loss of a process";
   EXPECT_EQ(error_of([&] { values.value_for(1, "reduce"); }), "reduce" + rest);
   EXPECT_EQ(error_of([&] { local(values, 1); }), "run" + rest);
   EXPECT_EQ(error_of([&] { values[1]; }), "operator[]" + rest);

@@ -1,0 +1,52 @@
+#include "worker_test.hpp"
+
+#include <gtest/gtest.h>
+
+// Loops of one's own whose workers are killed.
+
+namespace {
+
+using namespace troupe;
+
+class LoopProcesses : public worker_test {
+protected:
+  /// Returns the line that programs/own_loop.cpp prints at the end.
+  static std::string result_in(const std::string& output) {
+    const auto begin = output.rfind("weights ");
+    return begin == output.npos
+             ? "no result"
+             : output.substr(begin, output.find('\n', begin) - begin);
+  }
+};
+
+TEST_F(LoopProcesses, GiveTheSameWeightsAndReducedLossesWhenOneIsKilled) {
+  for (const int workers : {2, 3}) {
+    const auto count = std::to_string(workers);
+    const auto expected = result_in(
+      run_child({TROUPE_PROGRAMS "/own_loop", "one_device", count}).out);
+    ASSERT_NE(expected, "no result");
+    for (int killed = 0; killed < workers; killed += workers - 1) {
+      const auto done = run_with_signal(killed, SIGKILL,
+                                        "launch -n " + count
+                                          + " --grace 120 -- " TROUPE_PROGRAMS
+                                            "/own_loop workers");
+      SCOPED_TRACE("worker " + std::to_string(killed) + " of " + count + '\n'
+                   + done.out + done.err);
+      EXPECT_EQ(done.code, 128 + SIGKILL);
+      EXPECT_NE(done.err.find("; the job goes on with "), done.err.npos);
+      EXPECT_EQ(result_in(done.out), expected);
+    }
+  }
+}
+
+TEST_F(LoopProcesses, A24AWorkerThatDiesBeforeTheSecondSumIsSurvived) {
+  const auto done =
+    troupe("launch -n 2 --grace 60 -- " TROUPE_PROGRAMS "/own_loop two_sums");
+  SCOPED_TRACE(done.out + done.err);
+  EXPECT_EQ(done.code, 128 + SIGKILL);
+  // The process that is left has both replicas.
+  EXPECT_NE(done.out.find("[worker 0] sum 2 2\n[worker 0] sum 2 2\n"),
+            done.out.npos);
+}
+
+} // namespace

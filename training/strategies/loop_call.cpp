@@ -1,0 +1,196 @@
+#include "troupe/training/strategies/loop_call.hpp"
+
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/tensors/context.hpp"
+#include "troupe/training/strategies/host_collectives.hpp"
+#include "troupe/training/strategies/job_call.hpp"
+#include "troupe/training/strategies/replica_context.hpp"
+#include "troupe/training/strategies/step_results.hpp"
+#include "troupe/training/strategies/text_codec.hpp"
+
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+[[noreturn]] void throw_mismatch() {
+  throw job_error(ec::protocol,
+                  "another worker has made another call: all workers must make "
+                  "the same calls in the same order");
+}
+
+/// Encoded results of all replicas, by replica.
+using result_texts = std::vector<std::string>;
+
+tensor to_bytes(const std::string& text) {
+  tensor out{{static_cast<std::int64_t>(text.size())}, dtype::uint8};
+  std::memcpy(out.raw(), text.data(), text.size());
+  return out;
+}
+
+std::string to_text(const tensor& bytes) {
+  if (bytes.type() != dtype::uint8 || bytes.bytes() == 0)
+    throw_mismatch();
+  return {reinterpret_cast<const char*>(bytes.raw()), bytes.bytes()};
+}
+
+/// One step of a loop as a call of the job.
+class loop_step {
+public:
+  loop_step(const std::shared_ptr<strategy_state>& state,
+            const std::function<void(replica_context&)>& fn,
+            const std::shared_ptr<step_results>& results)
+    : state_{state}, fn_{fn}, results_{results} {}
+
+  void make() {
+    job_call call;
+    call.run = [this] {
+      if (!texts_)
+        attempt();
+      return encode_text(*texts_);
+    };
+    call.complete = [this](const std::string& result) {
+      if (!texts_) // it would lack the state
+        throw_mismatch();
+      read(result);
+    };
+    call.steps = [this] { return texts_ ? 1u : 0u; };
+    call.report = [this] {
+      return texts_ ? encode_text(*texts_) : std::string{};
+    };
+    call.resume = [this](const call_report& latest) {
+      if (latest.steps > 0 && !texts_)
+        read(latest.text);
+    };
+    try {
+      make_call(state_, call);
+    } catch (...) {
+      if (texts_)
+        undo();
+      throw;
+    }
+    results_->set_gathered(std::move(*texts_));
+  }
+
+private:
+  struct gathered_texts {
+    result_texts texts;
+    bool is_complete = false;
+  };
+
+  /// Makes the step with the replicas that this process hosts now.
+  void attempt() {
+    for (const auto& one : state_->observers)
+      if (const auto observer = one.lock())
+        observer->keep_state();
+    results_->clear();
+    const auto gathered = std::make_shared<gathered_texts>();
+    try {
+      run_one_step(state_, [fn = fn_, results = results_, gathered,
+                            placed = state_->placement](replica_context& self) {
+        fn(self);
+        const auto id = self.replica_id();
+        const auto all = self.all_gather_list(to_bytes(results->encoded(id)));
+        if (id != placed.replicas().front())
+          return;
+        for (const auto& one : all)
+          gathered->texts.push_back(to_text(one));
+        gathered->is_complete = true;
+      });
+    } catch (...) {
+      // A stuck replica may still use what it refers to.
+      if (state_->has_stuck_replica)
+        throw;
+      if (!gathered->is_complete) {
+        undo();
+        throw;
+      }
+      texts_ = std::move(gathered->texts);
+      throw;
+    }
+    texts_ = std::move(gathered->texts);
+  }
+
+  void undo() {
+    if (state_->has_stuck_replica)
+      return;
+    for (const auto& one : state_->observers)
+      if (const auto observer = one.lock())
+        observer->restore_state();
+  }
+
+  /// Reads the results of the step from another process.
+  void read(const std::string& text) {
+    result_texts texts;
+    if (!decode_text(text, texts) || texts.size() != state_->replicas)
+      throw_mismatch();
+    texts_ = std::move(texts);
+  }
+
+  const std::shared_ptr<strategy_state> state_;
+  const std::function<void(replica_context&)> fn_;
+  const std::shared_ptr<step_results> results_;
+  /// Results of the step. None: this process has not made it.
+  std::optional<result_texts> texts_;
+};
+
+/// A process that joins the job cannot begin in the middle of a loop.
+void reject_candidates(const strategy_state& state) {
+  state.group->reject_candidates(
+    "its program has called run, reduce or gather of its strategy, which a "
+    "process that joins cannot repeat");
+}
+
+/// True if this process joins the job, and has not come to its call yet.
+bool is_candidate(const strategy_state& state) {
+  return state.lacks_state && state.group->is_joining();
+}
+
+} // namespace
+
+void make_step(const std::shared_ptr<strategy_state>& state,
+               const std::function<void(replica_context&)>& fn,
+               const std::shared_ptr<step_results>& results) {
+  if (!state->spans_processes() || is_candidate(*state))
+    return run_one_step(state, fn);
+  reject_candidates(*state);
+  loop_step{state, fn, results}.make();
+}
+
+tensor make_collective(const std::shared_ptr<strategy_state>& state,
+                       const std::function<tensor(replica_context&)>& fn) {
+  const auto call_once = [&] {
+    const auto out = std::make_shared<tensor>();
+    run_one_step(state,
+                 [fn, out, placed = state->placement](replica_context& self) {
+                   auto own = fn(self);
+                   if (self.replica_id() == placed.replicas().front())
+                     *out = std::move(own);
+                 });
+    return *out;
+  };
+  if (!state->spans_processes() || is_candidate(*state))
+    return call_once();
+  reject_candidates(*state);
+  tensor out;
+  job_call call;
+  call.run = [&] {
+    out = call_once();
+    detail::result_writer text{~std::size_t{0}};
+    text.put(out);
+    return std::move(text).text();
+  };
+  call.complete = [&](const std::string& result) {
+    detail::result_reader in{result};
+    if (!in.get(out) || !in.is_at_end())
+      throw_mismatch();
+  };
+  make_call(state, call);
+  return out;
+}
+
+} // namespace troupe

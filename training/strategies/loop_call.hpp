@@ -1,0 +1,43 @@
+#pragma once
+
+#include "troupe/training/strategies/strategy_state.hpp"
+
+#include <functional>
+#include <memory>
+
+// The calls of a loop of one's own as calls of a job (job_call.hpp).
+
+namespace troupe {
+
+class replica_context;
+class step_results;
+
+/// Makes one step of a loop, in which `fn` is called for each replica, together
+/// with the other processes of the job:
+///
+///   before   each process keeps the state (placement_observer::keep_state)
+///   step     each replica calls `fn`, and then gathers the encoded results of
+///            all replicas. When that gather is complete in a process, it has
+///            made the step
+///   on loss  a process that has made the step keeps its state and the results.
+///            Others return to the state before. If a process has made the
+///            step, they copy its state and results; else all make it anew
+///   errors   an error of the step also leads back to the state before
+///   cost     one copy of the state in memory, and one gather of the results
+/// In a job of one process, only calls `fn`.
+/// @param results stores what `fn` has returned.
+/// @errors throws as `make_call`.
+void make_step(const std::shared_ptr<strategy_state>& state,
+               const std::function<void(replica_context&)>& fn,
+               const std::shared_ptr<step_results>& results);
+
+/// Makes a collective outside of a step: calls `fn` for each replica, and
+/// returns its value, which must be equal on all replicas. `fn` must own what
+/// it uses.
+/// @cost a copy of the value, for processes that do not hear of the end of the
+///       call before another one is lost.
+/// @errors throws as `make_call`.
+tensor make_collective(const std::shared_ptr<strategy_state>& state,
+                       const std::function<tensor(replica_context&)>& fn);
+
+} // namespace troupe
