@@ -715,8 +715,9 @@ struct membership_state : view_change_host::owner {
     report_if_ready();
   }
 
-  static std::shared_ptr<const net::process_handle>
-  watch(const net::hello& of) {
+  std::shared_ptr<const net::process_handle> watch(const net::hello& of) const {
+    if (options.watch)
+      return options.watch(read_process_identity(of));
     auto found = net::process_handle::open(read_process_identity(of));
     return found
              ? std::make_shared<const net::process_handle>(std::move(*found))
