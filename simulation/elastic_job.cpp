@@ -43,8 +43,10 @@ class virtual_time final : public wait_clock::source {
 public:
   explicit virtual_time(const simulator& sim) : sim_{sim} {}
   wait_clock::time_point now() const override {
-    return wait_clock::time_point{sim_.elapsed()};
+    return wait_clock::time_point{sim_.elapsed() + offset};
   }
+
+  caf::timespan offset{};
 
 private:
   const simulator& sim_;
@@ -73,8 +75,9 @@ public:
 
   /// True if the fiber may go on.
   bool is_due() const { return is_notified_ || sim_.elapsed() >= deadline_; }
-  /// From now on no wait parks the fiber.
+  /// From now on no wait parks the fiber: all end as if they had timed out.
   void end() { is_dead_ = true; }
+  bool has_ended() const { return is_dead_; }
 
 private:
   const simulator& sim_;
@@ -239,10 +242,25 @@ struct elastic_job::impl {
     sim.hold({});
     for (auto& x : processes) {
       x->waits->end();
-      const wait_clock::replacement clock{time};
-      x->code.reset();
+      end_program(*x);
       caf::anon_send_exit(x->membership, caf::exit_reason::kill);
     }
+    end_connections();
+  }
+
+  /// A proxy ends only when it has heard of the end of its connection.
+  void end_connections() {
+    bool are_some_silent = false;
+    for (std::uint32_t p = 0; p < names.size(); ++p) {
+      are_some_silent |= net.is_disconnected(p);
+      net.resume(p);
+      net.disconnect(p, net::close_reason::closed);
+    }
+    sim.advance(2ms, 1ms);
+    if (are_some_silent)
+      sim.advance(options.network.heartbeat_timeout
+                    + 2 * options.network.heartbeat_interval,
+                  options.network.heartbeat_interval);
   }
 
   // -- start of a process -----------------------------------------------------
@@ -373,7 +391,7 @@ struct elastic_job::impl {
     try {
       join(it);
       run_program(it);
-      life.is_completed = true;
+      life.is_completed = !it.waits->has_ended();
     } catch (const std::exception&) {
       life.error = std::current_exception();
     }
@@ -475,6 +493,8 @@ struct elastic_job::impl {
   std::unique_ptr<replica_group> make_group(process& it,
                                             const membership::view& of) {
     auto& life = *it.life;
+    if (it.waits->has_ended())
+      throw job_error(ec::cancelled, "the process has ended");
     const auto phase = std::exchange(life.phase, run_phase::opening);
     std::vector<peer_lanes> lanes;
     if (const auto found = first_lanes.find(life.number);
@@ -772,12 +792,25 @@ struct elastic_job::impl {
       if (const auto role = caf::actor_cast<caf::actor>(who))
         caf::anon_send_exit(role, caf::exit_reason::kill);
     run_roles_of(life.task);
-    it.code->abort();
+    end_program(it);
     run_roles_of(life.task);
     std::erase_if(lane_ends, [&](const auto& x) {
       return x.first.second == life.incarnation;
     });
     first_lanes.erase(life.number);
+  }
+
+  /// Ends the program of a process that was killed: all of its waits end, and
+  /// all of its deadlines have passed. An exception cannot end it, because it
+  /// may wait in a destructor.
+  void end_program(process& it) {
+    if (it.code->done())
+      return;
+    const wait_clock::replacement clock{time};
+    time.offset = std::chrono::hours{1'000'000};
+    it.code->resume();
+    time.offset = {};
+    attribute(it.life->task);
   }
 
   /// Lets the roles of a process that was killed end. Nothing that they send
@@ -810,7 +843,7 @@ struct elastic_job::impl {
   const elastic_job_options options;
   const program fn;
   fault_injector* const faults;
-  const virtual_time time;
+  virtual_time time;
   std::vector<std::string> names; ///< By task.
   simulated_network net;
   std::vector<std::unique_ptr<process_life>> lives;
