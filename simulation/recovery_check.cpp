@@ -408,6 +408,14 @@ private:
       return fail("no process has completed the job: " + states());
     if (plan_.has_launcher && silent_losses_ + cut_count_ > 0)
       return; // the launcher may have ended others
+    if (silent_losses_ + cut_count_ > 0) {
+      // If only some of the others have lost the connection to a process, the
+      // process at the other end may be the one that is excluded.
+      if (out_.completed < n - hit)
+        fail("only " + std::to_string(out_.completed)
+             + " processes have completed the job: " + states());
+      return;
+    }
     for (const auto& life : job_.lives()) {
       const bool is_hit = lost_.contains(life->number)
                           || cuts_.contains(life->number)

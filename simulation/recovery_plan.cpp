@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 
 /// Maximum number of messages between a moment and its fault. It is more than
 /// those of a step.
-constexpr std::uint64_t max_messages = 1500;
+constexpr std::uint64_t max_messages = 900;
 
 class plan_generator {
 public:
