@@ -9,6 +9,7 @@
 #include "troupe/actors/membership/elastic_group.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/actors/membership/membership_actor.hpp"
+#include "troupe/actors/membership/stream_admission.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
@@ -614,7 +615,11 @@ struct elastic_job::impl {
     net.deliver(
       own_task, task, [this, &it, own_task, task, view_id, fail, is_done] {
         auto& acceptor = process_of(task);
-        const auto refusal = refusal_of(acceptor, it, view_id);
+        const auto refusal =
+          acceptor.life->phase == run_phase::ended
+            ? names[task] + " has left"
+            : stream_refusal(acceptor.life->peers->view, it.request, view_id,
+                             names, task);
         if (!refusal.empty())
           return net.deliver(task, own_task,
                              [fail, refusal] { fail(refusal); });
@@ -628,21 +633,6 @@ struct elastic_job::impl {
             add_streams(*it.life->peers, view_id, task, b);
         });
       });
-  }
-
-  /// As `cluster::impl::admit_stream`. Empty: the stream is accepted.
-  static std::string refusal_of(const process& acceptor, const process& dialer,
-                                std::uint64_t view_id) {
-    const auto& peers = *acceptor.life->peers;
-    const auto& view = peers.view;
-    if (acceptor.life->phase == run_phase::ended)
-      return "it has left";
-    if (view_id < view.view_id)
-      return "it is in a later view";
-    if (view.view_id > 0 && view_id == view.view_id
-        && !view.contains(dialer.life->task, dialer.life->incarnation))
-      return "another process is the admitted one";
-    return {};
   }
 
   /// As `cluster::impl::open_lane`.

@@ -190,6 +190,7 @@ private:
     elastic_job_options out;
     out.processes = plan.processes;
     out.replicas = recovery_replicas;
+    out.network.latency = out.network.jitter = plan.latency;
     out.on_one_host = plan.on_one_host;
     out.has_launcher = plan.has_launcher;
     return out;

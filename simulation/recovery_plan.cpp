@@ -21,6 +21,8 @@ public:
     plan_.processes = static_cast<std::uint32_t>(between(2, 4));
     plan_.on_one_host = happens(0.7);
     plan_.has_launcher = plan_.on_one_host && happens(0.5);
+    if (happens(0.7))
+      plan_.latency = std::chrono::microseconds{happens(0.5) ? 1000 : 5000};
     if (happens(0.2))
       plan_.delayed = 0.02;
     if (happens(0.2))
@@ -66,7 +68,7 @@ private:
       out.type = leave;
     }
     if ((out.type == kill || out.type == power_off) && happens(0.5))
-      out.until = delay(1, happens(0.5) ? 50 : 1500);
+      out.until = delay(1, happens(0.5) ? 50 : 400);
     plan_.faults.push_back(out);
   }
 
@@ -147,6 +149,7 @@ std::string to_string(const recovery_plan& plan) {
   auto out = std::to_string(plan.processes) + " processes on "
              + (plan.on_one_host ? "one host" : "several hosts")
              + (plan.has_launcher ? " with a launcher" : "");
+  out += ", latency " + std::to_string(plan.latency.count()) + " us";
   if (plan.delayed > 0)
     out += ", delays";
   if (plan.duplicated > 0)

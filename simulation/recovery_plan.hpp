@@ -43,8 +43,11 @@ struct recovery_plan {
   std::uint32_t processes = 2;
   bool on_one_host = true;   ///< As in `elastic_job_options`.
   bool has_launcher = false; ///< As in `elastic_job_options`.
-  double delayed = 0;        ///< Probability that a message is delayed.
-  double duplicated = 0;     ///< Probability that a message arrives twice.
+  /// Minimum time that a message takes, and maximum additional time. With a
+  /// slow network, a process can join before the job has ended.
+  std::chrono::microseconds latency{50};
+  double delayed = 0;    ///< Probability that a message is delayed.
+  double duplicated = 0; ///< Probability that a message arrives twice.
   std::vector<process_fault> faults;
 };
 
