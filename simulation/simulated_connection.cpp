@@ -55,7 +55,13 @@ public:
 
   bool post(std::size_t side, std::uint32_t channel, net::frame&& frame) {
     auto& state = sides_[side];
-    if (state.closed || !state.mux.post(channel, std::move(frame)))
+    if (state.closed)
+      return false;
+    if (const auto net = net_.lock(); net && net->on_frame) {
+      frame.channel = channel;
+      net->on_frame(state.outgoing.sender, frame);
+    }
+    if (!state.mux.post(channel, std::move(frame)))
       return false;
     flush(side);
     return true;
@@ -99,12 +105,12 @@ public:
       return; // the heartbeats are missed
     for (std::size_t side : {0, 1}) {
       const auto& path = sides_[side].outgoing;
-      net->schedule(net->now()
-                      + net->sample_latency(path.receiver, path.sender),
-                    [self = weak_from_this(), side, reason] {
-                      if (const auto it = self.lock())
-                        it->finish(side, {reason, "the connection was cut"});
-                    });
+      net->schedule(
+        net->now() + net->sample_latency(path.receiver, path.sender),
+        [self = weak_from_this(), side, reason] {
+          if (const auto it = self.lock())
+            it->finish_when_running(side, {reason, "the connection was cut"});
+        });
     }
   }
 
@@ -154,7 +160,7 @@ private:
     const auto now = steady_time(*net);
     for (std::size_t side : {0, 1}) {
       auto& state = sides_[side];
-      if (state.closed)
+      if (state.closed || net->processes[state.outgoing.sender].paused)
         continue;
       state.detector->tick(now);
       if (state.detector->silence(now) >= net->options.heartbeat_timeout) {
@@ -181,9 +187,29 @@ private:
       const auto arrival = net->send(state.outgoing, bytes.size()).last_byte;
       net->schedule(arrival, [self = weak_from_this(), side, bytes] {
         if (const auto it = self.lock(); it && !it->disconnected_)
-          it->receive(1 - side, bytes);
+          it->receive_when_running(1 - side, bytes);
       });
     }
+  }
+
+  void receive_when_running(std::size_t side,
+                            const std::vector<std::byte>& bytes) {
+    if (const auto net = net_.lock())
+      net->when_running(sides_[side].outgoing.sender,
+                        [self = weak_from_this(), side, bytes] {
+                          if (const auto it = self.lock())
+                            it->receive(side, bytes);
+                        });
+  }
+
+  void finish_when_running(std::size_t side,
+                           const multiplexer::closed_state& reason) {
+    if (const auto net = net_.lock())
+      net->when_running(sides_[side].outgoing.sender,
+                        [self = weak_from_this(), side, reason] {
+                          if (const auto it = self.lock())
+                            it->finish(side, reason);
+                        });
   }
 
   void receive(std::size_t side, const std::vector<std::byte>& bytes) {
@@ -205,7 +231,7 @@ private:
     // The other side has sent a `goaway` and only waits for this side to end
     // the connection, so both sides end.
     if (end->announced)
-      finish(1 - side, *end);
+      finish_when_running(1 - side, *end);
     finish(side, *end);
   }
 

@@ -19,8 +19,10 @@ class simulated_lane final
     public std::enable_shared_from_this<simulated_lane> {
 public:
   simulated_lane(const std::shared_ptr<network_core>& net,
-                 const network_core::process_pair& between)
-    : net_{net}, viewed_in_place_{net->flip_coin()} {
+                 const network_core::process_pair& between, bool ends_with_end)
+    : net_{net},
+      viewed_in_place_{net->flip_coin()},
+      ends_with_end_{ends_with_end} {
     directions_[0].direction = {between.first, between.second};
     directions_[1].direction = {between.second, between.first};
   }
@@ -112,6 +114,26 @@ public:
     }
   }
 
+  /// One end is destroyed. The other end is notified when it has received what
+  /// this one has sent before.
+  void on_end_destroyed(std::size_t side) {
+    const auto net = net_.lock();
+    if (!ends_with_end_ || disconnected_ || !net)
+      return;
+    const auto& path = directions_[side].direction;
+    const auto arrival =
+      std::max(path.last_arrival,
+               net->now() + net->sample_latency(path.sender, path.receiver));
+    net->schedule(arrival, [self = weak_from_this(), side] {
+      const auto lane = self.lock();
+      if (!lane || lane->disconnected_)
+        return;
+      auto& other = lane->directions_[1 - side];
+      other.closed = {net::close_reason::closed, "the lane was closed"};
+      lane->notify(other.direction.sender);
+    });
+  }
+
 private:
   void count_later(network_core& net, network_core::time arrival,
                    std::size_t side, std::size_t direction_state::*count) {
@@ -133,6 +155,7 @@ private:
   std::weak_ptr<network_core> net_;
   direction_state directions_[2]; ///< Indexed by the sending side.
   const bool viewed_in_place_;
+  const bool ends_with_end_;
   bool disconnected_ = false;
 };
 
@@ -140,6 +163,7 @@ class simulated_lane_end final : public net::lane {
 public:
   simulated_lane_end(std::shared_ptr<simulated_lane> lane, std::size_t side)
     : lane_{std::move(lane)}, side_{side} {}
+  ~simulated_lane_end() override { lane_->on_end_destroyed(side_); }
 
   std::span<std::byte> reserve() override {
     if (!lane_->has_free_slot(side_))
@@ -207,8 +231,9 @@ private:
 
 std::shared_ptr<simulated_link>
 make_simulated_lane(const std::shared_ptr<network_core>& net,
-                    const network_core::process_pair& processes) {
-  return std::make_shared<simulated_lane>(net, processes);
+                    const network_core::process_pair& processes,
+                    bool ends_with_end) {
+  return std::make_shared<simulated_lane>(net, processes, ends_with_end);
 }
 
 std::unique_ptr<net::lane>

@@ -75,6 +75,15 @@ void network_core::run_due() {
   }
 }
 
+void network_core::when_running(std::uint32_t process,
+                                std::function<void()> fn) {
+  auto& it = processes[process];
+  if (it.paused)
+    it.deferred.push_back(std::move(fn));
+  else
+    fn();
+}
+
 namespace {
 
 network_core::time scale(network_core::time x, double factor) {
@@ -193,7 +202,7 @@ struct dial_attempt : std::enable_shared_from_this<dial_attempt> {
     if (!net)
       return;
     auto& target = net->processes[peer];
-    if (!target.accept || target.disconnected)
+    if (!target.accept || target.disconnected || target.paused)
       return fail(*net);
     const network_core::process_pair between = std::minmax(process, peer);
     const auto link = make_simulated_connection(net, between);
@@ -217,8 +226,11 @@ struct dial_attempt : std::enable_shared_from_this<dial_attempt> {
   }
 
   void finish() {
-    if (active())
-      on_done(std::move(result));
+    if (const auto net = active())
+      net->when_running(process, [self = shared_from_this()] {
+        if (self->active())
+          self->on_done(std::move(self->result));
+      });
   }
 
   net::endpoint::dial_result result;
@@ -248,6 +260,49 @@ peer_lanes simulated_network::lanes(std::uint32_t process, std::uint32_t peer) {
   return ends;
 }
 
+std::pair<peer_lanes, peer_lanes>
+simulated_network::make_lanes(std::uint32_t process, std::uint32_t peer) {
+  const network_core::process_pair between = std::minmax(process, peer);
+  std::erase_if(core_->made_lanes,
+                [](const auto& x) { return x.second.expired(); });
+  std::pair<peer_lanes, peer_lanes> ends;
+  for (std::size_t i = 0; i < collective::lane_ids.size(); ++i) {
+    const auto lane = make_simulated_lane(core_, between, true);
+    core_->made_lanes.emplace_back(between, lane);
+    ends.first.push_back(make_lane_end(lane, process > peer));
+    ends.second.push_back(make_lane_end(lane, peer > process));
+  }
+  return ends;
+}
+
+void simulated_network::deliver(std::uint32_t sender, std::uint32_t receiver,
+                                std::function<void()> fn) {
+  const auto lives = [net = core_.get(), sender, receiver] {
+    const auto& all = net->processes;
+    return std::pair{all[sender].restarts, all[receiver].restarts};
+  };
+  core_->schedule(core_->now() + core_->sample_latency(sender, receiver),
+                  [net = core_.get(), sender, receiver, lives, before = lives(),
+                   fn = std::move(fn)] {
+                    net->when_running(
+                      receiver, [net, sender, receiver, lives, before, fn] {
+                        const auto& all = net->processes;
+                        if (!all[sender].disconnected
+                            && !all[receiver].disconnected && lives() == before)
+                          fn();
+                      });
+                  });
+}
+
+void simulated_network::call_later(std::chrono::nanoseconds delay,
+                                   std::function<void()> fn) {
+  core_->schedule(core_->now() + delay, std::move(fn));
+}
+
+void simulated_network::observe(frame_observer fn) {
+  core_->on_frame = std::move(fn);
+}
+
 void simulated_network::on_lane_event(std::uint32_t process,
                                       std::function<void()> fn) {
   core_->processes.at(process).on_lane_event = std::move(fn);
@@ -273,15 +328,43 @@ void simulated_network::disconnect(std::uint32_t process,
       cut(between, *lane);
   for (const auto& [between, link] : core_->connections)
     cut(between, *link);
-  for (const auto& [between, dialed] : core_->dialed)
-    if (const auto link = dialed.lock())
-      cut(between, *link);
+  for (const auto* links : {&core_->dialed, &core_->made_lanes})
+    for (const auto& [between, made] : *links)
+      if (const auto link = made.lock())
+        cut(between, *link);
+}
+
+void simulated_network::cut(std::uint32_t process, std::uint32_t peer) {
+  const network_core::process_pair between = std::minmax(process, peer);
+  for (const auto* links : {&core_->dialed, &core_->made_lanes})
+    for (const auto& [ends, made] : *links)
+      if (const auto link = made.lock(); link && ends == between)
+        link->disconnect(net::close_reason::closed);
+  if (const auto it = core_->lanes.find(between); it != core_->lanes.end())
+    for (const auto& lane : it->second)
+      lane->disconnect(net::close_reason::closed);
+  if (const auto it = core_->connections.find(between);
+      it != core_->connections.end())
+    it->second->disconnect(net::close_reason::closed);
+}
+
+void simulated_network::pause(std::uint32_t process) {
+  core_->processes.at(process).paused = true;
+}
+
+void simulated_network::resume(std::uint32_t process) {
+  auto& it = core_->processes.at(process);
+  it.paused = false;
+  for (const auto& fn : std::exchange(it.deferred, {}))
+    fn();
 }
 
 void simulated_network::restart(std::uint32_t process) {
   auto& it = core_->processes.at(process);
   it.disconnected = false;
   it.accept = {};
+  it.paused = false;
+  it.deferred.clear();
   ++it.restarts;
 }
 

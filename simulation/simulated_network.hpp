@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace troupe::simulation {
 
@@ -79,6 +80,25 @@ public:
   /// @pre this function was not called with the same arguments before.
   peer_lanes lanes(std::uint32_t process, std::uint32_t peer);
 
+  /// Makes lanes between two processes, as many as jobs use. A lane ends when
+  /// one of its ends is destroyed; what was sent before arrives.
+  /// @returns the ends of `process` and those of `peer`.
+  std::pair<peer_lanes, peer_lanes> make_lanes(std::uint32_t process,
+                                               std::uint32_t peer);
+
+  /// Calls a function in another process after the latency of an empty message.
+  /// No effect if one of the two is disconnected then.
+  void deliver(std::uint32_t sender, std::uint32_t receiver,
+               std::function<void()> fn);
+
+  /// Makes a call after a delay.
+  void call_later(std::chrono::nanoseconds delay, std::function<void()> fn);
+
+  /// Receives each frame that a process posts on a control connection.
+  using frame_observer =
+    std::function<void(std::uint32_t process, const net::frame&)>;
+  void observe(frame_observer fn);
+
   /// Sets the function that is called when a lane of a process has changed: a
   /// packet arrived, space became free, or the lane closed.
   void on_lane_event(std::uint32_t process, std::function<void()> fn);
@@ -97,6 +117,16 @@ public:
   /// old connections and lanes stay cut.
   void restart(std::uint32_t process);
   bool is_disconnected(std::uint32_t process) const;
+
+  /// Cuts all connections and lanes between two processes. Both ends of each
+  /// are notified.
+  void cut(std::uint32_t process, std::uint32_t peer);
+
+  /// From now on the process sends no heartbeats, and what arrives on its
+  /// control connections waits until `resume`. The caller must not run the
+  /// roles of the process meanwhile.
+  void pause(std::uint32_t process);
+  void resume(std::uint32_t process);
 
   /// Makes all messages to and from the process take `factor` times as long.
   /// Between two slowed processes the greater factor applies.

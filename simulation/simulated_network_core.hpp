@@ -57,6 +57,8 @@ public:
 
   /// Notifies a process that one of its lanes has changed.
   void notify(std::uint32_t process) const;
+  /// Makes a call in a process: at once, or when the process is resumed.
+  void when_running(std::uint32_t process, std::function<void()> fn);
   /// Draws true or false with equal probability.
   bool flip_coin() { return rng_() & 1; }
 
@@ -75,6 +77,9 @@ public:
     std::function<void()> on_lane_event;
     /// Latest arrival time of the messages that the process has sent.
     time last_arrival{};
+    bool paused = false;
+    /// Calls to be made when the process is resumed.
+    std::vector<std::function<void()>> deferred;
   };
   std::vector<process> processes;
   /// By pair of processes: the lanes, by number.
@@ -83,6 +88,11 @@ public:
   std::map<process_pair, std::shared_ptr<simulated_link>> connections;
   /// Control connections that were dialed. Their ends own them.
   std::vector<std::pair<process_pair, std::weak_ptr<simulated_link>>> dialed;
+  /// Lanes that `make_lanes` has made. Their ends own them.
+  std::vector<std::pair<process_pair, std::weak_ptr<simulated_link>>>
+    made_lanes;
+  /// Receives each frame that is posted. Empty: none does.
+  simulated_network::frame_observer on_frame;
   counts sent;
 
 private:

@@ -24,6 +24,7 @@ simulator::simulator(std::uint64_t seed)
     sched{dynamic_cast<caf::scheduler::test_coordinator&>(sys.scheduler())} {}
 
 simulator::~simulator() {
+  is_held_ = {};
   for (const auto& who : spawned_)
     if (const auto it = caf::actor_cast<caf::strong_actor_ptr>(who))
       caf::anon_send_exit(caf::actor_cast<caf::actor>(it),
@@ -39,9 +40,19 @@ simulator::~simulator() {
 }
 
 bool simulator::step() {
-  if (sched.jobs.empty())
+  auto ready = sched.jobs.size();
+  if (is_held_)
+    ready =
+      std::size_t(std::partition(sched.jobs.begin(), sched.jobs.end(),
+                                 [this](caf::resumable* x) {
+                                   const auto* const it =
+                                     dynamic_cast<caf::abstract_actor*>(x);
+                                   return !it || !is_held_(it->id());
+                                 })
+                  - sched.jobs.begin());
+  if (ready == 0)
     return false;
-  std::swap(sched.jobs.front(), sched.jobs[rng_() % sched.jobs.size()]);
+  std::swap(sched.jobs.front(), sched.jobs[rng_() % ready]);
   sched.run_once();
   ++delivered;
   return true;

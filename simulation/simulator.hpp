@@ -51,8 +51,14 @@ public:
   /// draws and deliveries.
   std::uint64_t draw() { return rng_(); }
 
+  /// Sets which actors receive no messages at present, by their ids. Empty: all
+  /// receive messages.
+  void hold(std::function<bool(caf::actor_id)> is_held) {
+    is_held_ = std::move(is_held);
+  }
+
   /// Delivers one message to a randomly chosen ready actor.
-  /// @returns false if all mailboxes are empty.
+  /// @returns false if all mailboxes of actors that are not held are empty.
   bool step();
 
   /// Delivers messages until all mailboxes are empty, at most `limit` of them.
@@ -80,6 +86,7 @@ public:
 private:
   std::mt19937_64 rng_;
   std::vector<caf::actor_addr> spawned_;
+  std::function<bool(caf::actor_id)> is_held_;
 
 public:
   config cfg;

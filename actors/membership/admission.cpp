@@ -2,6 +2,7 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/actors/membership/status_service.hpp"
+#include "troupe/actors/membership/stream_admission.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tensors/kernels.hpp"
@@ -197,21 +198,10 @@ net::hello_response cluster::impl::admit_stream(const net::hello& hello) {
   const std::lock_guard hold{peers_->lock};
   if (peers_->streams.size() > 4 * lane_purposes.size() * options.names.size())
     return {false, own_name() + " has too many unused streams", {}, {}};
-  const auto& view = peers_->view;
-  if (view_id < view.view_id)
-    return {false,
-            own_name() + " is in view " + std::to_string(view.view_id)
-              + " of the job, but the stream belongs to view "
-              + std::to_string(view_id),
-            {},
-            {}};
-  // A process that joins with a later view may know it before this one.
-  if (view.view_id > 0 && view_id == view.view_id
-      && !view.contains(request.task, request.incarnation))
-    return {false,
-            "another process is the admitted " + options.names[request.task],
-            {},
-            {}};
+  auto refusal =
+    stream_refusal(peers_->view, request, view_id, options.names, options.task);
+  if (!refusal.empty())
+    return {false, std::move(refusal), {}, {}};
   return {};
 }
 

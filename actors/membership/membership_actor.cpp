@@ -855,8 +855,9 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     report_if_ready();
   }
 
-  static std::shared_ptr<const net::process_handle>
-  watch(const net::hello& of) {
+  std::shared_ptr<const net::process_handle> watch(const net::hello& of) const {
+    if (options.watch)
+      return options.watch(read_process_identity(of));
     auto found = net::process_handle::open(read_process_identity(of));
     return found
              ? std::make_shared<const net::process_handle>(std::move(*found))
@@ -1039,8 +1040,11 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       close_all(line);
   }
   /// The processes that do not answer may be stopped. If they have a parent,
-  /// it ends them, and then they are known to be dead.
+  /// it ends them, and then they are known to be dead. That helps only those
+  /// that are half of the members; fewer must not end the others.
   void on_no_majority(const std::vector<std::uint32_t>& silent_tasks) override {
+    if (2 * silent_tasks.size() > options.peers->view.members.size())
+      return give_up(silent_tasks);
     bool is_reported = false;
     for (const auto task : silent_tasks)
       is_reported |= report(task);

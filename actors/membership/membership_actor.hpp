@@ -207,6 +207,11 @@ struct membership_options {
   net::log_function log{}; ///< Null: no log.
   /// As in `cluster_options`.
   std::function<void(std::uint64_t number)> report_unreachable{};
+  /// Returns a handle of the process with this identity; null if it is not on
+  /// this host. Null: processes of the system.
+  std::function<std::shared_ptr<const net::process_handle>(
+    const net::process_identity&)>
+    watch{};
 };
 
 /// Spawns the membership actor of a process. It begins at once: a participant

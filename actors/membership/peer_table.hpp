@@ -1,5 +1,7 @@
 #pragma once
 
+#include "troupe/actors/core/wait_clock.hpp"
+#include "troupe/actors/core/wait_strategy.hpp"
 #include "troupe/net/io/stream.hpp"
 #include "troupe/net/session/connection.hpp"
 #include "troupe/strategies/membership/view_messages.hpp"
@@ -40,7 +42,7 @@ public:
     /// How and why the connection has ended. None: it is open.
     std::optional<std::pair<net::close_reason, std::string>> closed;
   };
-  using clock = std::chrono::steady_clock;
+  using clock = wait_clock;
   /// Id of the view for which the stream was opened, task and incarnation of
   /// the other process, and the stream's purpose.
   using stream_id =
@@ -74,7 +76,10 @@ public:
     std::string rejection;
   };
 
-  explicit peer_table(std::size_t task_count) : entries(task_count) {}
+  /// @param waits how threads wait for a change. Null: they block.
+  explicit peer_table(std::size_t task_count,
+                      std::shared_ptr<wait_strategy> waits = nullptr)
+    : entries(task_count), waits_{std::move(waits)} {}
 
   /// Waits until `done` returns true or the deadline has passed. Calls `done`
   /// with the lock held.
@@ -82,6 +87,10 @@ public:
   template <class F>
   bool wait(std::unique_lock<std::mutex>& hold, clock::time_point deadline,
             F&& done) {
+    if (waits_)
+      return waits_->wait(
+        hold, done,
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now()));
     return changed.wait_until(hold, deadline, std::forward<F>(done));
   }
 
@@ -91,6 +100,8 @@ public:
     const std::lock_guard hold{lock};
     change();
     changed.notify_all();
+    if (waits_)
+      waits_->notify();
   }
 
   /// Returns the result of `read`, which is called with the lock held.
@@ -124,6 +135,9 @@ public:
   /// `started`: the job has begun. `may_close`: this process has left, and its
   /// connections may be closed.
   bool started = false, may_close = false;
+
+private:
+  const std::shared_ptr<wait_strategy> waits_;
 };
 
 } // namespace troupe

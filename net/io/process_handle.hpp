@@ -34,13 +34,21 @@ process_identity own_process_identity();
 /// Another process of this host. Says when it has ended.
 class process_handle {
 public:
+  virtual ~process_handle() = default;
+  process_handle(process_handle&&) = default;
+  process_handle& operator=(process_handle&&) = default;
+
   /// @returns nullopt if the process is not in this host's namespace of process
   ///          numbers, has ended before, or cannot be watched.
   static std::optional<process_handle> open(const process_identity& of);
 
   /// Returns true if the process has ended. Does not wait.
-  bool has_ended() const;
+  virtual bool has_ended() const;
   std::uint64_t number() const { return number_; } ///< Its pid.
+
+protected:
+  /// For tests and simulations: no process of the system.
+  explicit process_handle(std::uint64_t number) : number_{number} {}
 
 private:
   process_handle(descriptor pidfd, std::uint64_t number)

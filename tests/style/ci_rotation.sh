@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fails if .ci/run leaves out a part for too long. Any three runs with numbers that
-# follow one another must choose each pair of a sanitizer and a folder, and any four
-# must begin with each planted bug as the first or second.
+# follow one another must choose each pair of a sanitizer and a folder. Each planted
+# bug must be the first or second of one of any N runs, for 2 N planted bugs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -29,7 +29,11 @@ sed -n 's/^ *run_folders tsan \([a-z ]*\)$/\1/p' test.sh | tr ' ' '\n' |
 [ "$(grep -c tsan "$scratch/wanted")" -ge 4 ] || fail "test.sh names no folders for tsan"
 sort -o "$scratch/wanted" "$scratch/wanted"
 
-for number in {0..8}; do
+basename -s .patch -a tests/simulation/planted/*.patch | sort >"$scratch/bugs"
+runs=$((($(wc -l <"$scratch/bugs") + 1) / 2))
+last=$((runs + 2 > 8 ? runs + 2 : 8))
+
+for ((number = 0; number <= last; ++number)); do
   list "$number" >"$scratch/list"
   pairs <"$scratch/list" | sort >"$scratch/pairs.$number"
   grep -qx "== run number $number: TROUPE_CI_NUMBER" "$scratch/list" ||
@@ -42,11 +46,12 @@ for first in {0..6}; do
   diff "$scratch/wanted" "$scratch/seen" ||
     fail "runs $first to $((first + 2)) choose other pairs than those wanted"
 done
-for first in {0..5}; do
-  sort -u "$scratch/planted.$first" "$scratch/planted.$((first + 1))" \
-    "$scratch/planted.$((first + 2))" "$scratch/planted.$((first + 3))" >"$scratch/seen"
-  basename -s .patch -a tests/simulation/planted/*.patch | sort | diff - "$scratch/seen" ||
-    fail "runs $first to $((first + 3)) leave out a planted bug"
+for ((first = 0; first + runs - 1 <= last; ++first)); do
+  for ((number = first; number < first + runs; ++number)); do
+    cat "$scratch/planted.$number"
+  done | sort -u >"$scratch/seen"
+  diff "$scratch/bugs" "$scratch/seen" ||
+    fail "runs $first to $((first + runs - 1)) leave out a planted bug"
 done
 
 # Without a forced number, a state gives the number, and its skipped part is first.

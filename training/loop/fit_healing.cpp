@@ -170,7 +170,7 @@ std::string fit_loop::restore_snapshot() {
   if (std::ranges::any_of(all, lacks_it)) {
     const auto source = static_cast<std::uint32_t>(newest - all.data());
     const auto sender = strategy->placement.job.replicas_of(source).front();
-    auto parts = model_.state_tensors(); // have the shapes of a snapshot
+    auto parts = model_.state_tensors({}); // have the shapes of a snapshot
     if (mine.is_intact)
       parts = own.tensors();
     for (auto& part : parts)

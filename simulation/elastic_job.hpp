@@ -1,0 +1,148 @@
+#pragma once
+
+#include "troupe/actors/group/replica_group.hpp"
+#include "troupe/actors/membership/peer_table.hpp"
+#include "troupe/simulation/simulated_network.hpp"
+#include "troupe/training/strategies/strategy.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+// A simulated job that goes on when processes are lost and when processes join.
+// Each simulated process has the membership actor and the elastic group of a
+// real worker, and runs its program on a fiber. Lanes belong to one view. All
+// waits, also those of the program, end on the virtual clock.
+
+namespace troupe::simulation {
+
+struct elastic_job_options {
+  std::uint32_t processes = 2; ///< In [1, replicas].
+  std::uint32_t replicas = 4;
+  simulation::network_options network{};
+  /// True: each process learns that another one has ended, as on one host.
+  bool on_one_host = true;
+  /// True: a launcher ends a process that others report as unreachable. Needs
+  /// `on_one_host`.
+  bool has_launcher = false;
+  std::chrono::milliseconds step_timeout{10'000};
+  std::chrono::milliseconds start_timeout{10'000};
+  std::chrono::milliseconds shutdown_timeout{5'000};
+};
+
+/// Where the program of a process is in its calls of the replica group.
+enum class run_phase : std::uint8_t {
+  starting, ///< It waits for the first view, or for the view to start.
+  idle,     ///< It is outside of the group.
+  running,  ///< In a run.
+  asking,   ///< It joins, and asks for the results of calls.
+  joining,  ///< It joins, and waits for its first view.
+  changing, ///< Its replicas have stopped, and it waits for the next view.
+  opening,  ///< It opens the lanes of a view.
+  ended,    ///< It leaves the job, or has ended.
+};
+
+/// One life of a process: from its start to its end. A process that is started
+/// again has another life.
+struct process_life {
+  enum class fate : std::uint8_t {
+    alive,
+    killed,      ///< It has ended at once.
+    partitioned, ///< It lives, but reaches no other process.
+    ended,       ///< Its program has ended.
+  };
+
+  std::uint64_t number = 0; ///< Counts the lives of a job from 1.
+  std::uint32_t task = 0;
+  std::uint64_t incarnation = 0;
+  bool joins = false; ///< It was started to join the running job.
+  fate state = fate::alive;
+  bool is_stopped = false; ///< Between `stop` and `go_on`.
+  /// For `fit_options::leave`.
+  std::atomic<bool> leave{false};
+  run_phase phase = run_phase::starting;
+  /// Kind of the last message about a view change that it has sent since it
+  /// took its view. None: there was none.
+  std::optional<view_change::message_kind> last_sent;
+  /// The views that it has taken, in their order.
+  std::vector<membership::view> views;
+  std::shared_ptr<peer_table> peers;
+  bool is_completed = false; ///< Its program has returned.
+  /// Exception of its program or of its start. Null: none.
+  std::exception_ptr error;
+
+  bool can_act() const { return state == fate::alive && !is_stopped; }
+};
+
+/// A simulated job and the faults of its processes.
+class elastic_job {
+public:
+  /// Program of each process.
+  using program = std::function<void(process_life&, const strategy&)>;
+
+  /// A role of a process was spawned that commits the steps of a view.
+  struct chief_record {
+    std::uint64_t view_id = 0;
+    std::uint64_t life = 0;
+  };
+
+  /// @param sim    must outlive this object.
+  /// @param faults fault injector of messages and packets; null: none. Must
+  ///               outlive this object.
+  elastic_job(simulator& sim, const elastic_job_options& options, program fn,
+              fault_injector* faults = nullptr);
+  ~elastic_job();
+  elastic_job(const elastic_job&) = delete;
+  elastic_job& operator=(const elastic_job&) = delete;
+
+  /// Runs the job until all programs have ended.
+  /// @param between called between any two messages; may make faults. Empty:
+  /// not
+  ///                called.
+  /// @param limit   maximum time on the virtual clock.
+  /// @returns false if some program has not ended in time.
+  bool run(const std::function<void()>& between, std::chrono::seconds limit);
+
+  // -- faults -----------------------------------------------------------------
+
+  /// Ends a process at once.
+  /// @param is_noticed true: its connections end. False: they are silent, as if
+  ///                   its host had lost power.
+  void kill(std::uint32_t task, bool is_noticed = true);
+  /// Stops a process as SIGSTOP does.
+  void stop(std::uint32_t task);
+  void go_on(std::uint32_t task);
+  /// Drops all further messages between a process and the others.
+  void partition(std::uint32_t task);
+  /// Ends the connections and lanes between two processes.
+  void cut(std::uint32_t task, std::uint32_t peer);
+  /// Starts a process of a task that was killed. It joins the job.
+  void start_again(std::uint32_t task);
+  /// Makes a call between two messages, after a time on the virtual clock.
+  void after(std::chrono::milliseconds delay, std::function<void()> call);
+
+  // -- queries ----------------------------------------------------------------
+
+  std::uint32_t count() const; ///< Number of tasks.
+  /// The last life of a task.
+  process_life& life_of(std::uint32_t task);
+  const std::vector<std::unique_ptr<process_life>>& lives() const;
+  /// In the order in which the chiefs were spawned.
+  const std::vector<chief_record>& chiefs() const;
+  /// Number of messages about view changes that were sent.
+  std::uint64_t view_messages() const;
+  /// Number of processes that the launcher has ended.
+  std::uint64_t launcher_kills() const;
+
+private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace troupe::simulation

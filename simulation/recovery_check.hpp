@@ -1,0 +1,51 @@
+#pragma once
+
+#include "troupe/simulation/recovery_plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+
+// Runs a training under a random plan of faults, and checks what must hold in
+// every job:
+//
+//   - A process that completes its program has the weights, the histories and
+//     the evaluations of an undisturbed job, to the last bit.
+//   - Each process hears of each step at most once, in order, with the content
+//     of the undisturbed job.
+//   - Each view has one content in all processes, and at most one chief.
+//   - The job ends in bounded time.
+//   - If more than half of the processes remain, or all others are known to be
+//     dead, or a launcher decides, then the job is completed.
+
+namespace troupe::simulation {
+
+/// Number of steps of the training.
+inline constexpr std::uint64_t recovery_steps = 20;
+/// Number of replicas of the training.
+inline constexpr std::uint32_t recovery_replicas = 8;
+
+/// Result of a simulated job.
+struct recovery_result {
+  std::string plan; ///< The plan as one line.
+  /// What does not hold. Empty: everything does.
+  std::string failure;
+  std::size_t fired = 0; ///< Faults that have occurred.
+  /// Distinct pairs of the state of a process and a fault that it had there.
+  std::set<std::string> reached;
+  std::size_t completed = 0; ///< Processes that have completed the training.
+  std::size_t joined = 0;    ///< Of these: processes that have joined.
+  std::size_t left = 0;      ///< Processes that have left.
+  std::size_t view_changes = 0;
+  std::size_t delivered = 0; ///< Delivered messages.
+  double seconds = 0;        ///< On the virtual clock.
+};
+
+/// Runs a job under the plan that the seed chooses.
+recovery_result check_recovery(std::uint64_t seed);
+
+/// Runs a job under a given plan. The seed chooses the order of the messages.
+recovery_result check_recovery(std::uint64_t seed, const recovery_plan& plan);
+
+} // namespace troupe::simulation

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+// The faults of the processes of a simulated job, as a seed chooses them.
+
+namespace troupe::simulation {
+
+/// A fault of a process, and when it occurs.
+struct process_fault {
+  enum class kind : std::uint8_t {
+    kill,      ///< The process ends. Its connections end, too.
+    power_off, ///< The process ends, and is silent from then on.
+    stop,      ///< The process is stopped, and goes on after a time.
+    partition, ///< The process reaches no other one any more.
+    cut,       ///< The connections between two processes end.
+    leave,     ///< The process is asked to leave its job.
+  };
+  enum class moment : std::uint8_t {
+    step,         ///< The first process has committed `count` steps.
+    view_message, ///< `count` messages about view changes were sent.
+    with_last,    ///< Together with the fault before it in the plan.
+  };
+
+  kind type = kind::kill;
+  std::uint32_t task = 0;
+  std::uint32_t peer = 0; ///< `cut`: the other process.
+  moment when = moment::step;
+  std::uint64_t count = 0;
+  /// Number of messages between any roles after that moment.
+  std::uint64_t messages = 0;
+  /// `stop`: when the process goes on. `kill` and `power_off`: when it is
+  /// started again. None: never.
+  std::optional<std::chrono::milliseconds> until{};
+};
+
+/// The form of a job, and its faults.
+struct recovery_plan {
+  std::uint32_t processes = 2;
+  bool on_one_host = true;   ///< As in `elastic_job_options`.
+  bool has_launcher = false; ///< As in `elastic_job_options`.
+  /// Minimum time that a message takes, and maximum additional time. With a
+  /// slow network, a process can join before the job has ended.
+  std::chrono::microseconds latency{50};
+  double delayed = 0;    ///< Probability that a message is delayed.
+  double duplicated = 0; ///< Probability that a message arrives twice.
+  std::vector<process_fault> faults;
+};
+
+/// Draws a plan for a job of 2 to 4 processes, with one to three faults.
+/// @param steps number of steps of the job.
+recovery_plan random_recovery_plan(std::uint64_t seed, std::uint64_t steps);
+
+/// Returns the plan as one line.
+std::string to_string(const recovery_plan& plan);
+std::string to_string(const process_fault& fault);
+
+/// Returns "kill", "power off" and so on.
+const char* name_of(process_fault::kind kind);
+
+} // namespace troupe::simulation
