@@ -1,6 +1,5 @@
-#include "troupe/actors/faults/fault_plan_json.hpp"
-
 #include "../../support/scratch.hpp"
+#include "troupe/actors/faults/fault_plan_json.hpp"
 
 #include <gtest/gtest.h>
 
@@ -161,9 +160,9 @@ TEST(FaultPlanJson, SaysWhatDoesNotExistInTheJob) {
   const auto problem = [](const faults& plan, plan_scope scope) {
     return problem_of(plan, scope).value_or("none");
   };
-  EXPECT_EQ(problem(faults{}.drop(0.1).kill(process{3}, at_step{1}),
-                    {processes, 3, 6}),
-            "faults[1].process is 3; the job has the processes 0 to 2");
+  EXPECT_EQ(
+    problem(faults{}.drop(0.1).kill(process{3}, at_step{1}), {processes, 3, 6}),
+    "faults[1].process is 3; the job has the processes 0 to 2");
   EXPECT_EQ(problem(faults{}.cut(process{0}, process{5}, at_step{1}),
                     {processes, 3, 6}),
             "faults[0].peer is 5; the job has the processes 0 to 2");

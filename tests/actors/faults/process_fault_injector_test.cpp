@@ -1,6 +1,5 @@
-#include "troupe/actors/faults/process_fault_injector.hpp"
-
 #include "../../support/scratch.hpp"
+#include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/net/base/notification.hpp"
 
 #include <gtest/gtest.h>
@@ -34,9 +33,8 @@ protected:
               }};
   }
 
-  static fault_injector::injected_fault send(fault_injector& to,
-                                             std::uint64_t step,
-                                             std::uint32_t sender = 1) {
+  static fault_injector::injected_fault
+  send(fault_injector& to, std::uint64_t step, std::uint32_t sender = 1) {
     return to.on_send(replica_id(sender), {}, message_kind::step_done, 1, step);
   }
   static fault_injector::injected_fault packet(fault_injector& to,
@@ -54,9 +52,7 @@ TEST_F(ProcessFaultInjector, InflictsEachFaultOnceAndNotBeforeItsStep) {
                                     .stop(process{1}, at_step{5}, 20ms)
                                     .disconnect(process{1}, at_step{5})
                                     .kill(process{0}, at_step{1}),
-                                  1,
-                                  fault_ledger{},
-                                  recorded()};
+                                  1, fault_ledger{}, recorded()};
   send(injector, 2);
   injector.on_send({role_id::kind::chief, 0}, replica_id(1),
                    message_kind::grant, 1, 9); // a step that has not begun
@@ -72,9 +68,7 @@ TEST_F(ProcessFaultInjector, CountsMessagesAndPackets) {
   process_fault_injector injector{faults{}
                                     .kill(process{1}, at_message{4})
                                     .stop(process{1}, at_packet{2}, 1ms),
-                                  1,
-                                  fault_ledger{},
-                                  recorded()};
+                                  1, fault_ledger{}, recorded()};
   packet(injector, 0);
   send(injector, 0);
   send(injector, 0);
@@ -86,9 +80,8 @@ TEST_F(ProcessFaultInjector, CountsMessagesAndPackets) {
 }
 
 TEST_F(ProcessFaultInjector, CutsFromTheProcessThatHasDialed) {
-  for (const auto& plan :
-       {faults{}.cut(process{0}, process{2}, at_step{1}),
-        faults{}.cut(process{2}, process{0}, at_step{1})}) {
+  for (const auto& plan : {faults{}.cut(process{0}, process{2}, at_step{1}),
+                           faults{}.cut(process{2}, process{0}, at_step{1})}) {
     process_fault_injector lower{plan, 0, fault_ledger{}, recorded()};
     send(lower, 1);
     EXPECT_EQ(done, strings{});
@@ -105,9 +98,7 @@ TEST_F(ProcessFaultInjector, HitsOneMessageOrPacket) {
                                     .corrupt(process{1}, at_step{1})
                                     .delay(process{1}, at_packet{2}, 3ns)
                                     .duplicate(process{1}, at_step{2}),
-                                  1,
-                                  fault_ledger{},
-                                  recorded()};
+                                  1, fault_ledger{}, recorded()};
   const fault_injector::injected_fault none;
   EXPECT_EQ(send(injector, 0), none);
   EXPECT_TRUE(send(injector, 0).dropped);
@@ -158,9 +149,7 @@ TEST_F(ProcessFaultInjector, WaitsOnceInEachSlowStep) {
   process_fault_injector injector{faults{}
                                     .slow(process{1}, at_step{2}, 5ms, 2)
                                     .slow(process{1}, at_step{6}, 7ms),
-                                  1,
-                                  fault_ledger{},
-                                  recorded()};
+                                  1, fault_ledger{}, recorded()};
   for (const std::uint64_t step : {1, 2, 2, 3, 4, 5})
     send(injector, step);
   EXPECT_EQ(done, (strings{"wait 5", "wait 5"}));
@@ -173,8 +162,8 @@ TEST_F(ProcessFaultInjector, InflictsAFaultOfATimeWithoutAMessage) {
   net::notification killed;
   auto functions = recorded();
   functions.kill = [&killed] { killed.notify(); };
-  const process_fault_injector injector{
-    faults{}.kill(process{1}, at_time{1ms}), 1, fault_ledger{}, functions};
+  const process_fault_injector injector{faults{}.kill(process{1}, at_time{1ms}),
+                                        1, fault_ledger{}, functions};
   EXPECT_TRUE(killed.wait_for(60s));
 }
 
