@@ -16,7 +16,7 @@ int main() try {
   const auto digits = troupe::data::digits({.examples = 280});
   model.fit(digits.shuffle().batch(20), {.epochs = 2});
   if (strategy.is_chief())
-    std::cout << model.weights_sha256() << '\n';
+    std::cout << "weights_sha256 " << model.weights_sha256() << '\n';
 } catch (const troupe::job_error& e) {
   std::cerr << "lost_packet: " << e.what() << '\n';
   return 1;
