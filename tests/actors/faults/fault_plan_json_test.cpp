@@ -16,7 +16,7 @@ faults all_kinds() {
     .kill(replica{2}, at_step{17})
     .kill(process{1}, at_message{400})
     .stop(process{0}, at_packet{30}, 250ms)
-    .disconnect(process{2}, at_time{1500us})
+    .disconnect(process{2}, at_time{1001ns})
     .cut(process{1}, process{0}, at_step{3})
     .partition(process{1}, at_step{4})
     .clog(process{1}, at_step{5}, 2.5)

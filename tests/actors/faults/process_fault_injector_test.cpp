@@ -1,11 +1,14 @@
 #include "../../support/scratch.hpp"
 #include "troupe/actors/faults/process_fault_injector.hpp"
+#include "troupe/net/base/descriptor.hpp"
 #include "troupe/net/base/notification.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <csignal>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -190,9 +193,17 @@ TEST_F(ProcessFaultInjector, DoesNotRepeatWhatTheLedgerHasNoted) {
   EXPECT_EQ(ledger.read(), (std::set<std::size_t>{1, 2, 3}));
 }
 
-/// Waits for a change of the state of a child process.
+/// Waits until a child process has ended or, with WUNTRACED, was stopped. Kills
+/// it after a minute.
 int status_of(pid_t child, int options) {
   int status = 0;
+  if ((options & WUNTRACED) == 0) {
+    const net::descriptor handle{
+      static_cast<int>(::syscall(SYS_pidfd_open, child, 0))};
+    pollfd watched{handle.get(), POLLIN, 0};
+    if (::poll(&watched, 1, 60'000) != 1)
+      ::kill(child, SIGKILL);
+  }
   EXPECT_EQ(::waitpid(child, &status, options), child);
   return status;
 }
