@@ -41,14 +41,14 @@ struct process_fault_injector::event {
 
 process_fault_injector::process_fault_injector(const faults& plan,
                                                std::uint32_t process,
-                                               fault_ledger ledger,
+                                               fault_notes notes,
                                                process_faults functions)
   : process_{process},
-    ledger_{std::move(ledger)},
+    notes_{std::move(notes)},
     functions_{std::move(functions)},
     // The processes draw different numbers from the seed of the plan.
     rng_{plan.seed() + 0x9E3779B97F4A7C15 * (std::uint64_t{process} + 1)} {
-  const auto before = ledger_.read();
+  const auto before = notes_.read();
   bool has_times = false;
   for (std::size_t i = 0; i < plan.list().size(); ++i) {
     const auto& one = plan.list()[i];
@@ -188,7 +188,7 @@ void process_fault_injector::note(planned_fault& one) {
   one.is_done = one.what.when.has_value();
   if (std::exchange(one.is_noted, true))
     return;
-  ledger_.note(one.index, process_);
+  notes_.note(one.index, process_);
   log(log_level::warning, "fault: process " + std::to_string(process_)
                             + ": faults[" + std::to_string(one.index) + "], "
                             + to_string(one.what));
@@ -251,7 +251,7 @@ make_process_fault_injector(const plan_location& location,
   const auto plan =
     load_fault_plan(file, {plan_scope::place::processes, processes, replicas});
   return std::make_shared<process_fault_injector>(
-    plan, own_task, fault_ledger::from_environment(),
+    plan, own_task, fault_notes::from_environment(),
     real_process_faults(addresses, own_task));
 }
 

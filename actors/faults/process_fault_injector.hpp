@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/core/fault_injector.hpp"
-#include "troupe/actors/faults/fault_ledger.hpp"
+#include "troupe/actors/faults/fault_notes.hpp"
 #include "troupe/actors/faults/fault_plan.hpp"
 #include "troupe/actors/faults/process_faults.hpp"
 
@@ -31,9 +31,9 @@ public:
 
   /// @param plan    can run over processes (`problem_of`).
   /// @param process number of this process.
-  /// @param ledger  faults that have occurred before do not occur again.
+  /// @param notes  faults that have occurred before do not occur again.
   process_fault_injector(const faults& plan, std::uint32_t process,
-                         fault_ledger ledger, process_faults functions);
+                         fault_notes notes, process_faults functions);
   ~process_fault_injector() override;
   process_fault_injector(const process_fault_injector&) = delete;
   process_fault_injector& operator=(const process_fault_injector&) = delete;
@@ -69,7 +69,7 @@ private:
   void watch_times();
 
   const std::uint32_t process_;
-  const fault_ledger ledger_;
+  const fault_notes notes_;
   const process_faults functions_;
   const clock::time_point begin_ = clock::now();
 

@@ -1,6 +1,6 @@
 #include "fault_report.hpp"
 
-#include "troupe/actors/faults/fault_ledger.hpp"
+#include "troupe/actors/faults/fault_notes.hpp"
 #include "troupe/actors/faults/fault_plan_json.hpp"
 #include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/net/base/descriptor.hpp"
@@ -29,26 +29,26 @@ fault_report::fault_report(const std::string& file, std::uint64_t processes,
     throw std::runtime_error("cannot create the file \"" + name
                              + "\": " + std::strerror(errno));
   file_ = fs::absolute(file);
-  ledger_ = name;
+  notes_ = name;
 }
 
 fault_report::~fault_report() {
   std::error_code ignored;
-  if (!ledger_.empty())
-    fs::remove(ledger_, ignored);
+  if (!notes_.empty())
+    fs::remove(notes_, ignored);
 }
 
 void fault_report::add_to(environment_changes& variables) const {
   if (file_.empty())
     return;
   variables[injection::plan_location::variable] = file_.string();
-  variables[injection::fault_ledger::variable] = ledger_.string();
+  variables[injection::fault_notes::variable] = notes_.string();
 }
 
 void fault_report::print() const {
   if (file_.empty())
     return;
-  const auto fired = injection::fault_ledger{ledger_}.read();
+  const auto fired = injection::fault_notes{notes_}.read();
   const auto& list = plan_.list();
   std::cerr << "faults: " << fired.size() << " of " << list.size()
             << " occurred, seed " << plan_.seed();

@@ -31,7 +31,7 @@ public:
   void print() const;
 
 private:
-  std::filesystem::path file_;   ///< Empty: no plan.
-  std::filesystem::path ledger_; ///< In the directory for temporary files.
+  std::filesystem::path file_;  ///< Empty: no plan.
+  std::filesystem::path notes_; ///< In the directory for temporary files.
   troupe::injection::faults plan_;
 };

@@ -56,7 +56,7 @@ TEST_F(ProcessFaultInjector, InflictsEachFaultOnceAndNotBeforeItsStep) {
                                     .stop(process{1}, at_step{5}, 20ms)
                                     .disconnect(process{1}, at_step{5})
                                     .kill(process{0}, at_step{1}),
-                                  1, fault_ledger{}, recorded()};
+                                  1, fault_notes{}, recorded()};
   send(injector, 2);
   injector.on_send({role_id::kind::chief, 0}, replica_id(1),
                    message_kind::grant, 1, 9); // a step that has not begun
@@ -72,7 +72,7 @@ TEST_F(ProcessFaultInjector, CountsMessagesAndPackets) {
   process_fault_injector injector{faults{}
                                     .kill(process{1}, at_message{4})
                                     .stop(process{1}, at_packet{2}, 1ms),
-                                  1, fault_ledger{}, recorded()};
+                                  1, fault_notes{}, recorded()};
   packet(injector, 0);
   send(injector, 0);
   send(injector, 0);
@@ -86,10 +86,10 @@ TEST_F(ProcessFaultInjector, CountsMessagesAndPackets) {
 TEST_F(ProcessFaultInjector, CutsFromTheProcessThatHasDialed) {
   for (const auto& plan : {faults{}.cut(process{0}, process{2}, at_step{1}),
                            faults{}.cut(process{2}, process{0}, at_step{1})}) {
-    process_fault_injector lower{plan, 0, fault_ledger{}, recorded()};
+    process_fault_injector lower{plan, 0, fault_notes{}, recorded()};
     send(lower, 1);
     EXPECT_EQ(done, strings{});
-    process_fault_injector higher{plan, 2, fault_ledger{}, recorded()};
+    process_fault_injector higher{plan, 2, fault_notes{}, recorded()};
     send(higher, 1);
     EXPECT_EQ(done, strings{"cut 0"});
     done.clear();
@@ -102,7 +102,7 @@ TEST_F(ProcessFaultInjector, HitsOneMessageOrPacket) {
                                     .corrupt(process{1}, at_step{1})
                                     .delay(process{1}, at_packet{2}, 3ns)
                                     .duplicate(process{1}, at_step{2}),
-                                  1, fault_ledger{}, recorded()};
+                                  1, fault_notes{}, recorded()};
   const fault_injector::injected_fault none;
   EXPECT_EQ(send(injector, 0), none);
   EXPECT_TRUE(send(injector, 0).dropped);
@@ -119,7 +119,7 @@ TEST_F(ProcessFaultInjector, HitsOneMessageOrPacket) {
 TEST_F(ProcessFaultInjector, DrawsFromTheSeedOfThePlan) {
   const auto dropped = [this](std::uint64_t seed, std::uint32_t process) {
     process_fault_injector injector{faults{}.with_seed(seed).drop(0.3), process,
-                                    fault_ledger{}, recorded()};
+                                    fault_notes{}, recorded()};
     std::vector<bool> out;
     for (int i = 0; i < 1000; ++i)
       out.push_back(send(injector, 0).dropped);
@@ -137,14 +137,14 @@ TEST_F(ProcessFaultInjector, DrawsFromTheSeedOfThePlan) {
 TEST_F(ProcessFaultInjector, AffectsOnlyMessagesOfItsReplicaOrProcess) {
   auto of_process = fault{.kind = fault_kind::drop, .process = 1};
   of_process.probability = 1;
-  process_fault_injector other{faults{}.add(of_process), 0, fault_ledger{},
+  process_fault_injector other{faults{}.add(of_process), 0, fault_notes{},
                                recorded()};
   EXPECT_FALSE(send(other, 0).dropped);
-  process_fault_injector own{faults{}.add(of_process), 1, fault_ledger{},
+  process_fault_injector own{faults{}.add(of_process), 1, fault_notes{},
                              recorded()};
   EXPECT_TRUE(send(own, 0).dropped);
   process_fault_injector of_replica{faults{}.drop(replica{2}, 1), 1,
-                                    fault_ledger{}, recorded()};
+                                    fault_notes{}, recorded()};
   EXPECT_FALSE(send(of_replica, 0, 1).dropped);
   EXPECT_TRUE(send(of_replica, 0, 2).dropped);
 }
@@ -153,7 +153,7 @@ TEST_F(ProcessFaultInjector, WaitsOnceInEachSlowStep) {
   process_fault_injector injector{faults{}
                                     .slow(process{1}, at_step{2}, 5ms, 2)
                                     .slow(process{1}, at_step{6}, 7ms),
-                                  1, fault_ledger{}, recorded()};
+                                  1, fault_notes{}, recorded()};
   for (const std::uint64_t step : {1, 2, 2, 3, 4, 5})
     send(injector, step);
   EXPECT_EQ(done, (strings{"wait 5", "wait 5"}));
@@ -167,30 +167,30 @@ TEST_F(ProcessFaultInjector, InflictsAFaultOfATimeWithoutAMessage) {
   auto functions = recorded();
   functions.kill = [&killed] { killed.notify(); };
   const process_fault_injector injector{faults{}.kill(process{1}, at_time{1ms}),
-                                        1, fault_ledger{}, functions};
+                                        1, fault_notes{}, functions};
   EXPECT_TRUE(killed.wait_for(60s));
 }
 
-TEST_F(ProcessFaultInjector, DoesNotRepeatWhatTheLedgerHasNoted) {
+TEST_F(ProcessFaultInjector, DoesNotRepeatWhatIsNoted) {
   put("fired", "");
-  const fault_ledger ledger{folder / "fired"};
+  const fault_notes notes{folder / "fired"};
   const auto plan = faults{}
                       .kill(process{0}, at_step{1})
                       .kill(process{1}, at_step{1})
                       .kill(process{1}, at_step{4})
                       .duplicate(1);
   {
-    process_fault_injector injector{plan, 1, ledger, recorded()};
+    process_fault_injector injector{plan, 1, notes, recorded()};
     EXPECT_TRUE(send(injector, 1).duplicated);
   }
   EXPECT_EQ(done, strings{"kill"});
-  EXPECT_EQ(ledger.read(), (std::set<std::size_t>{1, 3}));
-  process_fault_injector again{plan, 1, ledger, recorded()};
+  EXPECT_EQ(notes.read(), (std::set<std::size_t>{1, 3}));
+  process_fault_injector again{plan, 1, notes, recorded()};
   EXPECT_TRUE(send(again, 3).duplicated) << "a probability goes on";
   EXPECT_EQ(done, strings{"kill"});
   send(again, 4);
   EXPECT_EQ(done, (strings{"kill", "kill"}));
-  EXPECT_EQ(ledger.read(), (std::set<std::size_t>{1, 2, 3}));
+  EXPECT_EQ(notes.read(), (std::set<std::size_t>{1, 2, 3}));
 }
 
 /// Waits until a child process has ended or, with WUNTRACED, was stopped. Kills

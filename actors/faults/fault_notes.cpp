@@ -1,4 +1,4 @@
-#include "troupe/actors/faults/fault_ledger.hpp"
+#include "troupe/actors/faults/fault_notes.hpp"
 
 #include "troupe/net/base/descriptor.hpp"
 
@@ -10,13 +10,13 @@
 
 namespace troupe::injection {
 
-fault_ledger fault_ledger::from_environment() {
+fault_notes fault_notes::from_environment() {
   const auto* const file = std::getenv(variable);
-  return fault_ledger{file ? file : ""};
+  return fault_notes{file ? file : ""};
 }
 
-void fault_ledger::note(std::size_t index,
-                        std::uint32_t process) const noexcept {
+void fault_notes::note(std::size_t index,
+                       std::uint32_t process) const noexcept {
   if (file_.empty())
     return;
   const net::descriptor file{
@@ -29,7 +29,7 @@ void fault_ledger::note(std::size_t index,
     return; // the file system is full: the fault is not counted
 }
 
-std::set<std::size_t> fault_ledger::read() const {
+std::set<std::size_t> fault_notes::read() const {
   std::set<std::size_t> out;
   std::ifstream input{file_};
   std::size_t index = 0, process = 0;

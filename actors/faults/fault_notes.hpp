@@ -11,17 +11,17 @@ namespace troupe::injection {
 /// occurred, so that a process that is started again does not repeat them. Each
 /// note is one line: index of the fault in the plan, and process number.
 /// @cost a note is one system call, and survives a kill of the process.
-class fault_ledger {
+class fault_notes {
 public:
   /// Environment variable with the name of the file.
   static constexpr const char* variable = "TROUPE_FAULTS_FIRED";
 
   /// @param file must exist. Empty: notes are kept by no file.
-  explicit fault_ledger(std::filesystem::path file = {})
+  explicit fault_notes(std::filesystem::path file = {})
     : file_{std::move(file)} {}
 
-  /// Returns the ledger that the environment names.
-  static fault_ledger from_environment();
+  /// Returns the notes that the environment names.
+  static fault_notes from_environment();
 
   /// Notes that a fault has occurred in a process.
   void note(std::size_t index, std::uint32_t process) const noexcept;
