@@ -4,6 +4,8 @@ process.
 
   scripts/fault-runs.py --runs 10                  10 jobs
   scripts/fault-runs.py --runs 1 --seed 1234       the job of a seed again
+  scripts/fault-runs.py --cuts                     connections between workers are cut, too
+  scripts/fault-runs.py --program "./loop 3"       a fifth of the jobs runs this program
 
 Each job has 2 to 4 workers, trains `mlp` or `lenet` on generated digits, and is started by
 `troupe train --workers N --restarts 20 --on-sigterm leave`. One to three faults happen at random
@@ -13,18 +15,30 @@ times:
   stop   SIGSTOP of a worker, and SIGCONT after less than the heartbeat timeout
   leave  SIGTERM to a worker, which leaves the job
 
+Half of the jobs also have a plan of one or two faults that occur at exact steps (`--faults`): a kill
+or a stop of a worker, delays of messages and packets, slow steps of a worker, and with --cuts the end
+of all connections between two workers. A plan takes at most one worker, and then only stops happen at
+random times.
+
+A program of --program runs as a job of `troupe launch`, and prints a line "weights_sha256 <hash>" at
+its end. It is not told to leave. Its undisturbed run is one without faults.
+
 A job passes if it ends with exit code 0 within the timeout, and its weights_sha256 is that of an
-undisturbed run. If the last worker was to leave, it must have saved the run (exit code 130), and
-the resumed run must end with these weights. The output of a job that fails is kept in build/fault-runs. The last line is
-"fault runs: N passed, N failed", and the exit code is 1 if a job failed or no fault happened.
-The same seed gives the same job and faults, but the step at which a fault happens varies.
+undisturbed run. A job with a plan must report how many of its faults occurred. If the last worker was
+to leave, it must have saved the run (exit code 130), and the resumed run must end with these weights.
+The output of a job that fails is kept in build/fault-runs. The last line is "fault runs: N passed, N
+failed", and the exit code is 1 if a job failed or no fault happened.
+The same seed and options give the same job and faults, but the step at which a fault without a plan
+happens varies.
 """
 import argparse
 import dataclasses
+import json
 import os
 import pathlib
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -37,6 +51,8 @@ TRAINING = {
     "mlp": "train --model mlp --data digits:1400 --batch 24 --epochs 40",
     "lenet": "train --model lenet --data digits:700 --batch 24 --epochs 3",
 }
+STEPS = {"mlp": 2000, "lenet": 75}  # of an undisturbed job; its last faults are at half of them
+LOSSES = "kill", "cut", "disconnect"  # kinds of a plan that can cost the job a process
 
 
 @dataclasses.dataclass
@@ -53,21 +69,70 @@ class Job:
     model: str
     workers: int
     faults: list
+    plan: dict      # the JSON form of a plan of faults. None: there is none
+    program: list   # the command of a program. Empty: `troupe train`
 
     @staticmethod
-    def of_seed(seed):
+    def of_seed(seed, options):
         dice = random.Random(seed)
-        return Job(seed, dice.choice(list(TRAINING)), dice.randint(2, 4),
-                   [Fault(dice.choice(("kill", "kill", "stop", "leave")), dice.uniform(0.1, 1.5),
-                          dice.random(), dice.uniform(0.05, 0.6))
-                    for _ in range(dice.randint(1, 3))])
+        model, workers = dice.choice(list(TRAINING)), dice.randint(2, 4)
+        faults = [Fault(dice.choice(("kill", "kill", "stop", "leave")), dice.uniform(0.1, 1.5),
+                        dice.random(), dice.uniform(0.05, 0.6))
+                  for _ in range(dice.randint(1, 3))]
+        plan = plan_of(dice, STEPS[model], workers, options.cuts) if dice.random() < 0.5 else None
+        program = []
+        if options.program and dice.random() < options.program_share:
+            program, model = shlex.split(options.program), "program"
+            faults = [x for x in faults if x.kind != "leave"]
+        if plan and any(x["kind"] in LOSSES for x in plan["faults"]):
+            # Otherwise the last process could be the one that the plan takes.
+            faults = [x for x in faults if x.kind == "stop"]
+        return Job(seed, model, workers, faults, plan, program)
 
     def __str__(self):
-        return f"seed {self.seed}: {self.model}, {self.workers} workers"
+        planned = ", ".join(x["kind"] for x in self.plan["faults"]) if self.plan else "none"
+        return f"seed {self.seed}: {self.model}, {self.workers} workers, planned: {planned}"
+
+    def undisturbed(self, tool):
+        """Command of the job without faults."""
+        if self.program:
+            return [tool, "launch", "-n", str(self.workers), "--", *self.program]
+        return [tool, *TRAINING[self.model].split(), "--replicas", str(self.workers),
+                "--strategy", "one_device"]
+
+    def command(self, tool, saved, plan_file):
+        planned = ["--faults", str(plan_file)] if self.plan else []
+        if self.program:
+            return [tool, "launch", "-n", str(self.workers), "--restarts", "20", *planned, "--",
+                    *self.program]
+        return [tool, *TRAINING[self.model].split(), "--replicas", str(self.workers),
+                "--workers", str(self.workers), "--restarts", "20", "--on-sigterm", "leave",
+                "--save", str(saved), *planned]
+
+
+def plan_of(dice, steps, workers, cuts):
+    """Draws a plan of one or two faults."""
+    kinds = ["kill", "stop", "delay", "slow"] + (["cut", "disconnect"] if cuts else [])
+    faults = []
+    for _ in range(dice.randint(1, 2)):
+        kind = dice.choice(kinds)
+        if kind in LOSSES:
+            kinds = [x for x in kinds if x not in LOSSES]
+        process, peer = dice.sample(range(workers), 2)
+        step = dice.randrange(1, steps // 2)
+        faults.append({
+            "kill": {"process": process, "step": step},
+            "stop": {"process": process, "step": step, "duration_ms": dice.randint(50, 500)},
+            "delay": {"probability": dice.choice((0.001, 0.01)), "max_delay_ms": 5},
+            "slow": {"process": process, "step": step, "delay_ms": 10, "steps": 20},
+            "cut": {"process": process, "peer": peer, "step": step},
+            "disconnect": {"process": process, "step": step},
+        }[kind] | {"kind": kind})
+    return {"seed": dice.randrange(2**32), "faults": faults}
 
 
 def weights_in(output):
-    found = re.search(r"^weights_sha256 (\w+)$", output, re.MULTILINE)
+    found = re.search(r"^(?:\[[^]]*\] )?weights_sha256 (\w+)$", output, re.MULTILINE)
     return found and found.group(1)
 
 
@@ -81,10 +146,8 @@ class Oracle:
     def weights_of(self, job):
         key = job.model, job.workers
         if key not in self.known:
-            done = subprocess.run(
-                [self.tool, *TRAINING[job.model].split(), "--replicas", str(job.workers),
-                 "--strategy", "one_device"],
-                capture_output=True, text=True, timeout=JOB_TIMEOUT, check=True)
+            done = subprocess.run(job.undisturbed(self.tool), capture_output=True, text=True,
+                                  timeout=JOB_TIMEOUT, check=True)
             self.known[key] = weights_in(done.stdout)
         return self.known[key]
 
@@ -123,10 +186,15 @@ def weights_of_resumed(saved, tool):
     return weights_in(done.stdout)
 
 
-def has_begun(errors, process):
-    """Waits until the first epoch has begun."""
+def has_begun(job, errors, process):
+    """Waits until the first epoch has begun, or all processes of a program have been started."""
     end = time.monotonic() + JOB_TIMEOUT
-    while "epoch 1/" not in errors.read_text() and process.poll() is None:
+
+    def begun():
+        if job.program:
+            return len(children_of(process)) == job.workers
+        return "epoch 1/" in errors.read_text()
+    while not begun() and process.poll() is None:
         if time.monotonic() > end:
             return False
         time.sleep(0.02)
@@ -145,14 +213,14 @@ def kill_all(process):
 def run(job, tool, oracle):
     """Returns (what is wrong or None, the faults that happened, number of joins)."""
     expected = oracle.weights_of(job)
-    output, errors, saved = (KEPT / f"{job.seed}.{x}" for x in ("out", "err", "troupe"))
+    output, errors, saved, plan = (KEPT / f"{job.seed}.{x}"
+                                   for x in ("out", "err", "troupe", "json"))
+    if job.plan:
+        plan.write_text(json.dumps(job.plan))
     done = []  # What was injected. None: the job had ended.
     with open(output, "w") as out, open(errors, "w") as err:
-        process = subprocess.Popen(
-            [tool, *TRAINING[job.model].split(), "--replicas", str(job.workers),
-             "--workers", str(job.workers), "--restarts", "20", "--on-sigterm", "leave",
-             "--save", str(saved)], stdout=out, stderr=err)
-        begun = has_begun(errors, process)
+        process = subprocess.Popen(job.command(tool, saved, plan), stdout=out, stderr=err)
+        begun = has_begun(job, errors, process)
         for fault in job.faults if begun else []:
             time.sleep(fault.delay)
             if process.poll() is None:
@@ -164,6 +232,10 @@ def run(job, tool, oracle):
             return f"no end within {JOB_TIMEOUT} s", [x for x in done if x], 0
     text = errors.read_text()
     problem = None
+    reported = re.search(r"^faults: (\d+) of", text, re.MULTILINE)
+    planned = int(reported.group(1)) if reported else 0
+    kills = (any(x and x.startswith("kill") for x in done)
+             or any(f", {x} of process" in text for x in LOSSES))
     was_saved = process.returncode == 130 and any(x and x.startswith("leave") for x in done)
     if was_saved and weights_of_resumed(saved, tool) != expected:
         problem = f"the weights of the resumed run are not {expected}"
@@ -171,18 +243,25 @@ def run(job, tool, oracle):
         problem = f"exit code {process.returncode}: {(text.splitlines() or [''])[-1]}"
     elif not was_saved and weights_in(output.read_text()) != expected:
         problem = f"weights_sha256 is not {expected}"
-    elif "was lost" in text and not any(x and x.startswith("kill") for x in done):
+    elif "was lost" in text and not kills:
         problem = "a process that was stopped for a moment was taken for lost"
+    elif job.plan and not reported:
+        problem = "it does not report which faults of the plan occurred"
     if problem is None:
-        for one in (output, errors, saved):
+        for one in (output, errors, saved, plan):
             one.unlink(missing_ok=True)
-    return problem, [x for x in done if x], text.count("a process has joined")
+    return (problem, [x for x in done if x] + ["planned fault"] * planned,
+            text.count("a process has joined"))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=None, help="seed of the first job")
+    parser.add_argument("--cuts", action="store_true", help="also cut connections of workers")
+    parser.add_argument("--program", default=None, help="command of a loop of one's own")
+    parser.add_argument("--program-share", type=float, default=0.2,
+                        help="share of the jobs that run the program [0.2]")
     parser.add_argument("--tool", default=None, help="the tool [build/release/troupe, or dev]")
     options = parser.parse_args()
     tools = [ROOT / "build" / x / "troupe" for x in ("release", "dev")]
@@ -193,9 +272,9 @@ def main():
     first = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     oracle = Oracle(tool)
     passed = failed = joins = 0
-    counts = {"kill": 0, "stop": 0, "leave": 0}
+    counts = {"kill": 0, "stop": 0, "leave": 0, "planned": 0}
     for seed in range(first, first + options.runs):
-        job = Job.of_seed(seed)
+        job = Job.of_seed(seed, options)
         began = time.monotonic()
         problem, done, joined = run(job, tool, oracle)
         joins += joined
@@ -207,7 +286,7 @@ def main():
               f"{', '.join(done) or 'ended before the faults'}"
               + (f": {problem} (see {KEPT}/{seed}.err)" if problem else ""), flush=True)
     print(f"{counts['kill']} processes killed, {joins} joins, {counts['stop']} processes stopped, "
-          f"{counts['leave']} leaves")
+          f"{counts['leave']} leaves, {counts['planned']} planned faults")
     print(f"fault runs: {passed} passed, {failed} failed")
     return 1 if failed or not sum(counts.values()) else 0
 

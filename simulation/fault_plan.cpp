@@ -16,70 +16,11 @@ bool is_replica(const role_id& role, std::uint32_t replica) {
   return role == role_id{role_id::kind::replica, replica};
 }
 
+std::uint64_t step_of(const fault& one) {
+  return std::get<at_step>(*one.when).step;
+}
+
 } // namespace
-
-faults& faults::kill(replica target, at_step when) {
-  kills_.push_back({target.id, when.step});
-  return *this;
-}
-
-faults& faults::disconnect(process target, at_step when) {
-  network_faults_.push_back(
-    {network_fault::kind::disconnect, target.id, when.step});
-  return *this;
-}
-
-faults& faults::partition(process target, at_step when) {
-  network_faults_.push_back(
-    {network_fault::kind::partition, target.id, when.step});
-  return *this;
-}
-
-faults& faults::clog(process target, at_step when, double factor) {
-  if (!(factor >= 1 && factor <= 1e9))
-    throw std::invalid_argument("a process slowed down by a factor of "
-                                + std::to_string(factor) + ": give 1 to 1e9");
-  network_faults_.push_back(
-    {network_fault::kind::clog, target.id, when.step, factor});
-  return *this;
-}
-
-faults& faults::drop(double probability) {
-  return add({kind::drop, {}, probability, {}});
-}
-
-faults& faults::drop(replica target, double probability) {
-  return add({kind::drop, target.id, probability, {}});
-}
-
-faults& faults::duplicate(double probability) {
-  return add({kind::duplicate, {}, probability, {}});
-}
-
-faults& faults::duplicate(replica target, double probability) {
-  return add({kind::duplicate, target.id, probability, {}});
-}
-
-faults& faults::delay(double probability, duration max_delay) {
-  return add({kind::delay, {}, probability, max_delay});
-}
-
-faults& faults::delay(replica target, double probability, duration max_delay) {
-  return add({kind::delay, target.id, probability, max_delay});
-}
-
-faults& faults::add(const message_fault& fault) {
-  if (!(fault.probability >= 0 && fault.probability <= 1))
-    throw std::invalid_argument("a fault with probability "
-                                + std::to_string(fault.probability)
-                                + ": give 0 to 1");
-  if (fault.type == kind::delay && fault.max_delay <= duration{0})
-    throw std::invalid_argument("a delay of at most "
-                                + std::to_string(fault.max_delay.count())
-                                + " ns: give 1 ns or more");
-  message_faults_.push_back(fault);
-  return *this;
-}
 
 random_fault_injector::counts&
 random_fault_injector::counts::operator+=(const counts& other) {
@@ -92,11 +33,19 @@ random_fault_injector::counts::operator+=(const counts& other) {
   return *this;
 }
 
-random_fault_injector::random_fault_injector(faults plan, std::uint64_t seed)
-  : plan_{std::move(plan)},
-    kills_(plan_.kills().size()),
-    network_faults_(plan_.network_faults().size()),
-    rng_{seed} {}
+random_fault_injector::random_fault_injector(const faults& plan,
+                                             std::uint64_t seed)
+  : rng_{seed} {
+  if (const auto problem =
+        problem_of(plan, {injection::plan_scope::place::simulator}))
+    throw std::invalid_argument("a plan for the simulator: " + *problem);
+  for (const auto& one : plan.list())
+    if (one.is_of_messages())
+      message_faults_.push_back(one);
+    else
+      (one.kind == fault_kind::kill ? kills_ : network_faults_)
+        .push_back({{}, one});
+}
 
 bool random_fault_injector::happens(double probability) {
   // 53 bits, the precision of a double: the conversion is exact on all
@@ -131,29 +80,30 @@ random_fault_injector::on_send(const role_id& sender, const role_id& receiver,
                                message_kind, std::uint64_t,
                                std::uint64_t step) {
   ++messages_;
-  for (std::size_t i = 0; i < kills_.size(); ++i)
-    schedule(kills_[i], is_replica(sender, plan_.kills()[i].replica)
-                          && step >= plan_.kills()[i].step);
-  for (std::size_t i = 0; i < network_faults_.size(); ++i)
-    schedule(network_faults_[i],
-             is_hosted_by(sender, plan_.network_faults()[i].process)
-               && step >= plan_.network_faults()[i].step);
+  for (auto& one : kills_)
+    schedule(one, is_replica(sender, *one.planned.replica)
+                    && step >= step_of(one.planned));
+  for (auto& one : network_faults_)
+    schedule(one, is_hosted_by(sender, *one.planned.process)
+                    && step >= step_of(one.planned));
   injected_fault out;
-  for (const auto& fault : plan_.message_faults()) {
+  for (const auto& fault : message_faults_) {
     if ((fault.replica && !is_replica(sender, *fault.replica)
          && !is_replica(receiver, *fault.replica))
-        || !happens(fault.probability))
+        || !happens(*fault.probability))
       continue;
-    switch (fault.type) {
-      case faults::kind::drop:
+    switch (fault.kind) {
+      case fault_kind::drop:
         out.dropped = true;
         break;
-      case faults::kind::duplicate:
+      case fault_kind::duplicate:
         out.duplicated = true;
         break;
-      case faults::kind::delay:
+      case fault_kind::delay:
         out.delay = faults::duration{static_cast<faults::duration::rep>(
-          1 + rng_() % static_cast<std::uint64_t>(fault.max_delay.count()))};
+          1 + rng_() % static_cast<std::uint64_t>(fault.duration.count()))};
+        break;
+      default: // `problem_of` has rejected it
         break;
     }
   }
@@ -164,22 +114,19 @@ random_fault_injector::on_send(const role_id& sender, const role_id& receiver,
 }
 
 std::optional<std::uint32_t> random_fault_injector::next_kill() {
-  for (std::size_t i = 0; i < kills_.size(); ++i)
-    if (take_if_due(kills_[i])) {
+  for (auto& one : kills_)
+    if (take_if_due(one)) {
       ++fired.kills;
-      return plan_.kills()[i].replica;
+      return one.planned.replica;
     }
   return std::nullopt;
 }
 
-std::optional<faults::network_fault>
-random_fault_injector::next_network_fault() {
-  for (std::size_t i = 0; i < network_faults_.size(); ++i)
-    if (take_if_due(network_faults_[i])) {
-      const auto& x = plan_.network_faults()[i];
-      ++(x.type == faults::network_fault::kind::clog ? fired.slowed
-                                                     : fired.cuts);
-      return x;
+std::optional<fault> random_fault_injector::next_network_fault() {
+  for (auto& one : network_faults_)
+    if (take_if_due(one)) {
+      ++(one.planned.kind == fault_kind::clog ? fired.slowed : fired.cuts);
+      return one.planned;
     }
   return std::nullopt;
 }

@@ -39,13 +39,12 @@ bool simulated_wait_strategy::step() {
       caf::anon_send_exit(it, caf::exit_reason::kill);
   while (const auto x =
            faults_ && net_ ? faults_->next_network_fault() : std::nullopt)
-    if (x->type == faults::network_fault::kind::clog)
-      net_->clog(x->process, x->factor);
+    if (x->kind == fault_kind::clog)
+      net_->clog(*x->process, x->factor);
     else
-      net_->disconnect(x->process,
-                       x->type == faults::network_fault::kind::disconnect
-                         ? net::close_reason::closed
-                         : net::close_reason::timed_out);
+      net_->disconnect(*x->process, x->kind == fault_kind::disconnect
+                                      ? net::close_reason::closed
+                                      : net::close_reason::timed_out);
   return sim_.advance_once();
 }
 

@@ -146,7 +146,7 @@ lane_transport::fault_of(std::uint32_t process,
   if (!faults_)
     return std::nullopt;
   const auto packet = collective::read(header);
-  const auto fault = faults_->on_send(
+  const auto fault = faults_->on_packet(
     {role_id::kind::replica, placement_.replicas().front()},
     {role_id::kind::replica, placement_.job.replicas_of(process).front()},
     message_kind_of(packet.kind), packet.generation, packet.step);

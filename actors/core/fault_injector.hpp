@@ -77,6 +77,17 @@ public:
   virtual injected_fault on_send(const role_id& sender, const role_id& receiver,
                                  message_kind kind, std::uint64_t generation,
                                  std::uint64_t step) = 0;
+
+  /// Decides which faults one packet between processes has. To an injector that
+  /// does not override this function, a packet is a message.
+  /// @param sender   lowest replica of the sending process.
+  /// @param receiver lowest replica of the receiving process.
+  virtual injected_fault on_packet(const role_id& sender,
+                                   const role_id& receiver, message_kind kind,
+                                   std::uint64_t generation,
+                                   std::uint64_t step) {
+    return on_send(sender, receiver, kind, generation, step);
+  }
 };
 
 } // namespace troupe

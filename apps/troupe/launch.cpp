@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "fault_report.hpp"
 #include "local_launcher.hpp"
 #include "option_parsing.hpp"
 #include "signal_receiver.hpp"
@@ -58,6 +59,7 @@ struct launch_options {
   /// this way ends the job.
   std::uint64_t restarts = 0;
   bool chief = false;
+  std::string faults; ///< File of a plan of faults. Empty: no faults.
   std::vector<std::string> program;
 };
 
@@ -99,6 +101,7 @@ int report_end(const child_processes& children, int signal) {
 int launch(const launch_options& options) {
   const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   std::signal(SIGPIPE, SIG_IGN); // a failed write returns an error instead
+  const fault_report faults{options.faults, options.processes, {}};
   const net::secret_file secret;
   worker_restarts restarts{options.restarts};
   local_launcher launcher{
@@ -108,9 +111,12 @@ int launch(const launch_options& options) {
      .on_unreachable = warn_of_unreachable,
      .on_end = [&](const process_exit& x) { restarts.on_end(x); },
      .on_line = write_line}};
-  launcher.start(options.program, [&secret](const std::string&) {
-    return environment_changes{{"TROUPE_SECRET_FILE", secret.path().string()},
-                               {"TROUPE_SECRET", std::nullopt}};
+  launcher.start(options.program, [&](const std::string&) {
+    environment_changes variables{
+      {"TROUPE_SECRET_FILE", secret.path().string()},
+      {"TROUPE_SECRET", std::nullopt}};
+    faults.add_to(variables);
+    return variables;
   });
   int forwarded = 0;
   const auto on_signal = [&](int signal_number) {
@@ -122,6 +128,7 @@ int launch(const launch_options& options) {
     return restarts.start_due(
       launcher, [&](const std::string& name) { launcher.start_again(name); });
   });
+  faults.print();
   return report_end(launcher.children(), forwarded);
 }
 
@@ -162,6 +169,15 @@ void add_launch(CLI::App& tool, action& selected,
       "Start processes that were killed again, at most N times; they join the "
       "job [0]")
     ->type_name("N");
+  command
+    .add_option_function<std::string>(
+      "--faults",
+      [options](const std::string& text) {
+        options->faults = parse_file_name("--faults", text);
+      },
+      "For tests: inject the faults of the plan in FILE (JSON) into the "
+      "processes")
+    ->type_name("FILE");
   command.footer(examples);
   command.callback([options, &selected] {
     if (options->program.empty())

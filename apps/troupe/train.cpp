@@ -36,7 +36,8 @@ transport_kind transport_of(const train_config& config) {
                                      : transport_kind::automatic;
 }
 
-strategy make_strategy(const train_config& config, bool join,
+strategy make_strategy(const train_config& config,
+                       const train_arguments& arguments,
                        std::optional<runtime>& actors) {
   runtime_options options;
   options.log = [](const std::string& line) { log(log_level::warning, line); };
@@ -49,7 +50,8 @@ strategy make_strategy(const train_config& config, bool join,
                                           {.devices = config.devices,
                                            .threads = config.threads,
                                            .transport = transport_of(config),
-                                           .join_running_job = join}};
+                                           .join_running_job = arguments.join,
+                                           .fault_plan = arguments.faults}};
   return one_device_strategy{
     config.devices.front(),
     {.replicas = config.replicas, .threads = config.threads}};
@@ -66,6 +68,16 @@ void check_restarts(const train_arguments& arguments,
     throw std::invalid_argument(
       "--join: no job is given; set TF_CONFIG to the cluster of the running "
       "job and to the task of the worker that it has lost");
+}
+
+/// Checks that there are processes into which faults can be injected.
+void check_faults(const train_arguments& arguments,
+                  const train_config& config) {
+  if (!arguments.faults.empty() && config.workers == 1)
+    throw std::invalid_argument(
+      "--faults " + arguments.faults
+      + ": faults are injected into workers, and there are none; give "
+        "--workers with 2 or more");
 }
 
 void check_names(const train_arguments& arguments) {
@@ -227,12 +239,13 @@ int train(const train_arguments& given_arguments) {
   const auto placement = placement_from_environment();
   const auto config = config_in(placement, arguments);
   check_restarts(arguments, config, placement.in_cluster);
+  check_faults(arguments, config);
   if (placement.chief || config.workers == 1)
     check_outputs(arguments);
   if (config.workers > 1 && !placement.in_cluster)
-    return launch_workers(config, arguments.restarts);
+    return launch_workers(config, arguments.restarts, arguments.faults);
   std::optional<runtime> actors;
-  const auto strategy = make_strategy(config, arguments.join, actors);
+  const auto strategy = make_strategy(config, arguments, actors);
   const auto scope = strategy.scope();
   auto model = make_model(arguments, config);
   check_epochs(model, config);

@@ -8,6 +8,7 @@
 struct train_arguments {
   troupe::train_options options;
   std::string summary, save, resume;
+  std::string faults; ///< File of a plan of faults. Empty: no faults.
   std::uint64_t max_steps = 0;
   std::uint64_t restarts = 0; ///< Of workers that a signal has ended.
   bool join = false;          ///< This worker joins the running job.
@@ -30,4 +31,7 @@ int train(const train_arguments& given_arguments);
 /// TF_CONFIG tells each process its worker index. @returns the exit code.
 /// A worker that a signal has ended is started again, and joins the job.
 /// @param restarts maximum number of these starts.
-int launch_workers(const troupe::train_config& config, std::uint64_t restarts);
+/// @param faults   file of the plan of faults that the workers inject. Empty:
+///                 none.
+int launch_workers(const troupe::train_config& config, std::uint64_t restarts,
+                   const std::string& faults);

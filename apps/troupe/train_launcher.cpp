@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "fault_report.hpp"
 #include "interrupt.hpp"
 #include "local_launcher.hpp"
 #include "signal_receiver.hpp"
@@ -249,10 +250,12 @@ int exit_code_of(const child_processes& children,
 
 } // namespace
 
-int launch_workers(const train_config& config, std::uint64_t max_restarts) {
+int launch_workers(const train_config& config, std::uint64_t max_restarts,
+                   const std::string& faults_file) {
   // The signals are blocked before the first file is created. Otherwise a
   // signal could end this process before it has removed its files.
   const signal_receiver signals{SIGINT, SIGTERM};
+  const fault_report faults{faults_file, config.workers, config.replicas};
   const job_credentials credentials{config.transport == "tls"};
   std::set<std::string> lost; // workers that a signal has ended, or that left
   output_collector output{[&] {
@@ -279,12 +282,15 @@ int launch_workers(const train_config& config, std::uint64_t max_restarts) {
          output.add_line(name, out, line);
        }}};
   launcher.start(self_command(), [&](const std::string& worker) {
-    return credentials.environment_of(worker);
+    auto variables = credentials.environment_of(worker);
+    faults.add_to(variables);
+    return variables;
   });
   const auto start_again = [&](const std::string& worker) {
     launcher.start_again(worker);
     lost.erase(worker);
   };
   const auto state = wait_for_end(launcher, signals, restarts, start_again);
+  faults.print();
   return exit_code_of(launcher.children(), output, state);
 }

@@ -198,6 +198,13 @@ void add_restart_options(CLI::App& command, train_arguments& arguments) {
                    "running job has lost");
 }
 
+void add_fault_options(CLI::App& command, train_arguments& arguments) {
+  add_file(command, "--faults", arguments.faults,
+           "For tests, with workers: inject the faults of the plan in FILE "
+           "(JSON) into the workers")
+    ->type_name("FILE");
+}
+
 void add_file_options(CLI::App& command, train_arguments& arguments) {
   add_file(command, "--save", arguments.save, "Write the trained model to FILE")
     ->type_name("FILE");
@@ -222,6 +229,7 @@ void add_train(CLI::App& tool, action& selected) {
   add_training_options(command, arguments->options);
   add_placement_options(command, arguments->options);
   add_restart_options(command, *arguments);
+  add_fault_options(command, *arguments);
   add_file_options(command, *arguments);
   command.footer(examples);
   command.callback([arguments, &selected] {

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
+#include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/group/respawning_group.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
@@ -83,7 +84,12 @@ to_cluster_options(const net::cluster_spec& cluster,
       "connection.credentials, or set PEM files in TROUPE_TLS_CA, "
       "TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY");
   result.listen = options.listen;
-  result.faults = options.faults;
+  result.faults =
+    options.faults
+      ? options.faults
+      : injection::make_process_fault_injector(
+        {options.fault_plan}, result.addresses, result.task,
+        result.replicas * static_cast<std::uint32_t>(result.addresses.size()));
   if (launcher && launcher->is_witness())
     result.report_unreachable = [launcher](std::uint64_t number) {
       launcher->report_unreachable(number);

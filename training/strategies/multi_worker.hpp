@@ -44,9 +44,13 @@ struct multi_worker_options {
   /// Receives reports of rejected and lost connections. Null:
   /// `log_of_connections`.
   net::log_function log{};
-  /// For tests: fault injector for all messages of this worker to other
-  /// workers. Null: no faults.
+  /// For tests: fault injector for all messages and packets that this worker
+  /// sends. Null: that of `fault_plan`.
   std::shared_ptr<fault_injector> faults{};
+  /// For tests: file with a plan of faults (docs/formats.md) that are injected
+  /// into the workers. Empty: the file that the environment variable
+  /// TROUPE_FAULTS names. No file: no faults.
+  std::string fault_plan{};
 };
 
 /// Runs replicas in several processes. These processes are the workers, and all
@@ -71,8 +75,9 @@ public:
   /// @param local_runtime outlives the strategy and everything made in its
   /// scope.
   /// @param resolver provides the cluster and the task of this process.
-  /// @errors throws std::invalid_argument for invalid options, and for a task
-  ///         that has no replicas (type ps). Throws `job_error` with the
+  /// @errors throws std::invalid_argument for invalid options, for a task that
+  ///         has no replicas (type ps), and for a plan of faults that is
+  ///         invalid or does not fit the job. Throws `job_error` with the
   ///         missing workers when the timeout expires, or with the reason why
   ///         this worker was rejected.
   explicit multi_worker_mirrored_strategy(
