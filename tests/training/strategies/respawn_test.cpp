@@ -8,6 +8,7 @@
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <map>
 
 // Actors of a job of one process that end while it trains.
@@ -29,7 +30,10 @@ public:
       .system = actors_.system(),
       .on_spawn = [this](const role_id& id, const caf::actor& role) {
         const std::lock_guard hold{lock_};
-        roles_[{id.role, id.id}] = role.address();
+        auto& entry = roles_[{id.role, id.id}];
+        entry.actor = role.address();
+        entry.end = std::make_shared<std::promise<void>>();
+        role->attach_functor([end = entry.end] { end->set_value(); });
       }};
     state_ =
       make_strategy_state(make_respawning_group(
@@ -45,16 +49,27 @@ public:
   int groups() const { return groups_; }
   void advance(std::chrono::seconds time) { now_ += time; }
 
+  /// Returns when the actor has ended.
   void kill(kind role, std::uint32_t number) {
-    const std::lock_guard hold{lock_};
-    caf::anon_send_exit(caf::actor_cast<caf::actor>(roles_.at({role, number})),
-                        caf::exit_reason::kill);
+    std::future<void> end;
+    {
+      const std::lock_guard hold{lock_};
+      auto& entry = roles_.at({role, number});
+      end = entry.end->get_future();
+      caf::anon_send_exit(caf::actor_cast<caf::actor>(entry.actor),
+                          caf::exit_reason::kill);
+    }
+    EXPECT_EQ(end.wait_for(60s), std::future_status::ready);
   }
 
 private:
   runtime actors_;
   std::mutex lock_;
-  std::map<std::pair<kind, std::uint32_t>, caf::actor_addr> roles_;
+  struct spawned_role {
+    caf::actor_addr actor;
+    std::shared_ptr<std::promise<void>> end;
+  };
+  std::map<std::pair<kind, std::uint32_t>, spawned_role> roles_;
   std::chrono::steady_clock::time_point now_{};
   int groups_ = 0;
   std::shared_ptr<strategy_state> state_;
@@ -72,12 +87,13 @@ struct outcome {
   step_list steps;
 };
 
-/// Fits two epochs of 13 steps.
+/// Fits epochs of 13 steps.
 outcome fit_on(const strategy& on,
-               const std::function<void(std::uint64_t)>& on_step = {}) {
+               const std::function<void(std::uint64_t)>& on_step = {},
+               std::uint64_t epochs = 2) {
   const auto scope = on.scope();
   auto it = small_model();
-  fit_options how{.epochs = 2};
+  fit_options how{.epochs = epochs};
   how.validation = uneven_batches();
   outcome out;
   how.callbacks.push_back({.on_step = [&](const step_record& x) {
@@ -103,6 +119,7 @@ void expect_equal(const outcome& found, const outcome& expected) {
   }
 }
 
+/// The commits of at most 8 steps follow the end of an actor.
 class Respawn : public ::testing::TestWithParam<
                   std::pair<std::uint32_t, std::vector<killed_role>>> {};
 
@@ -125,8 +142,8 @@ INSTANTIATE_TEST_SUITE_P(
     std::pair{2u, std::vector<killed_role>{{kind::replica, 1, 4}}},
     std::pair{4u, std::vector<killed_role>{{kind::replica, 2, 0}}},
     std::pair{4u, std::vector<killed_role>{{kind::replica, 3, 3},
-                                           {kind::replica, 0, 15},
-                                           {kind::replica, 3, 20}}},
+                                           {kind::replica, 0, 13},
+                                           {kind::replica, 3, 23}}},
     std::pair{2u, std::vector<killed_role>{{kind::chief, 0, 6}}},
     std::pair{4u, std::vector<killed_role>{{kind::reducer, 1, 2}}}));
 
@@ -135,13 +152,16 @@ TEST(RespawnCases, TheFourthEndWithin60SecondsIsAnErrorThatListsTheOthers) {
     stage it{2};
     std::string text;
     try {
-      fit_on(it.get(), [&](std::uint64_t step) {
-        if (step % 5 != 0 || step > 15)
-          return;
-        if (step == 15)
-          it.advance(in_time ? 59s : 60s);
-        it.kill(kind::replica, 1);
-      });
+      fit_on(
+        it.get(),
+        [&](std::uint64_t step) {
+          if (step % 10 != 0)
+            return;
+          if (step == 30)
+            it.advance(in_time ? 59s : 60s);
+          it.kill(kind::replica, 1);
+        },
+        3);
     } catch (const job_error& e) {
       text = e.what();
     }
