@@ -49,6 +49,8 @@ public:
           multi_worker_options how;
           how.listen = listen_[w];
           how.transport = transport;
+          // A busy machine may delay a heartbeat that passes a proxy.
+          how.connection.heartbeat_timeout = 5s;
           const multi_worker_mirrored_strategy mine{actors, who, how};
           fn(mine, w);
         } catch (...) {
@@ -230,7 +232,7 @@ TEST(FitReconnects, ALaneOfSharedMemoryIsCut) {
         three.proxies[0]->cut("results", "worker 2");
     });
   EXPECT_EQ(three.proxies[0]->cuts(), 1);
-  expect_healed(found);
+  expect_healed(found, 1); // the end may not be noticed before that of the fit
 }
 
 TEST(FitReconnects, SeveralCutsFollowEachOther) {
@@ -256,7 +258,7 @@ TEST(FitReconnects, SeveralCutsFollowEachOther) {
   expect_healed(found);
 }
 
-TEST(FitReconnects, ACutDuringALossExcludesNobodyElse) {
+TEST(FitReconnects, ACutDuringALossExcludesNoOther) {
   proxied_workers four{4};
   std::vector<std::exception_ptr> thrown;
   const auto found = fit_with_faults(
