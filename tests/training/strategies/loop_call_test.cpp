@@ -22,6 +22,9 @@ constexpr std::uint32_t workers = 2;
 /// in worker 0.
 struct planned_split {
   int run = -1; ///< Number of the run from 0. -1: none.
+  /// Number of a later run that is complete, but whose end worker 0 does not
+  /// hear of. The next run of worker 1 fails. -1: none.
+  int unheard = -1;
   std::latch has_gathered{1};
   std::atomic<int> failures = 0;
 };
@@ -82,8 +85,21 @@ public:
     return inner_->replica_placement();
   }
   std::uint64_t run(const run_request& request) override {
-    if (runs_++ != plan_.run)
-      return inner_->run(request);
+    const auto number = runs_++;
+    const auto process = replica_placement().process;
+    const job_error loss{ec::peer_lost, "the plan wants it"};
+    if (plan_.unheard >= 0 && process == 1 && number == plan_.unheard + 1) {
+      ++plan_.failures;
+      throw loss;
+    }
+    if (number != plan_.run) {
+      const auto next = inner_->run(request);
+      if (process == 0 && number == plan_.unheard) {
+        ++plan_.failures;
+        throw loss;
+      }
+      return next;
+    }
     auto split = request;
     split.step = [&](step_context& at) {
       split_context context{at, plan_};
@@ -95,7 +111,7 @@ public:
       return inner_->run(split);
     } catch (const std::exception&) {
       ++plan_.failures;
-      throw job_error{ec::peer_lost, "the plan wants it"};
+      throw loss;
     }
   }
   void stop() override { inner_->stop(); }
@@ -149,9 +165,12 @@ outcome three_steps(const strategy& on) {
 
 /// @param split number of the run that is split. The runs of a step are its
 ///        own and that of `reduce`.
-void expect_roll_forward(int split) {
+/// @param unheard as in `planned_split`.
+void expect_roll_forward(int split, int unheard = -1) {
   planned_split plan;
   plan.run = split;
+  plan.unheard = unheard;
+  const auto losses = unheard < 0 ? 1u : 2u;
   runtime actors;
   const auto joint = std::make_shared<combined_group>(
     make_replica_group(actors, {.replicas = workers}), workers);
@@ -181,11 +200,13 @@ void expect_roll_forward(int split) {
     EXPECT_EQ(found[w].sums, expected.sums) << "worker " << w;
     EXPECT_EQ(found[w].updates, expected.updates) << "worker " << w;
     EXPECT_EQ(found[w].calls, 3) << "the step was made again";
-    ASSERT_EQ(positions[w].size(), 1u);
-    EXPECT_EQ(positions[w][0].run, positions[0][0].run);
-    EXPECT_EQ(positions[w][0].step, w) << "worker 1 has made the step";
+    ASSERT_EQ(positions[w].size(), losses);
+    for (std::size_t i = 0; i < losses; ++i) {
+      EXPECT_EQ(positions[w][i].run, positions[0][0].run);
+      EXPECT_EQ(positions[w][i].step, w) << "worker 1 has made the step";
+    }
   }
-  EXPECT_EQ(plan.failures, 2);
+  EXPECT_EQ(plan.failures, 2 * int(losses));
 }
 
 TEST(LoopCall, AProcessThatLacksAStepTakesStateAndResultsFromOneThatHasMadeIt) {
@@ -195,6 +216,14 @@ TEST(LoopCall, AProcessThatLacksAStepTakesStateAndResultsFromOneThatHasMadeIt) {
 /// Worker 0 has no slots yet, because its step is undone.
 TEST(LoopCall, TheStateHasTheSlotsThatTheFirstStepMakes) {
   expect_roll_forward(0);
+}
+
+/// Worker 0 does not hear of the end of its copy. If the source had gone on, it
+/// would be in the next call. The runs are: the step, its reduce, the split
+/// step, the positions, the texts of the state, the values, and the slots of
+/// each of four variables.
+TEST(LoopCall, TheSourceWaitsUntilAllHaveCopiedTheState) {
+  expect_roll_forward(2, 9);
 }
 
 } // namespace
