@@ -171,8 +171,10 @@ public:
     check_chiefs();
     for (const auto& life : job_.lives())
       check_life(*life);
-    if (in_time)
+    if (in_time) {
+      check_newest_view();
       check_completion();
+    }
     out_.delivered = sim_.delivered;
     out_.seconds = double(sim_.elapsed().count()) / 1e9;
     return out_;
@@ -389,6 +391,37 @@ private:
       if (const auto text = difference(copy, expected.weights); !text.empty())
         fail("the weights of " + name(life) + " differ: " + text);
     }
+  }
+
+  /// The job must be completed if enough members of its newest view remain that
+  /// had no fault.
+  void check_newest_view() {
+    if (out_.completed > 0 || views_.empty())
+      return;
+    const auto& newest = views_.rbegin()->second;
+    const auto& members = newest.members;
+    std::size_t unhurt = 0, dead = 0;
+    // The process that has agreed on the newest view may have died before it
+    // has told the others.
+    bool has_state = false, is_known = false;
+    for (const auto& x : members) {
+      const auto& life =
+        *std::ranges::find(job_.lives(), x.incarnation,
+                           [](const auto& one) { return one->incarnation; });
+      if (life->state == process_life::fate::killed) {
+        ++dead;
+      } else if (!lost_.contains(life->number) && !cuts_.contains(life->number)
+                 && !leavers_.contains(life->number)) {
+        ++unhurt;
+        has_state |= !life->joins;
+        is_known |= life->views.back().view_id == newest.view_id;
+      }
+    }
+    const bool others_are_dead =
+      plan_.on_one_host && unhurt + dead == members.size();
+    if (has_state && is_known
+        && 2 * unhurt + (others_are_dead ? 1 : 0) > members.size())
+      fail("no process has completed the job, but enough remain: " + states());
   }
 
   /// The job must be completed if more than half of the processes remain, or

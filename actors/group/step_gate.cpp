@@ -1,6 +1,6 @@
 #include "troupe/actors/group/step_gate.hpp"
 
-#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/run_ended.hpp"
 
 namespace troupe {
 
@@ -13,7 +13,7 @@ step_gate::holder::holder(step_gate& gate, std::uint32_t replica)
   gate_.inside_.at(replica_) = true;
   if (gate_.closed_) {
     gate_.leave(replica_);
-    throw job_error(ec::cancelled, "the caller of this function has returned");
+    throw run_ended{};
   }
 }
 

@@ -22,7 +22,7 @@ public:
   /// the replica's fiber or thread.
   class holder {
   public:
-    /// @errors throws `job_error` if the gate is closed.
+    /// @errors throws `run_ended` if the gate is closed.
     holder(step_gate& gate, std::uint32_t replica);
     ~holder();
     holder(const holder&) = delete;

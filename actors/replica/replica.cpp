@@ -1,6 +1,7 @@
 #include "troupe/actors/replica/replica.hpp"
 
 #include "troupe/actors/core/exception_handler.hpp"
+#include "troupe/actors/core/run_ended.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/replica/replica_step_context.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
@@ -23,6 +24,16 @@ std::string exception_text(const std::exception_ptr& x) {
     return e.what();
   } catch (...) {
     return "an exception that is not derived from std::exception";
+  }
+}
+
+bool is_run_ended(const std::exception_ptr& x) {
+  try {
+    std::rethrow_exception(x);
+  } catch (const run_ended&) {
+    return true;
+  } catch (...) {
+    return false;
   }
 }
 
@@ -191,7 +202,7 @@ void replica_state::end_step() {
       next_step + 1; // even if the chief has since aborted the step
   if (const auto thrown = step_fiber->error()) {
     fail({.kind = failure_kind::step_failed,
-          .code = ec::invalid,
+          .code = is_run_ended(thrown) ? ec::peer_lost : ec::invalid,
           .cause = exception_text(thrown)});
   } else if (!is_superseded()) {
     sender.send(chief_id, owner, message_kind::step_done, generation, next_step,

@@ -123,6 +123,20 @@ TEST_F(SimulatedRecovery, AProcessThatIsStoppedForLongIsExcluded) {
   EXPECT_EQ(sum.completed, 2 * test::seeds_of(20));
 }
 
+// Some processes have lost the connection to the stopped one when it goes on,
+// and others have not. It then ends its run while the others are still in
+// theirs.
+TEST_F(SimulatedRecovery, AProcessThatEndsItsRunEarlyDoesNotEndTheJob) {
+  for (const auto until : {1050ms, 1070ms, 1090ms}) {
+    auto stopped = fault(stop, 1, 6);
+    stopped.until = until;
+    const auto sum =
+      run({.processes = 4, .on_one_host = false, .faults = {stopped}},
+          test::seeds_of(15));
+    EXPECT_GE(sum.completed, 3 * test::seeds_of(15));
+  }
+}
+
 TEST_F(SimulatedRecovery, AShortStopChangesNoView) {
   auto stopped = fault(stop, 0, 7);
   stopped.until = 500ms;
