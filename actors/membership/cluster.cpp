@@ -122,6 +122,8 @@ void cluster::impl::check() const {
   if (options.join_running_job
       && (options.addresses.size() == 1 || options.replicas < 1))
     refuse("join_running_job needs other processes and at least 1 replica");
+  if (options.spare_timeout > 0ms && !options.join_running_job)
+    refuse("spare_timeout needs join_running_job");
   if (options.replicas < 1 && options.addresses.size() == 1)
     refuse("0 replicas in the only process; give at least 1");
   if (options.start_timeout <= 0ms || options.shutdown_timeout <= 0ms)

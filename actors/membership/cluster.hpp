@@ -55,6 +55,10 @@ struct cluster_options {
   /// its program has come to the call that the job makes (docs/protocols/
   /// recovery.md).
   bool join_running_job = false;
+  /// Maximum time for which a process that joins waits until its address is
+  /// free, because the process that has the task still runs on this host. Zero:
+  /// it does not wait. Needs `join_running_job`.
+  std::chrono::milliseconds spare_timeout{0};
   transport_kind transport = transport_kind::automatic;
   net::connection_options connection{};
   /// Address that this process listens on. None: its address in `addresses`.

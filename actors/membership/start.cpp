@@ -1,5 +1,6 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
+#include "troupe/actors/membership/spare.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/text.hpp"
 
@@ -17,6 +18,9 @@ namespace troupe {
 using namespace std::chrono_literals;
 
 void cluster::impl::join() {
+  if (options.join_running_job && options.spare_timeout > 0ms)
+    wait_as_spare(options.listen.value_or(options.addresses[options.task]),
+                  own_name(), options.spare_timeout, options.log);
   deadline_ = peer_table::clock::now() + options.start_timeout;
   open_router();
   try {

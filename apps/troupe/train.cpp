@@ -45,13 +45,15 @@ strategy make_strategy(const train_config& config,
     return mirrored_strategy{
       actors.emplace(options), config.devices, {.threads = config.threads}};
   if (config.strategy == "multi_worker_mirrored")
-    return multi_worker_mirrored_strategy{actors.emplace(options),
-                                          tf_config(),
-                                          {.devices = config.devices,
-                                           .threads = config.threads,
-                                           .transport = transport_of(config),
-                                           .join_running_job = arguments.join,
-                                           .fault_plan = arguments.faults}};
+    return multi_worker_mirrored_strategy{
+      actors.emplace(options),
+      tf_config(),
+      {.devices = config.devices,
+       .threads = config.threads,
+       .transport = transport_of(config),
+       .join_running_job = arguments.join,
+       .spare_timeout = std::chrono::seconds{arguments.spare_seconds},
+       .fault_plan = arguments.faults}};
   return one_device_strategy{
     config.devices.front(),
     {.replicas = config.replicas, .threads = config.threads}};
@@ -64,6 +66,10 @@ void check_restarts(const train_arguments& arguments,
     throw std::invalid_argument(
       "--restarts " + std::to_string(arguments.restarts)
       + ": there are no workers; give --workers with 2 or more");
+  if (arguments.spare_seconds > 0 && !arguments.join)
+    throw std::invalid_argument(
+      "--spare " + std::to_string(arguments.spare_seconds)
+      + ": only a worker that joins a job waits for its task; give --join too");
   if (arguments.join && !in_cluster)
     throw std::invalid_argument(
       "--join: no job is given; set TF_CONFIG to the cluster of the running "

@@ -12,6 +12,8 @@ struct train_arguments {
   std::uint64_t max_steps = 0;
   std::uint64_t restarts = 0; ///< Of workers that a signal has ended.
   bool join = false;          ///< This worker joins the running job.
+  /// Seconds for which it waits until its task is free. Zero: not at all.
+  std::uint64_t spare_seconds = 0;
   /// SIGTERM lets this process leave its job. False: all save the run.
   bool sigterm_leaves = false;
   bool quiet = false;

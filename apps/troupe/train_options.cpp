@@ -196,6 +196,11 @@ void add_restart_options(CLI::App& command, train_arguments& arguments) {
   command.add_flag("--join", arguments.join,
                    "With TF_CONFIG: take the task of a worker that the "
                    "running job has lost");
+  add_number(command, "--spare", arguments.spare_seconds, 1,
+             train_option_limits::epochs,
+             "With --join: wait at most S seconds until the worker that has "
+             "the task on this machine has ended")
+    ->type_name("S");
 }
 
 void add_fault_options(CLI::App& command, train_arguments& arguments) {

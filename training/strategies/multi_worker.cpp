@@ -74,6 +74,7 @@ to_cluster_options(const net::cluster_spec& cluster,
   const auto* const joins = std::getenv(net::launcher_link::joiner_variable);
   result.join_running_job =
     options.join_running_job || (joins && std::string_view{joins} == "1");
+  result.spare_timeout = options.spare_timeout;
   result.transport = options.transport;
   result.router = options.router;
   result.connection = options.connection;

@@ -33,6 +33,11 @@ struct multi_worker_options {
   /// have no values. The same holds if the environment variable TROUPE_JOIN is
   /// 1: `troupe launch` sets it for a worker that it starts again.
   bool join_running_job = false;
+  /// Makes a worker that joins a spare: it waits for at most this time until
+  /// the worker that has its task on this host has ended, and then joins. The
+  /// job is not disturbed meanwhile. Zero: it does not wait. Needs
+  /// `join_running_job`.
+  std::chrono::milliseconds spare_timeout{0};
   std::string job = "job"; ///< Must be equal in all workers.
   /// Address on which this worker listens. None: this worker's address in the
   /// cluster, to which the other workers connect.

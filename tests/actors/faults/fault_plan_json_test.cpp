@@ -155,6 +155,30 @@ TEST(FaultPlanJson, RejectsTextsThatAreNoPlans) {
             std::string::npos);
 }
 
+TEST(FaultPlanJson, RefusesOrReadsEveryChangedText) {
+  const auto text = write_fault_plan(all_kinds());
+  std::size_t refused = 0;
+  const auto try_one = [&](const std::string& changed) {
+    try {
+      const auto plan = read_fault_plan(changed);
+      EXPECT_EQ(read_fault_plan(write_fault_plan(plan)), plan) << changed;
+    } catch (const std::invalid_argument& e) {
+      EXPECT_LT(std::string{e.what()}.size(), 500u);
+      ++refused;
+    }
+  };
+  for (std::size_t i = 0; i < text.size(); i += 3) {
+    if (i % 16 == 0)
+      try_one(text.substr(0, i));
+    for (const char c : {'0', '"', 'x', '-', '}', '\xFF', '\0'}) {
+      auto changed = text;
+      changed[i] = c;
+      try_one(changed);
+    }
+  }
+  EXPECT_GT(refused, text.size());
+}
+
 TEST(FaultPlanJson, SaysWhatDoesNotExistInTheJob) {
   using enum plan_scope::place;
   const auto problem = [](const faults& plan, plan_scope scope) {
