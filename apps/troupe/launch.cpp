@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "flight_directory.hpp"
 #include "local_launcher.hpp"
 #include "option_parsing.hpp"
 #include "signal_receiver.hpp"
@@ -100,6 +101,7 @@ int launch(const launch_options& options) {
   const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   std::signal(SIGPIPE, SIG_IGN); // a failed write returns an error instead
   const net::secret_file secret;
+  set_flight_directory({});
   worker_restarts restarts{options.restarts};
   local_launcher launcher{
     {options.processes, options.chief},

@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
+#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
@@ -162,10 +163,14 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
   try {
     return state->group->run(wrapped_request);
   } catch (...) {
-    const std::lock_guard hold{shared->lock};
-    for (const auto& error : shared->errors)
-      if (error) // Has the original type, unlike the error of the group.
-        std::rethrow_exception(error);
+    {
+      const std::lock_guard hold{shared->lock};
+      for (const auto& error : shared->errors)
+        if (error) // Has the original type, unlike the error of the group.
+          std::rethrow_exception(error);
+    }
+    if (!state->in_call)
+      on_job_failure(*state, std::current_exception());
     throw;
   }
 }
