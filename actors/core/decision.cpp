@@ -55,8 +55,8 @@ public:
         return add_line(x, name_of(identity_, x.process) + " joined with view "
                              + std::to_string(x.view));
       case flight_event_kind::process_restarted:
-        return add_line(x, name_of(identity_, x.process)
-                             + " was started again");
+        return add_line(x,
+                        name_of(identity_, x.process) + " was started again");
       case flight_event_kind::run_failed:
         return add_line(x,
                         "run " + std::to_string(x.run) + " failed: " + x.text);
