@@ -291,8 +291,10 @@ TEST(ExplainCluster, NamesTheProcessThatDoesNotJoinTheRun) {
 
 /// Trains on three workers. Worker 0, the chief, is cut off after step 5.
 /// @param later called by the survivors in their callbacks of step 10.
-void fit_without_the_chief(
-  const std::function<void(const strategy&, std::uint32_t)>& later) {
+/// @param after called by the survivors afterwards.
+using with_worker = std::function<void(const strategy&, std::uint32_t)>;
+void fit_without_the_chief(const with_worker& later,
+                           const with_worker& after = {}) {
   std::vector<std::exception_ptr> thrown =
     run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
       const auto scope = on.scope();
@@ -301,10 +303,12 @@ void fit_without_the_chief(
       how.callbacks.push_back({.on_step = [&](const step_record& x) {
         if (w == 0 && x.step == 5)
           cut_off(on);
-        if (w > 0 && x.step == 10)
+        if (w > 0 && x.step == 10 && later)
           later(on, w);
       }});
       it.fit(uneven_batches(), how);
+      if (after)
+        after(on, w);
     });
   EXPECT_NE(exception_text(thrown[0]), "") << "the fault did not fire";
   EXPECT_EQ(exception_text(thrown[1]), "");
@@ -314,7 +318,7 @@ void fit_without_the_chief(
 TEST(ExplainCluster, AfterALossHasTheViewChangeWithItsPhases) {
   std::vector<job_status> seen(3);
   fit_without_the_chief(
-    [&](const strategy& on, std::uint32_t w) { seen[w] = on.explain(); });
+    {}, [&](const strategy& on, std::uint32_t w) { seen[w] = on.explain(); });
   for (const std::uint32_t w : {1, 2}) {
     const auto& status = seen[w];
     EXPECT_EQ(status.view_id, 2u) << status;
@@ -354,42 +358,61 @@ TEST(ExplainCluster, AnyMemberAnswersStatusQueriesAfterTheLossOfTheChief) {
   }
 }
 
+/// Lets a survivor wait until the lost process has asked to join.
+void wait_for_join(const strategy& on, std::once_flag& once,
+                   std::promise<void>& may_join) {
+  auto& peers = peers_of(on);
+  std::unique_lock hold{peers.lock};
+  const auto is_complete = [&] { return peers.view.members.size() == 3; };
+  if (peers.view.view_id == 1 || is_complete())
+    return;
+  std::call_once(once, [&] { may_join.set_value(); });
+  EXPECT_TRUE(peers.wait(hold, peer_table::clock::now() + patience, [&] {
+    return peers.stop.requested || is_complete();
+  }));
+}
+
 TEST(ExplainCluster, OfAJoinerHasTheCopiedBytes) {
-  std::promise<void> is_alone;
+  std::promise<void> may_join;
+  auto is_alone = may_join.get_future();
   std::once_flag once;
-  job_status seen;
+  std::vector<job_status> seen(3);
+  int lives = 0; // of worker 2
   const auto thrown =
     run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
-      const bool joins = on.state()->group->is_joining();
+      const bool is_lost = w == 2 && lives++ == 0;
       const auto scope = on.scope();
       auto it = small_model();
-      fit_options how;
+      fit_options how{.epochs = 2};
       how.callbacks.push_back({.on_step = [&](const step_record& x) {
-        if (w == 2 && x.step == 4 && !joins) {
+        if (is_lost && x.step == 3)
           cut_off(on);
-          throw start_again{};
-        }
-        if (w == 2 || x.step != 9)
-          return;
-        auto& peers = peers_of(on);
-        std::unique_lock hold{peers.lock};
-        EXPECT_TRUE(peers.wait(hold, peer_table::clock::now() + patience, [&] {
-          return peers.view.view_id > 2 || peers.stop.requested
-                 || peers.view.members.size() == 3;
-        }));
+        if (w != 2 && x.step >= 9)
+          wait_for_join(on, once, may_join);
       }});
-      it.fit(uneven_batches(), how);
-      if (joins)
-        seen = on.explain();
+      try {
+        it.fit(uneven_batches(), how);
+      } catch (const job_error&) {
+        if (!is_lost)
+          throw;
+        EXPECT_EQ(is_alone.wait_for(patience), std::future_status::ready);
+        throw start_again{};
+      }
+      seen[w] = on.explain();
     });
   expect_nothing_thrown(thrown);
-  const auto copied =
-    std::ranges::any_of(seen.decisions, [](const decision& x) {
-      return std::ranges::any_of(x.phases, [](const decision_phase& y) {
-        return y.name == "state copied" && y.bytes > 0;
-      });
+  EXPECT_EQ(lives, 2);
+  const auto has_copied = [](const decision& x) {
+    return std::ranges::any_of(x.phases, [](const decision_phase& y) {
+      return y.name == "state copied" && y.bytes > 0;
     });
-  EXPECT_TRUE(copied) << seen;
+  };
+  for (const auto& x : seen)
+    EXPECT_TRUE(std::ranges::any_of(x.decisions, has_copied)) << x;
+  EXPECT_TRUE(std::ranges::any_of(
+    seen[0].decisions,
+    [](const decision& x) { return x.text == "worker 2 joined with view 3"; }))
+    << seen[0];
 }
 
 // -- files --------------------------------------------------------------------
