@@ -460,6 +460,19 @@ TEST_F(FlightFile, IsWrittenByEachProcessOfAJobThatFails) {
   }
 }
 
+/// The chief is cut off from both others, which go on.
+TEST_F(FlightFile, OfAProcessWithoutAMajorityNamesTheOthers) {
+  const flight_directory where{folder};
+  fit_without_the_chief({});
+  const auto records = records_in(folder);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].identity.task, 0u);
+  const auto lack = std::ranges::find(
+    records[0].events, flight_event_kind::no_majority, &flight_event::kind);
+  ASSERT_NE(lack, records[0].events.end());
+  EXPECT_EQ(lack->text, "worker 1, worker 2");
+}
+
 TEST_F(FlightFile, IsNotWrittenForAnExceptionOfTheUser) {
   const flight_directory where{folder};
   const auto on = turns(2);
