@@ -159,8 +159,9 @@ std::string missing_text(const flight_record& of, std::int64_t begin_ns) {
     out += "  missing: ";
     if (x.replica != flight_event::none)
       out += "replica " + to_string(x.replica) + " of ";
+    const auto step = "step " + to_string(x.step);
     out += name_of(of.identity, x.process) + ", in " + net::printable(x.text)
-           + ", step " + to_string(x.step);
+           + (x.text == step ? "" : ", " + step);
     if (progress) {
       const auto since = sum_of(of.identity.wall_ns, progress->time_ns);
       out +=
