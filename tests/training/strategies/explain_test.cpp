@@ -21,7 +21,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
+constexpr auto patience = 30s;
 
 /// Asks until the status has what the test expects.
 job_status
@@ -72,6 +72,7 @@ constexpr auto no_replica = missing_role::none;
 class ExplainLocal : public ::testing::Test {
 protected:
   ~ExplainLocal() override {
+    go_.count_down();
     if (work_.joinable())
       work_.join();
   }
@@ -109,7 +110,6 @@ TEST_F(ExplainLocal, NamesAReplicaThatHangsInTheStepFunction) {
   ASSERT_FALSE(status.missing.empty());
   EXPECT_FALSE(status.missing[0].responds) << status;
   EXPECT_EQ(status.missing[0].bucket, 0u);
-  go_.count_down();
 }
 
 TEST_F(ExplainLocal, SaysSinceWhenTheReplicaIsMissing) {
@@ -126,23 +126,20 @@ TEST_F(ExplainLocal, SaysSinceWhenTheReplicaIsMissing) {
   ASSERT_FALSE(status.missing.empty()) << status;
   EXPECT_GE(status.missing[0].since_ms, 300u);
   EXPECT_EQ(status.missing[0].since_ms, status.since_commit_ms);
-  go_.count_down();
 }
 
 TEST_F(ExplainLocal, NamesAReplicaThatWaitsForItsBatch) {
-  const auto scope = on_.scope();
-  model it{small_net(), adam{}, {.seed = 5}};
-  const auto slow = digits_200()
-                      .batch(16)
-                      .map([this](const batch& x) {
-                        if (!in_cross_replica_context())
-                          go_.wait();
-                        return x;
-                      })
-                      .prefetch(0);
-  in_background([&] {
+  in_background([this] {
     const auto inside = on_.scope();
-    it.fit(slow);
+    model it{small_net(), adam{}, {.seed = 5}};
+    it.fit(digits_200()
+             .batch(16)
+             .map([this](const batch& x) {
+               if (!in_cross_replica_context())
+                 go_.wait();
+               return x;
+             })
+             .prefetch(0));
   });
   const auto status = explained(on_, [](const job_status& x) {
     return x.missing.size() == 2
@@ -150,19 +147,17 @@ TEST_F(ExplainLocal, NamesAReplicaThatWaitsForItsBatch) {
   });
   ASSERT_EQ(status.missing.size(), 2u) << status;
   EXPECT_EQ(status.missing[0].operation, "its step function") << status;
-  go_.count_down();
 }
 
 TEST_F(ExplainLocal, NamesACallbackThatBlocksTheChief) {
-  const auto scope = on_.scope();
-  model it{small_net(), adam{}, {.seed = 5}};
-  fit_options how;
-  how.callbacks.push_back({.on_step = [this](const step_record& x) {
-    if (x.step == 2)
-      go_.wait();
-  }});
-  in_background([&] {
+  in_background([this] {
     const auto inside = on_.scope();
+    model it{small_net(), adam{}, {.seed = 5}};
+    fit_options how;
+    how.callbacks.push_back({.on_step = [this](const step_record& x) {
+      if (x.step == 2)
+        go_.wait();
+    }});
     it.fit(digits_200().batch(16), how);
   });
   const auto status = explained(on_, [](const job_status& x) {
@@ -172,7 +167,6 @@ TEST_F(ExplainLocal, NamesACallbackThatBlocksTheChief) {
   ASSERT_EQ(status.missing.size(), 1u) << status;
   EXPECT_EQ(status.missing[0].operation, "the callbacks of step 2") << status;
   EXPECT_EQ(status.missing[0].process, "this process");
-  go_.count_down();
 }
 
 TEST_F(ExplainLocal, OfNoRunIsMissingNothing) {
