@@ -144,6 +144,12 @@ enum class failure_kind : std::uint8_t {
   /// `replicas[0]` reported another number of metrics of `step` than the other
   /// replicas, or too many.
   metrics_differ = 37,
+  /// Status of an active run: no step is granted before the callers of the run
+  /// in `processes` have taken the commit of `step`.
+  commits_not_taken = 45,
+  /// Status of a job whose processes have not agreed on the view `generation`
+  /// for `timeout_ms`: `processes`, members of the last view, are missing.
+  view_not_agreed = 46,
 };
 
 /// Why a run ended early or a job cannot begin: who failed, in which step, and

@@ -1,5 +1,6 @@
 #include "troupe/training/model.hpp"
 
+#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
@@ -164,7 +165,12 @@ std::string model::weights_sha256() const {
 
 void model::save(const std::filesystem::path& file,
                  const std::string& note) const {
-  const auto write = [&] { save_model(*state_, file, note); };
+  const auto write = [&] {
+    save_model(*state_, file, note);
+    record_event(
+      state_->strategy->recorder,
+      {.kind = flight_event_kind::checkpoint_saved, .text = file.string()});
+  };
   try {
     check_equal_copies(*state_, state_->strategy->callback_timeout);
   } catch (const job_error&) {

@@ -65,6 +65,7 @@ void chief_state::on_wait_report(const step_commit::wait_report& report) {
   if (!commits->is_possible(report)
       || (report.reducer && report.id >= roles.reducers.size()))
     return; // the peer violates the protocol; ignore its report
+  record_suspicions(report);
   survey.on_wait_report(report);
   perform(commits->on(report));
 }
@@ -198,6 +199,10 @@ void chief_state::probe_reducers(const step_commit::probe& question) {
 void chief_state::perform(step_commit::reaction effects) {
   const overload act{
     [this](step_commit::send_configure& x) {
+      record_event(options.recorder,
+                   {.kind = flight_event_kind::generation_begun,
+                    .generation = x.message.generation,
+                    .run = run});
       for (const auto r : x.replicas) {
         x.message.replica = r;
         sender.send(replica_id(r), roles.replicas[r], message_kind::configure,
@@ -211,6 +216,10 @@ void chief_state::perform(step_commit::reaction effects) {
                     run_function);
     },
     [this](step_commit::send_grant& x) {
+      record_event(options.recorder, {.kind = flight_event_kind::steps_granted,
+                                      .generation = x.message.generation,
+                                      .run = run,
+                                      .step = x.message.until});
       send_to_replicas(message_kind::grant, x.message.until, x.message);
     },
     [this](step_commit::send_probe& x) { probe(x.message); },

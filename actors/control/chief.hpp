@@ -3,6 +3,7 @@
 #include "troupe/actors/collectives/message_sender.hpp"
 #include "troupe/actors/control/status_survey.hpp"
 #include "troupe/actors/core/failure_text.hpp"
+#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/protocol/chief_actor.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 
@@ -21,6 +22,7 @@ struct chief_options {
   /// aborts the run. It is also the minimum time that processes wait for each
   /// other to join a run. Measured by the actor system's clock.
   std::chrono::milliseconds step_timeout{60'000};
+  std::shared_ptr<flight_recorder> recorder{}; ///< Null: none.
 };
 
 // -- protocol -----------------------------------------------------------------
@@ -81,7 +83,11 @@ struct chief_state {
   caf::result<job_status> status();
   void on_survey_timeout(std::uint64_t number);
   job_status make_status() const;
+  void record_suspicions(const step_commit::wait_report& report) const;
   failure_report pending_step() const;
+  /// Fills in why a step or a run waits.
+  void explain(job_status& status, const failure_report& report,
+               std::uint64_t since_ms) const;
 
   // Notifications to the callers of `run`; implemented in run_notifier.cpp.
   void notify_commit(commit_record&& record);

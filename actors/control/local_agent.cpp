@@ -58,6 +58,10 @@ std::uint64_t local_agent_state::first_unreported_step() const {
 }
 
 void local_agent_state::on_configured(const step_commit::configured& answer) {
+  if (answer.generation > generation)
+    record_event(options.recorder, {.kind = flight_event_kind::generation_begun,
+                                    .generation = answer.generation,
+                                    .run = run});
   generation = std::max(generation, answer.generation);
   unsent.configured.push_back(answer);
   if (unsent.configured.size() >= roles.replicas.size())
@@ -314,6 +318,11 @@ local_agent_internal_actor::behavior_type local_agent(
     [&state](const commit_ack& x) { state.on_commit_ack(x); },
     [&state](const run_barrier::stop& x) {
       state.forward(message_kind::notification, x);
+    },
+    [self, &state](atom::status) -> caf::result<job_status> {
+      if (state.chief_lost || !state.roles.chief)
+        return caf::make_error(ec::peer_lost, std::string{"the chief is lost"});
+      return self->delegate(state.roles.chief, atom::status_v);
     },
     [self, &state](const local_roles& x) {
       state.roles = x;

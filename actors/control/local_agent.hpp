@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/collectives/message_sender.hpp"
+#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/actors/protocol/local_agent_actor.hpp"
 
@@ -33,6 +34,7 @@ struct local_agent_options {
   /// Time that the agent waits for the chief's remaining messages after it has
   /// detected the chief's loss.
   std::chrono::milliseconds drain_timeout{5000};
+  std::shared_ptr<flight_recorder> recorder{}; ///< Null: none.
 };
 
 // -- protocol -----------------------------------------------------------------

@@ -83,10 +83,11 @@ caf::result<job_status> chief_state::status() {
   if (run == 0) {
     auto idle_status = make_status();
     if (auto absent = barrier->missing(); !absent.empty())
-      idle_status.stall_reason = describe({.kind = failure_kind::run_not_joined,
-                                           .code = ec::stalled,
-                                           .processes = std::move(absent)},
-                                          options.processes);
+      explain(idle_status,
+              {.kind = failure_kind::run_not_joined,
+               .code = ec::stalled,
+               .processes = std::move(absent)},
+              ms_between(join_deadline - join_timeout, self->clock().now()));
     return idle_status;
   }
   if (survey.requests.size() >= max_status_requests)
@@ -114,13 +115,35 @@ void chief_state::on_survey_timeout(std::uint64_t number) {
   auto status = make_status();
   if (run != 0 && status.step == survey.step
       && status.generation == survey.generation)
-    status.stall_reason = describe(pending_step(), options.processes);
+    explain(status, pending_step(), status.since_commit_ms);
   for (auto& request : std::exchange(survey.requests, {}))
     request.deliver(status);
 }
 
+void chief_state::explain(job_status& status, const failure_report& report,
+                          std::uint64_t since_ms) const {
+  status.stall_reason = describe(report, options.processes);
+  status.missing = missing_roles(report, options.processes, since_ms);
+}
+
+void chief_state::record_suspicions(
+  const step_commit::wait_report& report) const {
+  const auto& names = options.processes.names;
+  for (const auto& x : report.suspects)
+    if (options.recorder && x.process < names.size())
+      options.recorder->record(
+        {.kind = flight_event_kind::suspicion,
+         .generation = report.generation,
+         .run = run,
+         .step = report.step,
+         .process = options.recorder->task_of(names[x.process]),
+         .replica = report.id,
+         .text = x.reason});
+}
+
 job_status chief_state::make_status() const {
   job_status status;
+  status.run = run;
   status.generation = commits->generation();
   status.step = commits->next();
   if (run != 0)
@@ -129,6 +152,17 @@ job_status chief_state::make_status() const {
 }
 
 failure_report chief_state::pending_step() const {
+  const auto taken = *std::ranges::min_element(acknowledged);
+  if (!commits->busy() && taken < commits->next()) { // all granted are done
+    failure_report report{.kind = failure_kind::commits_not_taken,
+                          .code = ec::stalled,
+                          .run = run,
+                          .step = taken};
+    for (std::uint32_t p = 0; p < acknowledged.size(); ++p)
+      if (acknowledged[p] == report.step)
+        report.processes.push_back(p);
+    return report;
+  }
   failure_report report{.kind = failure_kind::step_pending,
                         .code = ec::stalled,
                         .replicas = commits->behind(),

@@ -34,6 +34,16 @@ public:
     return out;
   }
 
+  /// Names the collective or update that a role waits for.
+  static std::string operation_of(const role_wait& wait) {
+    if (wait.current_activity == activity::update)
+      return "the update";
+    return (wait.current_activity == activity::all_gather
+              ? "the gather of bucket "
+              : "the sum of bucket ")
+           + to_string(wait.bucket);
+  }
+
 private:
   using id_list = std::vector<std::uint32_t>;
 
@@ -168,6 +178,16 @@ private:
         return replica_list(report_.replicas) + cause();
       case failure_kind::step_pending:
         return {};
+      case failure_kind::view_not_agreed:
+        return "the processes agree on view " + to_string(report_.generation)
+               + " for " + timeout()
+               + (report_.processes.empty()
+                    ? ""
+                    : "; it goes on without " + process_list());
+      case failure_kind::commits_not_taken:
+        return process_list() + (report_.processes.size() == 1 ? " is" : " are")
+               + " still in the callbacks of " + step()
+               + ", and no further step is granted before they return";
       case failure_kind::job_not_joined:
         return process_list() + " did not join yet";
       case failure_kind::no_replica:
@@ -318,15 +338,6 @@ private:
     return parts;
   }
 
-  static std::string operation_of(const role_wait& wait) {
-    if (wait.current_activity == activity::update)
-      return "the update";
-    return (wait.current_activity == activity::all_gather
-              ? "the gather of bucket "
-              : "the sum of bucket ")
-           + to_string(wait.bucket);
-  }
-
   static std::string describe(const role_wait& wait) {
     const auto role =
       (wait.reducer ? "reducer " : "replica ") + to_string(wait.id);
@@ -371,7 +382,108 @@ private:
   const named_processes& processes_;
 };
 
+/// Collects the missing roles of a report.
+class missing_role_list {
+public:
+  missing_role_list(const named_processes& processes, std::uint64_t since_ms)
+    : processes_{processes}, since_ms_{since_ms} {}
+
+  void add_replica(std::uint32_t id, const std::string& operation,
+                   std::uint32_t bucket) {
+    if (std::ranges::find(all, id, &missing_role::replica) != all.end())
+      return;
+    const auto& placed = processes_.placement;
+    all.push_back(
+      {id, id < placed.replicas() ? name_of(placed.process_of(id)) : "?",
+       operation, bucket, true, since_ms_});
+  }
+  void add_process(std::uint32_t id, const std::string& operation) {
+    all.push_back({missing_role::none, name_of(id), operation,
+                   missing_role::none, true, since_ms_});
+  }
+  void set_silent(std::uint32_t replica) {
+    for (auto& x : all)
+      if (x.replica == replica)
+        x.responds = false;
+  }
+
+  std::vector<missing_role> all;
+
+private:
+  std::string name_of(std::uint32_t process) const {
+    return process < processes_.names.size() ? processes_.names[process]
+                                             : "process " + to_string(process);
+  }
+
+  const named_processes& processes_;
+  const std::uint64_t since_ms_;
+};
+
+/// Returns the operation that waits for the processes of a report. Empty: the
+/// report names its processes for another reason.
+std::string awaited_of_processes(const failure_report& report) {
+  switch (report.kind) {
+    case failure_kind::process_lost:
+    case failure_kind::process_lost_before_step:
+    case failure_kind::lanes_lost:
+      return "step " + to_string(report.step);
+    case failure_kind::process_lost_between_runs:
+      return "the next run";
+    case failure_kind::run_not_joined:
+      return report.requests.empty()
+               ? "the next run"
+               : "run " + to_string(report.requests.front().run);
+    case failure_kind::commits_not_taken:
+      return "the callbacks of step " + to_string(report.step);
+    case failure_kind::job_not_joined:
+    case failure_kind::start_not_joined:
+    case failure_kind::lanes_not_open:
+      return "the start of the job";
+    case failure_kind::chief_silent:
+      return "the chief";
+    case failure_kind::view_not_agreed:
+      return "the agreement on view " + to_string(report.generation);
+    default:
+      return {};
+  }
+}
+
 } // namespace
+
+std::vector<missing_role> missing_roles(const failure_report& report,
+                                        const named_processes& processes,
+                                        std::uint64_t since_ms) {
+  missing_role_list out{processes, since_ms};
+  if (const auto operation = awaited_of_processes(report); !operation.empty())
+    for (const auto p : report.processes)
+      out.add_process(p, operation);
+  for (const auto& wait : report.waits)
+    for (const auto r : wait.missing)
+      out.add_replica(r, sentence::operation_of(wait),
+                      wait.current_activity == activity::update
+                        ? missing_role::none
+                        : wait.bucket);
+  const auto waits = [&](std::uint32_t replica) {
+    return std::ranges::any_of(report.waits, [replica](const role_wait& x) {
+      return !x.reducer && x.id == replica
+             && x.current_activity != activity::computing;
+    });
+  };
+  if (report.kind == failure_kind::step_pending)
+    for (const auto r : report.replicas)
+      if (!waits(r))
+        out.add_replica(r, "its step function", missing_role::none);
+  if (report.kind == failure_kind::stalled
+      || report.kind == failure_kind::step_pending)
+    for (const auto& wait : report.waits)
+      if (!wait.reducer && wait.current_activity == activity::computing)
+        out.add_replica(wait.id, "its step function", missing_role::none);
+  for (const auto r : report.unresponsive) {
+    out.add_replica(r, "its step function", missing_role::none);
+    out.set_silent(r);
+  }
+  return std::move(out.all);
+}
 
 std::string replica_list(std::span<const std::uint32_t> ids) {
   std::string text = ids.size() == 1 ? "replica " : "replicas ";

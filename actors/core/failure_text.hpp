@@ -5,8 +5,10 @@
 #include "troupe/strategies/placement.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 // The only place that makes sentences of reports. A text that comes with a
@@ -24,6 +26,30 @@ struct named_processes {
   std::vector<std::string> addresses{}; ///< Addresses of the processes.
   std::uint32_t self = 0;               ///< This process.
 };
+
+/// A replica or a process that others wait for.
+struct missing_role {
+  static constexpr auto none = std::numeric_limits<std::uint32_t>::max();
+
+  std::uint32_t replica = none; ///< Id of the replica. `none`: the process.
+  std::string process;          ///< Name of its process.
+  /// What waits for it, such as "the sum of bucket 3", or what it does itself
+  /// if nothing is known to wait: "its step function".
+  std::string operation;
+  std::uint32_t bucket = none; ///< Of that collective. `none`: another wait.
+  bool responds = true;        ///< False: it did not answer the probe.
+  std::uint64_t since_ms = 0;  ///< Milliseconds since the last progress.
+  auto fields() {
+    return std::tie(replica, process, operation, bucket, responds, since_ms);
+  }
+  friend bool operator==(const missing_role&, const missing_role&) = default;
+};
+
+/// Returns the replicas and processes that the report says others wait for.
+/// @param since_ms is copied to each of them.
+std::vector<missing_role> missing_roles(const failure_report& report,
+                                        const named_processes& processes,
+                                        std::uint64_t since_ms);
 
 /// Lists replicas for people: "replica 1" or "replicas 1, 3".
 std::string replica_list(std::span<const std::uint32_t> ids);

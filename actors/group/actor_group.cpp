@@ -1,5 +1,6 @@
 #include "troupe/actors/group/actor_group.hpp"
 
+#include "troupe/actors/group/chief_status_source.hpp"
 #include "troupe/actors/group/role_spawner.hpp"
 #include "troupe/actors/group/step_gate.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
@@ -57,6 +58,7 @@ public:
   actor_group(const group_environment& environment,
               const replica_group_options& options)
     : options_{options},
+      system_{environment.system},
       placement_{placement_of(environment, options)},
       completions_{std::make_shared<completion_queue>(
         environment.caller_wait_strategy
@@ -64,7 +66,8 @@ public:
           : std::make_shared<blocking_wait_strategy>(),
         named_processes{environment.job_world ? environment.job_world->names
                                               : named_processes{}.names,
-                        placement_.job})},
+                        placement_.job},
+        options.recorder)},
       roles_{spawn_roles(environment, options_, completions_, registry_)} {}
 
   ~actor_group() override {
@@ -146,6 +149,12 @@ public:
         throw;
       throw with_inside(e, std::move(left));
     }
+  }
+
+  std::shared_ptr<job_status_source> status_source() const override {
+    return std::make_shared<chief_status_source>(
+      system_, caf::actor_cast<caf::actor_addr>(roles_.run_service),
+      completions_->processes());
   }
 
   std::function<void(const failure_report&)> run_terminator() override {
@@ -255,6 +264,7 @@ private:
   }
 
   const replica_group_options options_;
+  caf::actor_system& system_;
   const local_placement placement_;
   std::shared_ptr<completion_queue> completions_;
   std::shared_ptr<step_registry> registry_ = std::make_shared<step_registry>();

@@ -16,7 +16,28 @@ std::uint64_t completion_queue::begin_run() {
   commits_.clear();
   next_.reset();
   failure_.reset();
+  record_event(recorder_,
+               {.kind = flight_event_kind::run_begun, .run = run_ + 1});
   return ++run_;
+}
+
+/// Records why a run has failed, and who was missing.
+void completion_queue::record_failure(std::uint64_t run,
+                                      const failure_report& report,
+                                      const std::string& text) const {
+  if (!recorder_)
+    return;
+  for (const auto& x : missing_roles(report, processes_, 0))
+    recorder_->record({.kind = flight_event_kind::role_missing,
+                       .run = run,
+                       .step = report.step,
+                       .process = recorder_->task_of(x.process),
+                       .replica = x.replica,
+                       .text = x.operation});
+  recorder_->record({.kind = flight_event_kind::run_failed,
+                     .run = run,
+                     .step = report.step,
+                     .text = text});
 }
 
 std::optional<std::uint64_t> completion_queue::wait_for_run(
@@ -105,6 +126,10 @@ void completion_queue::update(F&& change) {
 }
 
 void completion_queue::on_committed(std::uint64_t run, commit_record&& record) {
+  record_event(recorder_, {.kind = flight_event_kind::step_committed,
+                           .generation = record.generation,
+                           .run = run,
+                           .step = record.step});
   update([&] {
     if (run == run_)
       commits_.push_back(std::move(record));
@@ -112,6 +137,9 @@ void completion_queue::on_committed(std::uint64_t run, commit_record&& record) {
 }
 
 void completion_queue::on_completed(std::uint64_t run, std::uint64_t next) {
+  record_event(
+    recorder_,
+    {.kind = flight_event_kind::run_ended, .run = run, .step = next});
   update([&] {
     if (run == run_)
       next_ = next;
@@ -120,8 +148,10 @@ void completion_queue::on_completed(std::uint64_t run, std::uint64_t next) {
 
 void completion_queue::on_aborted(std::uint64_t run, failure_report&& report) {
   update([&] {
-    if (run == run_ && !failure_)
-      failure_.emplace(to_job_error(std::move(report), processes_));
+    if (run != run_ || failure_)
+      return;
+    failure_.emplace(to_job_error(std::move(report), processes_));
+    record_failure(run, failure_->report(), failure_->what());
   });
 }
 
@@ -131,8 +161,10 @@ void completion_queue::on_group_terminated(const failure_report& report) {
       termination_.emplace(to_job_error(report, processes_));
     // The end of the group ends the active run, even if the request for the
     // run has not reached the chief.
-    if (run_active_ && !next_ && !failure_)
+    if (run_active_ && !next_ && !failure_) {
       failure_ = termination_;
+      record_failure(run_, report, failure_->what());
+    }
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/core/failure_text.hpp"
+#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/wait_strategy.hpp"
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
@@ -17,9 +18,13 @@ namespace troupe {
 class completion_queue final : public run_listener {
 public:
   /// @param processes names of the processes, for the texts of errors.
+  /// @param recorder receives the events of the runs. Null: none.
   explicit completion_queue(std::shared_ptr<wait_strategy> strategy,
-                            named_processes processes = {})
-    : wait_strategy_{std::move(strategy)}, processes_{std::move(processes)} {}
+                            named_processes processes = {},
+                            std::shared_ptr<flight_recorder> recorder = {})
+    : wait_strategy_{std::move(strategy)},
+      processes_{std::move(processes)},
+      recorder_{std::move(recorder)} {}
 
   const named_processes& processes() const { return processes_; }
 
@@ -88,8 +93,12 @@ private:
   template <class F>
   void update(F&& change);
 
+  void record_failure(std::uint64_t run, const failure_report& report,
+                      const std::string& text) const;
+
   std::shared_ptr<wait_strategy> wait_strategy_;
   const named_processes processes_;
+  const std::shared_ptr<flight_recorder> recorder_; ///< Null: none.
   std::mutex lock_;
   std::deque<commit_record> commits_;
   /// First step that was not run. None until the run is complete.

@@ -97,6 +97,7 @@ private:
     for (auto& replica : replicas_) {
       if (replica.step_fiber.done())
         continue;
+      position_->enter(replica.step.replica);
       replica.step_fiber.resume();
       if (replica.step_fiber.error())
         std::rethrow_exception(replica.step_fiber.error());

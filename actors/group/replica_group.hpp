@@ -17,6 +17,8 @@
 
 namespace troupe {
 
+class job_status_source;
+
 /// The replicas of a job, ready to run steps. If the job has several processes,
 /// each process has its own group object. All processes must call `run` with
 /// the same steps in the same order. In each process, `on_commit` gets the
@@ -161,6 +163,11 @@ public:
   virtual std::function<void(const failure_report&)> run_terminator() {
     return {};
   }
+
+  /// Returns an object that tells the status of the group's active run
+  /// (job_status_source.hpp). Any thread may use it, also after the group is
+  /// destroyed. Null: the group does not tell its status.
+  virtual std::shared_ptr<job_status_source> status_source() const;
 };
 
 /// Makes a group that runs all replicas in turn on the caller's thread, without

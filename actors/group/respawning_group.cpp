@@ -1,8 +1,10 @@
 #include "troupe/actors/group/respawning_group.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/group/job_status_source.hpp"
 
 #include <deque>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -24,11 +26,34 @@ bool is_end_of_role(const failure_report& report) {
   }
 }
 
+/// Asks the group that has the roles at present.
+class current_status_source final : public job_status_source {
+public:
+  void set(std::shared_ptr<job_status_source> current) {
+    const std::lock_guard hold{lock_};
+    current_ = std::move(current);
+  }
+
+  job_status status(std::chrono::milliseconds timeout) override {
+    const auto current = [this] {
+      const std::lock_guard hold{lock_};
+      return current_;
+    }();
+    return current ? current->status(timeout) : job_status{};
+  }
+
+private:
+  std::mutex lock_;
+  std::shared_ptr<job_status_source> current_;
+};
+
 class respawning_group final : public replica_group {
 public:
   respawning_group(std::function<std::unique_ptr<replica_group>()> make,
                    respawn_options options)
-    : make_{std::move(make)}, options_{std::move(options)}, group_{make_()} {}
+    : make_{std::move(make)}, options_{std::move(options)}, group_{make_()} {
+    status_source_->set(group_->status_source());
+  }
 
   const local_placement& replica_placement() const override {
     return group_->replica_placement();
@@ -49,6 +74,9 @@ public:
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
     group_->for_each(fn);
   }
+  std::shared_ptr<job_status_source> status_source() const override {
+    return status_source_;
+  }
   std::function<void(const failure_report&)> run_terminator() override {
     return group_->run_terminator();
   }
@@ -66,6 +94,7 @@ public:
     // A new group, because the messages of the old one must not reach the new
     // roles.
     auto next = make_();
+    status_source_->set(next->status_source());
     group_ = std::move(next);
     return true;
   }
@@ -86,6 +115,8 @@ private:
 
   const std::function<std::unique_ptr<replica_group>()> make_;
   const respawn_options options_;
+  const std::shared_ptr<current_status_source> status_source_ =
+    std::make_shared<current_status_source>();
   std::unique_ptr<replica_group> group_;
   /// Why the last run has failed. Empty: no role has ended since the roles were
   /// made.

@@ -72,7 +72,8 @@ private:
         ? reducer_count
         : 0;
     const chief_options chief_settings{
-      completions_->processes(), options_.step_window, options_.step_timeout};
+      completions_->processes(), options_.step_window, options_.step_timeout,
+      options_.recorder};
     const role_id chief_id{role_id::kind::chief, 0};
     const auto chief_handle =
       environment_.system.spawn(chief, chief_settings, sender_for(chief_id));
@@ -105,7 +106,8 @@ private:
                           .listener = completions_,
                           .report_batch =
                             step_commit::grant_batch(options_.step_window),
-                          .step_window = options_.step_window},
+                          .step_window = options_.step_window,
+                          .recorder = options_.recorder},
       sender_for(agent_id));
     spawned_.run_service = agent;
     add_role(agent_id, agent);

@@ -32,6 +32,7 @@ protected:
     collectives_->begin_step(generation, step);
     const context_scope inside{context_};
     const flush_denormals flushing;
+    position_->enter(0);
     fn(step_);
     collectives_->end_step();
     reports_[0] = step_.report;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/group/replica_group.hpp"
+#include "troupe/actors/group/step_position.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
@@ -32,19 +34,31 @@ public:
     stopping_ = false;
     use_threads(options_.threads);
     commit_.generation = generations_.begin_run(request.first_step);
+    ++runs_;
+    note(flight_event_kind::run_begun, request.first_step);
+    const step_position::run_guard in_run{*position_, runs_,
+                                          commit_.generation};
     auto step = request.first_step;
     for (; step - request.first_step < request.steps && !stopping_; ++step) {
+      position_->begin_step(step);
       run_step(request.step, step, commit_.generation);
       commit_.step = step;
+      note(flight_event_kind::step_committed, step);
       sum_metrics(reports_, commit_.total);
+      position_->begin_callback();
       if (request.on_commit)
         request.on_commit(commit_);
     }
     generations_.complete_run(step);
+    note(flight_event_kind::run_ended, step);
     return step;
   }
 
   void stop() override { stopping_ = true; }
+
+  std::shared_ptr<job_status_source> status_source() const override {
+    return position_;
+  }
 
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
     use_threads(options_.threads);
@@ -60,7 +74,17 @@ protected:
                         std::uint64_t generation) = 0;
   virtual context& context_of(std::uint32_t replica) = 0;
 
+  void note(flight_event_kind kind, std::uint64_t step) const {
+    record_event(options_.recorder, {.kind = kind,
+                                     .generation = commit_.generation,
+                                     .run = runs_,
+                                     .step = step});
+  }
+
   const replica_group_options options_;
+  /// What the group does now.
+  const std::shared_ptr<step_position> position_ =
+    std::make_shared<step_position>();
   /// By replica: metrics of the current step.
   std::vector<step_metrics> reports_;
 
@@ -74,6 +98,7 @@ private:
   const local_placement placement_;
   generation_counter generations_;
   commit_record commit_;
+  std::uint64_t runs_ = 0; ///< Number of the last run.
   bool running_ = false;
   std::atomic<bool> stopping_ = false;
 };

@@ -126,18 +126,10 @@ void cluster::impl::register_admission() {
   }
 }
 
-/// Returns the handler of status queries. The handler of the leader answers
-/// them. The handler of any other process rejects them and names the leader.
+/// Returns the handler of status queries. Every process answers them: it asks
+/// the chief, which may be in another process.
 service_router::service_handler cluster::impl::status_handler() {
-  if (options.task > 0)
-    return {[why = own_name() + " does not lead; ask " + options.names[0]
-                   + " at "
-                   + to_string(options.addresses[0])](const net::hello&) {
-              return net::hello_response{false, why, {}, {}};
-            },
-            [](const net::hello&, net::accepted_connection&&) {}};
-  const auto service = spawn_status_service(
-    local_runtime.system(), {peers_, options.job, options.names, incarnation_});
+  const auto service = spawn_status_service(local_runtime.system(), overview());
   release_caf_logger();
   status_service_ = caf::actor_cast<caf::actor>(service);
   return {[](const net::hello&) { return net::hello_response{}; },

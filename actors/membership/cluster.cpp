@@ -5,6 +5,7 @@
 #include "troupe/actors/group/group_environment.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/elastic_group.hpp"
+#include "troupe/actors/membership/job_overview.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/notification.hpp"
@@ -65,6 +66,10 @@ const std::string& cluster::name(std::uint32_t task) const {
   return impl_->options.names.at(task);
 }
 
+void cluster::add_to(job_status& status) const {
+  add_overview(impl_->overview(), status);
+}
+
 std::string cluster::transport_to(std::uint32_t task) const {
   return impl_->transports.at(task);
 }
@@ -78,9 +83,13 @@ cluster::impl::impl(runtime& local_runtime, cluster_options&& initial_options)
       options.names.push_back("worker " + std::to_string(i));
   check();
   peers_ = std::make_shared<peer_table>(options.names.size());
+  peers_->recorder = options.recorder;
   transports.assign(options.names.size(), "none");
   std::random_device dice;
   incarnation_ = std::uint64_t{dice()} << 32 | dice();
+  if (options.recorder)
+    options.recorder->set_identity(
+      {options.job, options.names, options.task, incarnation_, 0});
 }
 
 cluster::impl::~impl() {
@@ -195,7 +204,8 @@ cluster::impl::make_group(const replica_group_options& group_options,
   if (status_service_)
     environment.on_spawn = [status_service = status_service_](
                              const role_id& role, const caf::actor& handle) {
-      if (role.role == role_id::kind::chief)
+      if (role.role == role_id::kind::chief
+          || role.role == role_id::kind::local_agent)
         caf::anon_send(status_service, handle.address());
     };
   environment.faults = options.faults;
@@ -280,6 +290,7 @@ make_replica_group(cluster& job_cluster, const replica_group_options& options) {
   auto group_options = options;
   group_options.replicas = job_cluster.replicas();
   group_options.threads = impl.options.threads;
+  group_options.recorder = impl.options.recorder;
   if (job_cluster.processes() == 1)
     return make_replica_group(impl.local_runtime, group_options);
   check(group_options);

@@ -15,8 +15,10 @@
 
 namespace troupe {
 
+struct job_status;
 class service_router;
 class fault_injector;
+class flight_recorder;
 class runtime;
 
 /// Transport of tensors between two processes.
@@ -77,6 +79,8 @@ struct cluster_options {
   /// Injects faults into all messages and tensors that this process sends.
   /// Null: no faults.
   std::shared_ptr<fault_injector> faults{};
+  /// Receives the events of this process. Null: no events are recorded.
+  std::shared_ptr<flight_recorder> recorder{};
 };
 
 /// Membership of this process in a job. All processes of the job run the same
@@ -107,6 +111,10 @@ public:
   /// Returns the last view that this process knows; its id is 1 when the job
   /// begins. An excluded process is no member of the view that it returns.
   membership::view current_view() const;
+
+  /// Adds the processes of the job to the status of its run, and why the job
+  /// waits if no run is active.
+  void add_to(job_status& status) const;
 
   /// Returns the transport of tensors to another process: "shm", "tcp" or
   /// "tls". For this process it is "none".

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/cluster.hpp"
+#include "troupe/actors/membership/job_overview.hpp"
 #include "troupe/actors/membership/membership_actor.hpp"
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/net/shm/event_notifier.hpp"
@@ -33,11 +34,15 @@ public:
   std::uint32_t processes() const {
     return static_cast<std::uint32_t>(options.names.size());
   }
-  /// Returns the actor that answers status queries; null except in the leader.
+  /// Returns the actor that answers status queries. Null: another job of this
+  /// process answers them.
   const caf::actor& status_service() const { return status_service_; }
 
   const std::string& own_name() const { return options.names[options.task]; }
   membership::view current_view() const;
+  job_overview overview() const {
+    return {peers_, options.job, options.names, incarnation_, options.task};
+  }
   /// What this process knows of the job, with its control connections.
   const std::shared_ptr<peer_table>& peers() const { return peers_; }
   /// Placement of the first view. @pre this process has joined.

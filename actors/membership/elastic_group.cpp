@@ -1,6 +1,7 @@
 #include "troupe/actors/membership/elastic_group.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/group/job_status_source.hpp"
 #include "troupe/actors/membership/renewal_limit.hpp"
 
 #include <algorithm>
@@ -14,6 +15,22 @@ using namespace std::chrono_literals;
 
 /// Time after which the members are asked for results again.
 constexpr auto request_interval = 200ms;
+
+/// Asks the group of the current view.
+class status_source_of_view final : public job_status_source {
+public:
+  explicit status_source_of_view(std::shared_ptr<peer_table> peers)
+    : peers_{std::move(peers)} {}
+
+  job_status status(std::chrono::milliseconds timeout) override {
+    const auto current =
+      peers_->get([this] { return peers_->stop.status_source; });
+    return current ? current->status(timeout) : job_status{};
+  }
+
+private:
+  const std::shared_ptr<peer_table> peers_;
+};
 
 class elastic_group final : public replica_group {
 public:
@@ -31,8 +48,10 @@ public:
       auto& stop = options_.peers->stop;
       stop.has_group = true;
       stop.stopped = joins_;
-      if (group_)
+      if (group_) {
         stop.end_run = group_->run_terminator();
+        stop.status_source = group_->status_source();
+      }
     });
   }
 
@@ -41,6 +60,7 @@ public:
       auto& stop = options_.peers->stop;
       stop.has_group = false;
       stop.end_run = {};
+      stop.status_source = {};
     });
   }
 
@@ -79,6 +99,10 @@ public:
       want_renewal();
     }
     return enter_a_view(deadline);
+  }
+
+  std::shared_ptr<job_status_source> status_source() const override {
+    return status_source_;
   }
 
   std::uint64_t incarnation() const override {
@@ -176,9 +200,12 @@ private:
     options_.peers->update([&] {
       auto& stop = options_.peers->stop;
       stop.end_run = {};
+      stop.status_source = {};
       stop.stopped = true;
       stop.position = position;
     });
+    record_event(options_.peers->recorder,
+                 {.kind = flight_event_kind::replicas_stopped});
     options_.on_stopped();
   }
 
@@ -307,8 +334,11 @@ private:
       peers.stop.stopped = false;
       peers.stop.position.reset();
       peers.stop.end_run = made->run_terminator();
+      peers.stop.status_source = made->status_source();
       return true;
     });
+    record_event(peers.recorder, {.kind = flight_event_kind::lanes_opened,
+                                  .view = next.view_id});
     if (!is_current)
       return false;
     group_ = std::move(made);
@@ -317,6 +347,8 @@ private:
   }
 
   const elastic_group_options options_;
+  const std::shared_ptr<job_status_source> status_source_ =
+    std::make_shared<status_source_of_view>(options_.peers);
   /// Group of the current view. Null: this process has no view to run in.
   std::unique_ptr<replica_group> group_;
   local_placement placement_;

@@ -224,6 +224,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     options.peers->update([&] {
       options.peers->entries[x.task].closed = {x.cause, x.reason};
     });
+    note_lost(x.task, x.cause, x.reason);
     peers.erase(x.task);
     const auto code = close_code(x.cause);
     if (candidate)
@@ -269,6 +270,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     else
       ending.insert(x.incarnation);
     if (has_ended) {
+      note_dead(x.incarnation);
       lost_processes.erase(x.incarnation);
       const view_change::process_id process{x.task, x.incarnation};
       const auto cut = reconnects ? reconnects->stop(process) : std::nullopt;
@@ -462,6 +464,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
 
   void on(const membership_event::ask_to_join&) {
     if (candidate) {
+      note({.kind = flight_event_kind::view_change_begun,
+            .text = "this process asks to join"});
       perform(candidate->ask());
       self->delayed_send(self, candidate_interval, atom::next_v);
     }
@@ -772,6 +776,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
   void perform(membership::started&) {
     has_started = true;
+    note_installed(options.peers->view);
     if (candidate) {
       ++watchdog; // the group has timeouts of its own
       return options.peers->update([this] { options.peers->started = true; });
@@ -841,6 +846,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
            ++last_connection,
            watch(connection->peer()),
            0};
+    note_connected(task, incarnation);
     options.peers->update([&] {
       auto& entry = options.peers->entries[task];
       const bool has_left = entry.incarnation == incarnation && entry.has_left;
@@ -956,6 +962,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
   bool stop_replicas() override {
     const auto view_id = options.peers->view.view_id;
+    note_stop();
     bool has_stopped = false;
     options.peers->update([&] {
       auto& stop = options.peers->stop;
@@ -990,6 +997,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     return ending.contains(options.peers->entries[task].incarnation);
   }
   void on_installed(const membership::view& next) override {
+    note_installed(next);
     log("view " + std::to_string(next.view_id) + " of the job has "
         + std::to_string(next.members.size()) + " of its "
         + std::to_string(task_count()) + " processes");
@@ -1025,6 +1033,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
   /// The others go on without this process, so its runs have to end.
   void on_removed(const membership::view& next, bool left) override {
+    note({.kind = flight_event_kind::excluded, .view = next.view_id});
     const auto view = "view " + std::to_string(next.view_id) + " of the job";
     const auto line = own_name()
                       + (left ? " has left; " + view + " is without it"
@@ -1072,6 +1081,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       if (!options.peers->entries[task].has_left)
         names += (names.empty() ? "" : ", ") + options.processes.names[task];
     options.peers->update([&] { options.peers->no_next_view = true; });
+    note({.kind = flight_event_kind::no_majority, .text = names});
     if (!names.empty())
       log(own_name()
           + " and those it can reach are too few to agree on the "
@@ -1092,6 +1102,62 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       else
         view_changes.on_lost(x.incarnation);
     }
+  }
+
+  // -- flight recorder --------------------------------------------------------
+
+  void note(const flight_event& event) const {
+    record_event(options.peers->recorder, event);
+  }
+  void note_connected(std::uint32_t task, std::uint64_t incarnation) const {
+    const auto before = options.peers->entries[task].incarnation;
+    note({.kind = before == 0 || before == incarnation
+                    ? flight_event_kind::connected
+                    : flight_event_kind::process_restarted,
+          .process = task});
+  }
+  void note_lost(std::uint32_t task, net::close_reason cause,
+                 const std::string& reason) const {
+    note({.kind = flight_event_kind::disconnected,
+          .process = task,
+          .text = reason});
+    if (close_code(cause) == ec::unreachable)
+      note({.kind = flight_event_kind::process_unreachable, .process = task});
+  }
+  void note_dead(std::uint64_t incarnation) const {
+    for (std::uint32_t task = 0; task < task_count(); ++task)
+      if (options.peers->entries[task].incarnation == incarnation)
+        note({.kind = flight_event_kind::process_dead, .process = task});
+  }
+  void note_stop() const {
+    if (!options.peers->stop.requested)
+      note({.kind = flight_event_kind::view_change_begun,
+            .text = reason_of_view_change()});
+  }
+  /// Records a view, and which processes it loses and gains. @pre the table
+  /// still has the view before it.
+  void note_installed(const membership::view& next) const {
+    std::string names;
+    for (const auto& x : next.members)
+      names += (names.empty() ? "" : ", ") + options.processes.names[x.task];
+    note({.kind = flight_event_kind::view_agreed,
+          .view = next.view_id,
+          .text = names});
+    const auto& before = options.peers->view;
+    for (const auto& x : before.members)
+      if (!next.find(x.task) && x.task != options.self.task)
+        note({.kind = options.peers->entries[x.task].has_left
+                        ? flight_event_kind::process_left
+                        : flight_event_kind::process_lost,
+              .view = next.view_id,
+              .process = x.task});
+    if (before.view_id == 0 || before.view_id == next.view_id)
+      return;
+    for (const auto& x : next.members)
+      if (!before.contains(x.task, x.incarnation))
+        note({.kind = flight_event_kind::process_joined,
+              .view = next.view_id,
+              .process = x.task});
   }
 
   void log(const std::string& line) const {

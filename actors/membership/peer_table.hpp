@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/wait_clock.hpp"
 #include "troupe/actors/core/wait_strategy.hpp"
 #include "troupe/net/io/stream.hpp"
@@ -21,6 +22,8 @@
 #include <vector>
 
 namespace troupe {
+
+class job_status_source;
 
 /// Purposes of the lanes between two processes of a job, by number of the lane.
 /// The first are those of the collectives, by `collective::lane_id`.
@@ -62,6 +65,8 @@ public:
     std::optional<view_change::job_position> position{};
     /// Ends the run of the group. Null: there is no group.
     std::function<void(const failure_report&)> end_run{};
+    /// Tells the status of the group's run. Null: there is no group.
+    std::shared_ptr<job_status_source> status_source{};
   };
 
   /// Results of the calls of the job, which a process that joins needs.
@@ -119,6 +124,9 @@ public:
   /// The current membership. Its id is zero until the first one is agreed on.
   membership::view view;
   std::uint64_t own_incarnation = 0; ///< Incarnation of this process.
+  /// Receives the events of this process. Null: no events are recorded.
+  /// Constant after the start.
+  std::shared_ptr<flight_recorder> recorder;
   replica_stop stop;
   result_log log;
   /// The current view is without this process.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "troupe/actors/protocol/job_status.hpp"
 #include "troupe/actors/protocol/run_messages.hpp"
 
 #include <memory>
@@ -34,9 +33,6 @@ using chief_actor = chief_remote_actor::extend<
   caf::reacts_to<job_roles>,
   // The replica group in the chief's process joins a run with its step
   // function.
-  caf::reacts_to<run_barrier::join, step_function_ref>,
-  // Returns the status of the job without its `job` and `members`. The status
-  // service adds these fields.
-  caf::replies_to<atom::status>::with<job_status>>;
+  caf::reacts_to<run_barrier::join, step_function_ref>>;
 
 } // namespace troupe

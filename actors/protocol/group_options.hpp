@@ -8,10 +8,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 
 // Options, checks and counters that all kinds of replica groups share.
 
 namespace troupe {
+
+class flight_recorder;
 
 /// Default number of steps that a replica may run ahead of the last commit in a
 /// job of one process.
@@ -47,6 +50,8 @@ struct replica_group_options {
   /// Algorithm of sums between processes.
   collective_options::algorithm_kind algorithm =
     collective_options::algorithm_kind::tree;
+  /// Receives the events of the group. Null: no events are recorded.
+  std::shared_ptr<flight_recorder> recorder{};
 };
 
 /// Checks the options.

@@ -1,11 +1,17 @@
 #pragma once
 
-#include "troupe/actors/protocol/atoms.hpp"
+#include "troupe/actors/core/decision.hpp"
+#include "troupe/actors/core/failure_text.hpp"
 #include "troupe/strategies/fields.hpp"
 
-#include <caf/typed_actor.hpp>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <tuple>
+#include <vector>
 
-// The status of a job, which `troupe status` queries.
+// The status of a job, which `strategy::explain` returns and `troupe status`
+// shows. This header does not depend on CAF.
 
 namespace troupe {
 
@@ -35,10 +41,10 @@ struct member_status {
   auto fields() { return std::tie(name, incarnation, since_contact_ms, state); }
 };
 
-/// Status of a job.
+/// Status of a job: how far it is, and why its next step is not done.
 struct job_status {
   std::string job; ///< Name of the job.
-  /// Processes of the job, the leader included, indexed by process number.
+  /// Processes of the job, indexed by task. Empty: the job has one process.
   std::vector<member_status> members;
   /// Generation of the chief: number of the attempt to run steps, which the
   /// chief increments. Zero: no generation has begun.
@@ -54,20 +60,23 @@ struct job_status {
   /// what these roles do, and the missing replicas or processes. Empty: no run
   /// is active or awaited.
   std::string stall_reason;
+  /// Id of the view of the process that answers. Zero: the job has one process,
+  /// or has not begun.
+  std::uint64_t view_id = 0;
+  std::uint64_t run = 0; ///< Number of the active run. Zero: none.
+  /// The replicas and processes that `step` waits for.
+  std::vector<missing_role> missing;
+  /// The last decisions of the process that answers, oldest first.
+  std::vector<decision> decisions;
   auto fields() {
     return std::tie(job, members, generation, step, steps_per_second, window_ms,
-                    since_commit_ms, stall_reason);
+                    since_commit_ms, stall_reason, view_id, run, missing,
+                    decisions);
   }
 };
 
-// -- protocol -----------------------------------------------------------------
-
-/// The status service of a job. The leader serves it on channel 1 of each
-/// connection with the purpose "status".
-using status_actor =
-  caf::typed_actor<caf::replies_to<atom::status>::with<job_status>>;
-
 /// Returns the status for people: several lines, each with a line break.
 std::string to_text(const job_status& status);
+std::ostream& operator<<(std::ostream& out, const job_status& status);
 
 } // namespace troupe

@@ -35,6 +35,7 @@ using local_agent_actor = caf::typed_actor<
   // forwards them to the chief.
   caf::reacts_to<run_barrier::join, step_function_ref>,
   caf::reacts_to<commit_ack>, caf::reacts_to<run_barrier::stop>,
+  caf::replies_to<atom::status>::with<job_status>,
   // Sets the roles.
   caf::reacts_to<local_roles>,
   // Sets the skeleton through which the chief's messages arrive. When the

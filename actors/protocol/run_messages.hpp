@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/error_code_caf.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
+#include "troupe/actors/protocol/job_status.hpp"
 #include "troupe/actors/protocol/replica_actor.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
 
@@ -86,7 +87,10 @@ using chief_remote_actor = replica_owner_actor::extend<
   // The caller of the run in a process acknowledges commits.
   caf::reacts_to<commit_ack>,
   // Requests that the chief grants no more steps of a run.
-  caf::reacts_to<run_barrier::stop>>;
+  caf::reacts_to<run_barrier::stop>,
+  // Returns the status of the job, as far as the chief knows it:
+  // `job_overview` adds the processes and decisions.
+  caf::replies_to<atom::status>::with<job_status>>;
 
 /// The messages that a replica group sends to the chief or the local agent of
 /// its process.
@@ -96,6 +100,8 @@ using run_service_actor = caf::typed_actor<
   // The caller of the run acknowledges commits.
   caf::reacts_to<commit_ack>,
   // Requests that the chief grants no more steps of a run.
-  caf::reacts_to<run_barrier::stop>>;
+  caf::reacts_to<run_barrier::stop>,
+  // Asks the chief for the status of the job.
+  caf::replies_to<atom::status>::with<job_status>>;
 
 } // namespace troupe

@@ -9,6 +9,7 @@
 #include "troupe/actors/protocol/local_agent_actor.hpp"
 #include "troupe/actors/protocol/node_actor.hpp"
 #include "troupe/actors/protocol/replica_actor.hpp"
+#include "troupe/actors/protocol/status_actor.hpp"
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
 
@@ -30,6 +31,9 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
   CAF_ADD_TYPE_ID(troupe, (troupe::step_commit::failed))
   CAF_ADD_TYPE_ID(troupe, (troupe::step_commit::wait_report))
   CAF_ADD_TYPE_ID(troupe, (troupe::member_status))
+  CAF_ADD_TYPE_ID(troupe, (troupe::missing_role))
+  CAF_ADD_TYPE_ID(troupe, (troupe::decision_phase))
+  CAF_ADD_TYPE_ID(troupe, (troupe::decision))
   CAF_ADD_TYPE_ID(troupe, (troupe::job_status))
   CAF_ADD_TYPE_ID(troupe, (troupe::role_fingerprint))
   CAF_ADD_TYPE_ID(troupe, (troupe::spawn_request))

@@ -31,6 +31,7 @@ void add_models(CLI::App& tool, action& selected);
 void add_cert(CLI::App& tool, action& selected);
 void add_node(CLI::App& tool, action& selected);
 void add_status(CLI::App& tool, action& selected);
+void add_explain(CLI::App& tool, action& selected);
 
 /// Adds `launch`. @param program the words after "--" on the command line.
 void add_launch(CLI::App& tool, action& selected,

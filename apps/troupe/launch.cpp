@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "fault_report.hpp"
+#include "flight_directory.hpp"
 #include "local_launcher.hpp"
 #include "option_parsing.hpp"
 #include "signal_receiver.hpp"
@@ -103,6 +104,7 @@ int launch(const launch_options& options) {
   std::signal(SIGPIPE, SIG_IGN); // a failed write returns an error instead
   const fault_report faults{options.faults, options.processes, {}};
   const net::secret_file secret;
+  set_flight_directory({});
   worker_restarts restarts{options.restarts};
   local_launcher launcher{
     {options.processes, options.chief},

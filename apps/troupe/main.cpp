@@ -31,6 +31,7 @@ constexpr auto examples =
   "  troupe cert --out certificates            for TLS between them\n"
   "  troupe node                               a process for remote roles\n"
   "  troupe status 127.0.0.1:4100              state of a job or a node\n"
+  "  troupe explain troupe-flight-*.bin        what happened in a failed job\n"
   "\n"
   "Exit codes: 0 success; 1 failure, such as a file that is missing, damaged\n"
   "or cannot be written; 2 usage error, such as an invalid option value or an\n"
@@ -86,6 +87,7 @@ int run(int argc, char** argv) {
   add_cert(tool, selected);
   add_node(tool, selected);
   add_status(tool, selected);
+  add_explain(tool, selected);
   try {
     tool.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -95,7 +97,7 @@ int run(int argc, char** argv) {
   }
   if (!selected)
     throw std::invalid_argument("no command: give train, predict, models, "
-                                "launch, cert, node or status; see "
+                                "launch, cert, node, status or explain; see "
                                 "troupe --help");
   if (!program.empty() && !tool.got_subcommand("launch"))
     throw std::invalid_argument("-- " + program.front()

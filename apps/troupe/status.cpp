@@ -26,9 +26,10 @@ int show(const status_options& options, const credential_options& credentials) {
 void add_status(CLI::App& tool, action& selected) {
   auto& command =
     *tool.add_subcommand("status", "Show the state of a job or a node");
-  command.footer("The address of a job is that of its leader: the chief, or "
-                 "worker 0. For a step\nthat is not complete, the output "
-                 "says what each role does and which are missing.\n");
+  command.footer("The address of a job is that of any of its processes. For a "
+                 "step that is not\ncomplete, the output says what each role "
+                 "does, which are missing and since when,\nand how the job "
+                 "has changed its view.\n");
   const auto options = std::make_shared<status_options>();
   const auto credentials = std::make_shared<credential_options>(command);
   command.add_option("ADDRESS", options->address, "HOST:PORT")->required();

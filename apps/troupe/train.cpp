@@ -1,6 +1,7 @@
 #include "train.hpp"
 
 #include "command.hpp"
+#include "flight_directory.hpp"
 #include "interrupt.hpp"
 #include "option_parsing.hpp"
 #include "troupe/actors/core/log.hpp"
@@ -248,6 +249,8 @@ int train(const train_arguments& given_arguments) {
   check_faults(arguments, config);
   if (placement.chief || config.workers == 1)
     check_outputs(arguments);
+  set_flight_directory(
+    std::filesystem::path{arguments.save_path()}.parent_path());
   if (config.workers > 1 && !placement.in_cluster)
     return launch_workers(config, arguments.restarts, arguments.faults);
   std::optional<runtime> actors;

@@ -75,7 +75,8 @@ TEST_F(Status, OfAJobNamesTheReplicaThatAStepWaitsFor) {
   for (const auto* part :
        {"generation 1, step 1, ", "last commit ", "\nworker 0  active ",
         "\nworker 1  active ", "step 1 is not done: replica 0 waits for ",
-        "still missing replica 1", "replica 1 of worker 1 has not reported it"})
+        "still missing replica 1", "replica 1 of worker 1 has not reported it",
+        "\nmissing for ", "replica 1 of worker 1, in the sum of bucket "})
     EXPECT_NE(status->out.find(part), std::string::npos) << part << "\n"
                                                          << status->out;
   EXPECT_EQ(unauthorized->code, 1) << "the query had no secret";

@@ -1,9 +1,11 @@
 #include "troupe/training/strategies/job_call.hpp"
 
+#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
+#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
 
 #include <algorithm>
@@ -24,6 +26,13 @@ struct located_report {
   bool lacks_state = false;
   call_report report;
 };
+
+std::uint64_t bytes_of(const std::vector<tensor>& all) {
+  std::uint64_t out = 0;
+  for (const auto& x : all)
+    out += x.bytes();
+  return out;
+}
 
 [[noreturn]] void throw_inconsistent(const char* what) {
   throw job_error(ec::protocol,
@@ -161,6 +170,8 @@ void copy_state(const std::shared_ptr<strategy_state>& state,
   std::vector<tensor> received;
   for (const auto& part : parts)
     received.push_back(gather_from(state, sender, part));
+  record_event(state->recorder, {.kind = flight_event_kind::state_copied,
+                                 .bytes = bytes_of(parts)});
   if (!is_receiver)
     return;
   for (std::size_t i = 0; i < parts.size(); ++i)
@@ -176,6 +187,8 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
   std::vector<located_report> all;
   for (;;) {
     all = gather_reports(state, call);
+    record_event(state->recorder,
+                 {.kind = flight_event_kind::positions_gathered});
     const auto most = std::ranges::max(all, {}, &located_report::calls).calls;
     const auto is_source = [&](const located_report& x) {
       return !x.lacks_state && x.calls == most;
@@ -227,13 +240,12 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
   if (is_needed) // no process completes the call before all have the state
     gather_text_once(state, {});
   state->must_catch_up = false;
+  record_event(state->recorder, {.kind = flight_event_kind::view_entered});
   return false;
 }
 
-} // namespace
-
-void make_call(const std::shared_ptr<strategy_state>& state,
-               const job_call& call) {
+void make_call_in_views(const std::shared_ptr<strategy_state>& state,
+                        const job_call& call) {
   const in_call_guard inside{*state};
   if (state->lacks_state && state->group->is_joining()) {
     if (complete_from_log(*state, call))
@@ -255,6 +267,19 @@ void make_call(const std::shared_ptr<strategy_state>& state,
         throw;
       log_new_view(*state, before, e.what());
     }
+  }
+}
+
+} // namespace
+
+void make_call(const std::shared_ptr<strategy_state>& state,
+               const job_call& call) {
+  try {
+    make_call_in_views(state, call);
+  } catch (...) {
+    if (!state->in_call)
+      on_job_failure(*state, std::current_exception());
+    throw;
   }
 }
 

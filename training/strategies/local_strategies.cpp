@@ -3,6 +3,7 @@
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/group/respawning_group.hpp"
 #include "troupe/training/strategies/devices.hpp"
+#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
@@ -22,8 +23,11 @@ make_one_device_state(std::string name, const device& target,
   replica_group_options group_options;
   group_options.replicas = options.replicas;
   group_options.threads = options.threads;
-  return make_strategy_state(make_sequential_group(group_options),
-                             std::move(name), {target}, options.threads);
+  group_options.recorder = make_local_recorder();
+  auto state = make_strategy_state(make_sequential_group(group_options),
+                                   std::move(name), {target}, options.threads);
+  state->recorder = group_options.recorder;
+  return state;
 }
 
 std::shared_ptr<strategy_state>
@@ -36,11 +40,14 @@ make_mirrored_state(runtime& local_runtime,
   group_options.replicas = static_cast<std::uint32_t>(devices.size());
   group_options.threads = options.threads;
   group_options.step_timeout = options.step_timeout;
-  return make_strategy_state(
+  group_options.recorder = make_local_recorder();
+  auto state = make_strategy_state(
     make_respawning_group([&local_runtime, group_options] {
       return make_replica_group(local_runtime, group_options);
     }),
     "mirrored", std::move(parsed), options.threads);
+  state->recorder = group_options.recorder;
+  return state;
 }
 
 /// Returns the default strategy of this thread. Each thread has its own default

@@ -8,6 +8,7 @@
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/devices.hpp"
+#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
@@ -125,16 +126,21 @@ make_multi_worker_state(runtime& local_runtime,
   const auto spec = resolver.cluster_spec();
   const auto task = own_task(spec, resolver);
   const auto launcher = net::launcher_link::from_environment();
+  group_options.recorder = make_local_recorder();
   std::shared_ptr<class cluster> joined;
-  if (task)
-    joined = std::make_shared<class cluster>(
-      local_runtime, to_cluster_options(spec, *task, options, launcher));
+  if (task) {
+    auto cluster_settings = to_cluster_options(spec, *task, options, launcher);
+    cluster_settings.recorder = group_options.recorder;
+    joined = std::make_shared<class cluster>(local_runtime,
+                                             std::move(cluster_settings));
+  }
   auto state = make_strategy_state(
     joined ? make_replica_group(*joined, group_options)
            : make_respawning_group([&local_runtime, group_options] {
                return make_replica_group(local_runtime, group_options);
              }),
     name, std::move(devices), options.threads);
+  state->recorder = group_options.recorder;
   state->bytes_per_pack =
     static_cast<std::size_t>(options.communication.bytes_per_pack);
   state->callback_timeout = std::max(options.communication.timeout,

@@ -3,6 +3,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
+#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
@@ -177,10 +178,14 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
     return state->group->run(wrapped_request);
   } catch (...) {
     state->has_stuck_replica = is_replica_inside(std::current_exception());
-    const std::lock_guard hold{shared->lock};
-    for (const auto& error : shared->errors)
-      if (error) // Has the original type, unlike the error of the group.
-        std::rethrow_exception(error);
+    {
+      const std::lock_guard hold{shared->lock};
+      for (const auto& error : shared->errors)
+        if (error) // Has the original type, unlike the error of the group.
+          std::rethrow_exception(error);
+    }
+    if (!state->in_call)
+      on_job_failure(*state, std::current_exception());
     throw;
   }
 }

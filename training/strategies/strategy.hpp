@@ -1,12 +1,14 @@
 #pragma once
 
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/protocol/job_status.hpp"
 #include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/strategies/per_replica.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
 #include "troupe/training/strategies/step_results.hpp"
 
+#include <chrono>
 #include <concepts>
 #include <functional>
 #include <memory>
@@ -139,6 +141,18 @@ public:
   distributed_dataset
   distribute(data::dataset batches,
              std::vector<std::uint32_t> replica_shares = {}) const;
+
+  /// Says how far the job is, why its next step is not done, and what this
+  /// process has decided lately: which replicas and processes are missing, in
+  /// which operation, since when, and the view changes with their phases. Any
+  /// thread may call it, also while another one is in `run` or `fit`. It does
+  /// not wait for the run and does not delay it. It asks the replicas of all
+  /// processes; those that do not answer are named.
+  /// @param timeout maximum time to wait for the answers.
+  /// @returns text for people by `to_text` or `<<`. `troupe status` shows the
+  ///          same text.
+  job_status explain(
+    std::chrono::milliseconds timeout = std::chrono::milliseconds{500}) const;
 
   friend bool operator==(const strategy&, const strategy&) = default;
 

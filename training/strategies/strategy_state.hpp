@@ -15,6 +15,7 @@
 
 namespace troupe {
 
+class flight_recorder;
 class replica_context;
 
 /// An object whose state all processes of a job have, and whose form depends on
@@ -61,6 +62,8 @@ struct strategy_state {
   /// The cluster that `group` runs on. Null: a job of one process.
   std::shared_ptr<void> cluster;
   std::unique_ptr<replica_group> group;
+  /// Has the last events of this process. Null: none are recorded.
+  std::shared_ptr<flight_recorder> recorder;
   /// Connection to the launcher of the job's processes. None: there is none.
   std::optional<net::launcher_link> launcher;
   /// The job has had no process but this one, and cannot get another one. Then

@@ -48,7 +48,8 @@ chief_remote_actor::behavior_type chief_proxy(chief_remote_actor::pointer,
           [](const commit_ack&) {},
           [log](const run_barrier::stop& batch) {
             log->push_back("stop " + std::to_string(batch.run));
-          }};
+          },
+          [](atom::status) { return job_status{}; }};
 }
 
 caf::behavior skeleton_role() {

@@ -291,6 +291,19 @@ const std::vector<example>& examples() {
     {{.kind = kind::step_pending, .replicas = {0, 1}},
      "replica 0 has not reported it",
      single},
+    {{.kind = kind::commits_not_taken, .processes = {1}, .step = 4},
+     "worker 1 is still in the callbacks of step 4, and no further step is "
+     "granted before they return"},
+    {{.kind = kind::commits_not_taken, .processes = {0, 2}, .step = 4},
+     "chief 0 and worker 2 are still in the callbacks of step 4, and no "
+     "further step is granted before they return"},
+    {{.kind = kind::view_not_agreed,
+      .processes = {2},
+      .generation = 3,
+      .timeout_ms = 700},
+     "the processes agree on view 3 for 700 ms; it goes on without worker 2"},
+    {{.kind = kind::view_not_agreed, .generation = 3, .timeout_ms = 700},
+     "the processes agree on view 3 for 700 ms"},
   };
   return all;
 }

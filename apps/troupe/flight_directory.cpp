@@ -1,0 +1,13 @@
+#include "flight_directory.hpp"
+
+#include <cstdlib>
+#include <system_error>
+
+void set_flight_directory(const std::filesystem::path& directory) {
+  std::error_code ignored; // then children resolve the path themselves
+  const auto absolute =
+    std::filesystem::absolute(
+      directory.empty() ? std::filesystem::path{"."} : directory, ignored)
+      .lexically_normal();
+  ::setenv("TROUPE_FLIGHT_DIR", absolute.c_str(), 0);
+}

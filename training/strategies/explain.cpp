@@ -1,0 +1,22 @@
+#include "troupe/actors/group/job_status_source.hpp"
+#include "troupe/actors/membership/cluster.hpp"
+#include "troupe/actors/membership/job_overview.hpp"
+#include "troupe/training/strategies/strategy.hpp"
+#include "troupe/training/strategies/strategy_state.hpp"
+
+namespace troupe {
+
+job_status strategy::explain(std::chrono::milliseconds timeout) const {
+  job_status out;
+  if (const auto source = state_->group->status_source())
+    out = source->status(timeout);
+  if (state_->cluster) {
+    static_cast<const cluster*>(state_->cluster.get())->add_to(out);
+  } else {
+    out.job = "local";
+    add_decisions(state_->recorder, out);
+  }
+  return out;
+}
+
+} // namespace troupe

@@ -1,0 +1,65 @@
+#include "troupe/training/strategies/job_failure.hpp"
+
+#include "troupe/actors/core/flight_record.hpp"
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/log.hpp"
+#include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/support/flight_file.hpp"
+
+#include <cstdlib>
+#include <random>
+
+namespace troupe {
+
+namespace {
+
+bool is_failure_of_job(ec code) {
+  return code == ec::protocol || code == ec::peer_lost
+         || code == ec::unreachable || code == ec::stalled
+         || code == ec::corrupt;
+}
+
+void write_events(const strategy_state& state, const job_error& error) {
+  if (!is_failure_of_job(error.code) || !state.recorder)
+    return;
+  state.recorder->record({.kind = flight_event_kind::job_failed,
+                          .run = error.report().run,
+                          .step = error.report().step,
+                          .text = error.what()});
+  const auto* const directory = std::getenv("TROUPE_FLIGHT_DIR");
+  if (!directory || !*directory)
+    return;
+  const auto record = take_record(*state.recorder, error.what());
+  const auto path = write_flight_file(directory, record);
+  log(log_level::warning, "the job has failed; its last events are in "
+                            + path.string() + ", which `troupe explain` shows");
+}
+
+} // namespace
+
+std::shared_ptr<flight_recorder> make_local_recorder() {
+  auto out = std::make_shared<flight_recorder>();
+  std::random_device dice;
+  flight_identity identity;
+  identity.incarnation = std::uint64_t{dice()} << 32 | dice();
+  out->set_identity(identity);
+  return out;
+}
+
+void on_job_failure(const strategy_state& state,
+                    const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const job_error& e) {
+    try {
+      write_events(state, e);
+    } catch (const std::exception& problem) {
+      log(log_level::warning,
+          std::string{"the events of the failed job could not be written: "}
+            + problem.what());
+    }
+  } catch (...) { // an error of the user's function
+  }
+}
+
+} // namespace troupe

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+
+namespace troupe {
+
+class flight_recorder;
+struct strategy_state;
+
+/// Makes the recorder of a job of one process.
+std::shared_ptr<flight_recorder> make_local_recorder();
+
+/// An error leaves a call of a strategy. If it means that the job has failed,
+/// this function writes the events of the process to a file in the directory
+/// that the environment variable TROUPE_FLIGHT_DIR names, and logs its name. If
+/// the variable is not set or empty, no file is written. Errors of the user's
+/// functions, and those of a process that has left its job, write none.
+void on_job_failure(const strategy_state& state,
+                    const std::exception_ptr& error) noexcept;
+
+} // namespace troupe
