@@ -282,6 +282,7 @@ void child_processes::on_report(child& sender, std::string_view line) {
   pid_t number = 0;
   if (line == link::left_line)
     sender.has_left = true;
+  has_begun_ |= line == link::begun_line;
   if (!options_.is_job || sender.is_unreachable || !line.starts_with(start))
     return;
   line.remove_prefix(start.size());

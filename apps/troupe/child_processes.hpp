@@ -109,6 +109,8 @@ public:
   /// The first process that ended with an exit code other than 0. With
   /// `is_job`, a process that was ended by a signal does not count.
   const std::optional<process_exit>& first_failure() const { return failure_; }
+  /// True if a process has said over its link that its job has begun.
+  bool has_begun() const { return has_begun_; }
   /// Text to append to an error message. It names the children that were killed
   /// because they were stopped (SIGSTOP) at the first failure. Empty: none.
   const std::string& stopped_note() const { return stopped_note_; }
@@ -133,6 +135,7 @@ private:
   troupe::net::descriptor exit_events_;
   std::vector<std::unique_ptr<child>> children_;
   std::vector<process_exit> ended_;
+  bool has_begun_ = false;
   std::optional<process_exit> failure_;
   std::string stopped_note_;
   /// Time at which `next_signal_` is sent.

@@ -47,7 +47,9 @@ void local_launcher::start(
 
 void local_launcher::start_again(const std::string& name) {
   auto spec = started_.at(name);
-  spec.variables[net::launcher_link::joiner_variable] = "1";
+  // Before the job begins, the process takes its place in the start again.
+  if (children_.has_begun())
+    spec.variables[net::launcher_link::joiner_variable] = "1";
   spec.may_fail = true;
   children_.start(spec);
 }

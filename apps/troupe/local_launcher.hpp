@@ -33,9 +33,10 @@ public:
              const std::function<environment_changes(const std::string&)>&
                credentials_of);
 
-  /// Starts one process again, with the same command and variables, so that it
-  /// joins the running job (`net::launcher_link::joiner_variable`). If it
-  /// fails, the job has not failed.
+  /// Starts one process again, with the same command and variables. If a
+  /// process has said that the job has begun, it joins the running job
+  /// (`net::launcher_link::joiner_variable`). If it fails, the job has not
+  /// failed.
   /// @param name of the process, which has ended.
   /// @errors throws as `child_processes::start`.
   void start_again(const std::string& name);

@@ -60,7 +60,8 @@ std::optional<worker_restarts::clock::time_point> worker_restarts::start_due(
     policy_.cancel();
   while (const auto name = policy_.take(clock::now())) {
     std::cerr << "warning: " << *name
-              << " was killed; it is started again and joins the job\n";
+              << " was killed; it is started again"
+              << (children.has_begun() ? " and joins the job\n" : "\n");
     try {
       start(*name);
       note(*name + " was started again");

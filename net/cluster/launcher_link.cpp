@@ -89,6 +89,10 @@ void launcher_link::report_unreachable(std::uint64_t number) const noexcept {
   send_line(descriptor_, unreachable_line + std::to_string(number));
 }
 
+void launcher_link::report_begun() const noexcept {
+  send_line(descriptor_, begun_line);
+}
+
 void launcher_link::report_left() const noexcept {
   send_line(descriptor_, left_line);
 }

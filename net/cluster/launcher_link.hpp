@@ -11,6 +11,8 @@ namespace troupe::net {
 ///   unreachable N  to the launcher: the process with this number (pid) does
 ///                  not answer. The launcher kills it, if it has started it,
 ///                  unless that process has reported this one before
+///   begun          to the launcher: the job of this process has begun. From
+///                  then on, a process that is started again joins it
 ///   left           to the launcher: this process has asked to leave the job,
 ///                  has left it, and ends. The job goes on
 ///   end            to the process: the whole job is to end. The launcher sends
@@ -36,6 +38,7 @@ public:
 
   /// Lines, each of which ends with a line break.
   static constexpr const char* unreachable_line = "unreachable ";
+  static constexpr const char* begun_line = "begun";
   static constexpr const char* left_line = "left";
   static constexpr const char* end_line = "end";
 
@@ -49,6 +52,9 @@ public:
   /// Reports that a process of the job does not answer.
   /// @param number process number (pid).
   void report_unreachable(std::uint64_t number) const noexcept;
+
+  /// Reports that the job has begun.
+  void report_begun() const noexcept;
 
   /// Reports that this process has left the job.
   void report_left() const noexcept;

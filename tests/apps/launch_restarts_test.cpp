@@ -40,7 +40,9 @@ class LaunchRestartsOfScripts : public Launch {};
 TEST_F(LaunchRestartsOfScripts, SaysAllThatHasHappenedWhenItGivesUp) {
   ASSERT_EQ(::mkfifo((folder / "go").c_str(), 0600), 0);
   const auto go = ::open((folder / "go").c_str(), O_RDWR);
-  script("if is 1; then echo \"joins $TROUPE_JOIN\"; kill -9 $$; fi\n"
+  // It says that the job has begun, so that the next one joins it.
+  script("if is 1; then echo \"joins $TROUPE_JOIN\"\n"
+         "bash -c 'echo begun >&$TROUPE_LAUNCHER'; kill -9 $$; fi\n"
          "read x <go; exit 0");
   child_options options;
   options.on_error_output = [go, done = false](pid_t,

@@ -149,6 +149,8 @@ make_multi_worker_state(runtime& local_runtime,
     state->transport = transports_of(*joined);
   state->cluster = std::move(joined);
   state->launcher = launcher;
+  if (launcher && state->cluster)
+    launcher->report_begun();
   return state;
 }
 
