@@ -81,6 +81,13 @@ struct killed_role {
   std::uint64_t step; ///< After the commit of this one.
 };
 
+void PrintTo(const killed_role& x, std::ostream* out) {
+  *out << (x.role == kind::replica   ? "replica "
+           : x.role == kind::reducer ? "reducer "
+                                     : "chief ")
+       << x.number << " after step " << x.step;
+}
+
 struct outcome {
   std::string weights;
   history past;
