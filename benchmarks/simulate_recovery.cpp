@@ -8,7 +8,9 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -128,6 +130,7 @@ int main(int argc, char** argv) {
     if (pid < 0)
       return 1;
     if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL); // ends with its parent
       ::close(ends[0]);
       run_jobs(of, w, ::fdopen(ends[1], "w"));
       ::_exit(0);

@@ -108,6 +108,24 @@ TEST_F(SimulatedRecovery, TheChiefAndAnotherProcessMayDieAtOnce) {
   EXPECT_EQ(sum.completed, 2 * test::seeds_of(20));
 }
 
+// Process 0 proposes the view without process 3. The next proposer has to
+// propose what process 0 may have decided already.
+TEST_F(SimulatedRecovery, TheProposerMayDieAtEachMessageOfAViewChange) {
+  std::size_t fired = 0;
+  for (std::uint64_t message = 1; message <= 20; ++message)
+    for (std::uint64_t seed = 1; seed <= test::seeds_of(5); ++seed) {
+      auto proposer = fault(kill, 0, 0);
+      proposer.when = process_fault::moment::view_message;
+      proposer.count = message;
+      proposer.messages = 0;
+      const auto one = check_recovery(
+        seed, {.processes = 4, .faults = {fault(kill, 3, 7), proposer}});
+      ASSERT_EQ(one.failure, "") << "seed " << seed << ": " << one.plan;
+      fired += one.fired;
+    }
+  EXPECT_GT(fired, 20 * test::seeds_of(5) + 5);
+}
+
 TEST_F(SimulatedRecovery, AKilledProcessJoinsAgain) {
   auto killed = fault(kill, 1, 4);
   killed.until = 20ms;
