@@ -14,7 +14,7 @@ using namespace troupe;
 class Spare : public worker_test {
 protected:
   static constexpr auto training =
-    "train --data digits:1400 --batch 24 --epochs 60 --replicas 2 ";
+    "train --data digits:280 --batch 20 --epochs 12 --replicas 2 ";
 
   /// Value of a variable in the environment of a process.
   static std::string variable_of(pid_t process, const std::string& name) {
@@ -55,7 +55,13 @@ TEST_F(Spare, TakesTheTaskWhenItsWorkerIsKilled) {
       EXPECT_EQ(err.find("joined"), err.npos);
       ::kill(worker, SIGKILL);
     };
-    const auto done = troupe(std::string{training} + "--workers 2", options);
+    // The worker that stays waits in each step, so that the job lasts until the
+    // spare has joined.
+    put("plan.json", R"({"faults": [{"kind": "slow", "step": 0, "delay_ms": 30,
+                         "process": )"
+                       + std::to_string(1 - killed) + "}]}");
+    const auto done =
+      troupe(std::string{training} + "--workers 2 --faults plan.json", options);
     SCOPED_TRACE(done.err);
     ASSERT_TRUE(spare);
     EXPECT_NE(waits.find("this process is a spare: it waits for the end of the "
