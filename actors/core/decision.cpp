@@ -14,6 +14,13 @@ std::string name_of(const flight_identity& identity, std::uint32_t task) {
                                       : "process " + std::to_string(task);
 }
 
+/// Returns a - b. Zero if a is smaller, or if the difference does not fit: the
+/// times of a record may be anything.
+std::int64_t difference(std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  return __builtin_sub_overflow(a, b, &out) || out < 0 ? 0 : out;
+}
+
 /// Adds events to the list of decisions, one after the other.
 class decision_list {
 public:
@@ -23,8 +30,7 @@ public:
   void add(const flight_event& x) {
     switch (x.kind) {
       case flight_event_kind::view_change_begun:
-        is_open_ = true;
-        last_ns_ = x.time_ns;
+        changes_.push_back({all.size(), x.view, x.time_ns});
         all.push_back(
           {"view change begun: " + x.text, x.time_ns, 0, false, {}});
         return;
@@ -38,12 +44,12 @@ public:
                               + x.text + ")");
       case flight_event_kind::view_entered:
         add_phase(x, to_string(x.kind));
-        return end();
+        return end(x.view);
       case flight_event_kind::no_majority:
         add_phase(x, "no majority (no answer from " + x.text + ")");
         return;
       case flight_event_kind::excluded:
-        end();
+        end(x.view);
         return add_line(x, "this process does not belong to view "
                              + std::to_string(x.view));
       case flight_event_kind::disconnected:
@@ -68,23 +74,38 @@ public:
   std::vector<decision> all;
 
 private:
+  /// A view change that has begun and not ended.
+  struct open_change {
+    std::size_t index = 0;    ///< Of its decision.
+    std::uint64_t before = 0; ///< Id of the view that it changes.
+    std::int64_t last_ns = 0; ///< Time of its last phase.
+  };
+
+  /// Adds a phase to the last change to which it belongs. The next change may
+  /// have begun before the processes have entered the view of this one.
   void add_phase(const flight_event& x, std::string name) {
-    if (!is_open_)
+    const bool stops = x.kind == flight_event_kind::replicas_stopped
+                       || x.kind == flight_event_kind::no_majority;
+    const auto change = std::find_if(
+      changes_.rbegin(), changes_.rend(), [&](const open_change& y) {
+        return x.view == 0 || (stops ? y.before <= x.view : y.before < x.view);
+      });
+    if (change == changes_.rend())
       return;
-    const auto open =
-      std::ranges::find(all.rbegin(), all.rend(), false, &decision::complete);
-    if (open == all.rend())
-      return;
-    const auto since = std::max<std::int64_t>(x.time_ns - last_ns_, 0);
-    open->phases.push_back(
+    const auto since = difference(x.time_ns, change->last_ns);
+    all[change->index].phases.push_back(
       {std::move(name), static_cast<std::uint64_t>(since) / 1000, x.bytes});
-    last_ns_ = x.time_ns;
+    change->last_ns = x.time_ns;
   }
 
-  void end() {
-    is_open_ = false;
-    for (auto& x : all)
-      x.complete = true;
+  /// The changes of the views before this one have ended.
+  void end(std::uint64_t view) {
+    std::erase_if(changes_, [&](const open_change& y) {
+      const bool ends = view == 0 || y.before < view;
+      if (ends)
+        all[y.index].complete = true;
+      return ends;
+    });
   }
 
   void add_line(const flight_event& x, std::string text) {
@@ -92,8 +113,7 @@ private:
   }
 
   const flight_identity& identity_;
-  bool is_open_ = false;
-  std::int64_t last_ns_ = 0; ///< Time of the last phase.
+  std::vector<open_change> changes_; ///< In the order of their beginning.
 };
 
 } // namespace
@@ -109,8 +129,8 @@ std::vector<decision> decisions_of(std::span<const flight_event> events,
   if (all.size() > max_decisions)
     all.erase(all.begin(), all.end() - std::ptrdiff_t(max_decisions));
   for (auto& x : all)
-    x.ago_ms = static_cast<std::uint64_t>(
-      std::max<std::int64_t>(now_ns - x.time_ns, 0) / 1'000'000);
+    x.ago_ms =
+      static_cast<std::uint64_t>(difference(now_ns, x.time_ns) / 1'000'000);
   return std::move(all);
 }
 

@@ -1080,8 +1080,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     for (const auto task : silent_tasks)
       if (!options.peers->entries[task].has_left)
         names += (names.empty() ? "" : ", ") + options.processes.names[task];
-    options.peers->update([&] { options.peers->no_next_view = true; });
     note({.kind = flight_event_kind::no_majority, .text = names});
+    options.peers->update([&] { options.peers->no_next_view = true; });
     if (!names.empty())
       log(own_name()
           + " and those it can reach are too few to agree on the "

@@ -70,6 +70,27 @@ TEST(Decisions, AViewChangeThatHasNotEndedSaysSo) {
     << to_text(all[0]);
 }
 
+TEST(Decisions, APhaseBelongsToTheChangeOfItsView) {
+  // The change to view 3 begins before the processes have entered view 2.
+  const auto all = decisions(
+    {at(10 * ms, view_change_begun, 1, "a loss"),
+     at(11 * ms, replicas_stopped, 1), at(12 * ms, view_agreed, 2, "worker 0"),
+     at(20 * ms, view_change_begun, 2, "a join"), at(21 * ms, view_entered, 2),
+     at(22 * ms, replicas_stopped, 2), at(24 * ms, view_agreed, 3, "all"),
+     at(25 * ms, view_entered, 3)});
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].phases,
+            (std::vector<decision_phase>{{"replicas stopped", 1000, 0},
+                                         {"view 2 agreed (worker 0)", 1000, 0},
+                                         {"view entered", 9000, 0}}));
+  EXPECT_EQ(all[1].phases,
+            (std::vector<decision_phase>{{"replicas stopped", 2000, 0},
+                                         {"view 3 agreed (all)", 2000, 0},
+                                         {"view entered", 1000, 0}}));
+  EXPECT_TRUE(all[0].complete);
+  EXPECT_TRUE(all[1].complete);
+}
+
 TEST(Decisions, StepsAreNoDecisions) {
   EXPECT_TRUE(decisions({at(1, run_begun), at(2, steps_granted),
                          at(3, step_committed), at(4, lanes_opened, 1)})
