@@ -4,27 +4,24 @@ process.
 
   scripts/fault-runs.py --runs 10                  10 jobs
   scripts/fault-runs.py --runs 1 --seed 1234       the job of a seed again
-  scripts/fault-runs.py --cuts                     connections between workers are cut, too
-  scripts/fault-runs.py --program "./loop 3"       a fifth of the jobs runs this program
 
-Each job has 2 to 4 workers, trains `mlp` or `lenet` on generated digits, and is started by
-`troupe train --workers N --restarts 20 --on-sigterm leave`. One to three faults happen at random
-times:
+Each job has 2 to 4 workers. Four of five jobs train `mlp` or `lenet` on generated digits, and are
+started by `troupe train --workers N --restarts 20 --on-sigterm leave`. The others are a training
+loop of its own with `reduce` in each step (tests/apps/programs/own_loop.cpp), started by `troupe
+launch`. One to three faults happen at random times:
 
   kill   SIGKILL of a worker, which is started again and joins the job
   stop   SIGSTOP of a worker, and SIGCONT after less than the heartbeat timeout
   leave  SIGTERM to a worker, which leaves the job
 
 Half of the jobs also have a plan of one or two faults that occur at exact steps (`--faults`): a kill
-or a stop of a worker, delays of messages and packets, slow steps of a worker, and with --cuts the end
-of all connections between two workers. A plan takes at most one worker, and then only stops happen at
-random times.
-
-A program of --program runs as a job of `troupe launch`, and prints a line "weights_sha256 <hash>" at
-its end. It is not told to leave. Its undisturbed run is one without faults.
+or a stop of a worker, delays of messages and packets, slow steps of a worker, the end of all
+connections between two workers, or of all connections of one. A plan kills at most one worker, and
+then only stops happen at random times. A loop of its own does not leave, and takes no process that
+joins, so at least one of its first workers is left.
 
 A job passes if it ends with exit code 0 within the timeout, and its weights_sha256 is that of an
-undisturbed run. A job with a plan must report how many of its faults occurred. If the last worker was
+undisturbed run; a loop also has the same sum of all reduced values. A job with a plan must report how many of its faults occurred. If the last worker was
 to leave, it must have saved the run (exit code 130), and the resumed run must end with these weights.
 The output of a job that fails is kept in build/fault-runs. The last line is "fault runs: N passed, N
 failed", and the exit code is 1 if a job failed or no fault happened.
@@ -38,7 +35,6 @@ import os
 import pathlib
 import random
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -51,8 +47,10 @@ TRAINING = {
     "mlp": "train --model mlp --data digits:1400 --batch 24 --epochs 40",
     "lenet": "train --model lenet --data digits:700 --batch 24 --epochs 3",
 }
-STEPS = {"mlp": 2000, "lenet": 75}  # of an undisturbed job; its last faults are at half of them
-LOSSES = "kill", "cut", "disconnect"  # kinds of a plan that can cost the job a process
+LOOP = "own_loop"
+LOOP_SHARE = 0.2
+# Of an undisturbed job; its last planned faults are at half of them.
+STEPS = {"mlp": 2000, "lenet": 75, LOOP: 300}
 
 
 @dataclasses.dataclass
@@ -70,24 +68,21 @@ class Job:
     workers: int
     faults: list
     plan: dict      # the JSON form of a plan of faults. None: there is none
-    program: list   # the command of a program. Empty: `troupe train`
 
     @staticmethod
-    def of_seed(seed, options):
+    def of_seed(seed):
         dice = random.Random(seed)
         model, workers = dice.choice(list(TRAINING)), dice.randint(2, 4)
         faults = [Fault(dice.choice(("kill", "kill", "stop", "leave")), dice.uniform(0.1, 1.5),
                         dice.random(), dice.uniform(0.05, 0.6))
                   for _ in range(dice.randint(1, 3))]
-        plan = plan_of(dice, STEPS[model], workers, options.cuts) if dice.random() < 0.5 else None
-        program = []
-        if options.program and dice.random() < options.program_share:
-            program, model = shlex.split(options.program), "program"
-            faults = [x for x in faults if x.kind != "leave"]
-        if plan and any(x["kind"] in LOSSES for x in plan["faults"]):
-            # Otherwise the last process could be the one that the plan takes.
+        if dice.random() < LOOP_SHARE:
+            model, faults = LOOP, [x for x in faults if x.kind != "leave"]
+        plan = plan_of(dice, STEPS[model], workers) if dice.random() < 0.5 else None
+        if plan and any(x["kind"] == "kill" for x in plan["faults"]):
+            # Otherwise the last process could be the one that the plan kills.
             faults = [x for x in faults if x.kind == "stop"]
-        return Job(seed, model, workers, faults, plan, program)
+        return Job(seed, model, workers, faults, plan)
 
     def __str__(self):
         planned = ", ".join(x["kind"] for x in self.plan["faults"]) if self.plan else "none"
@@ -95,29 +90,33 @@ class Job:
 
     def undisturbed(self, tool):
         """Command of the job without faults."""
-        if self.program:
-            return [tool, "launch", "-n", str(self.workers), "--", *self.program]
+        if self.model == LOOP:
+            return [loop_beside(tool), "one_device", str(self.workers)]
         return [tool, *TRAINING[self.model].split(), "--replicas", str(self.workers),
                 "--strategy", "one_device"]
 
     def command(self, tool, saved, plan_file):
         planned = ["--faults", str(plan_file)] if self.plan else []
-        if self.program:
-            return [tool, "launch", "-n", str(self.workers), "--restarts", "20", *planned, "--",
-                    *self.program]
+        if self.model == LOOP:
+            return [tool, "launch", "-n", str(self.workers), "--restarts", "1", *planned, "--",
+                    loop_beside(tool), "workers"]
         return [tool, *TRAINING[self.model].split(), "--replicas", str(self.workers),
                 "--workers", str(self.workers), "--restarts", "20", "--on-sigterm", "leave",
                 "--save", str(saved), *planned]
 
 
-def plan_of(dice, steps, workers, cuts):
+def loop_beside(tool):
+    return str(pathlib.Path(tool).parent / "programs" / LOOP)
+
+
+def plan_of(dice, steps, workers):
     """Draws a plan of one or two faults."""
-    kinds = ["kill", "stop", "delay", "slow"] + (["cut", "disconnect"] if cuts else [])
+    kinds = ["kill", "stop", "delay", "slow", "cut", "disconnect"]
     faults = []
     for _ in range(dice.randint(1, 2)):
         kind = dice.choice(kinds)
-        if kind in LOSSES:
-            kinds = [x for x in kinds if x not in LOSSES]
+        if kind == "kill":
+            kinds.remove(kind)
         process, peer = dice.sample(range(workers), 2)
         step = dice.randrange(1, steps // 2)
         faults.append({
@@ -132,7 +131,9 @@ def plan_of(dice, steps, workers, cuts):
 
 
 def weights_in(output):
-    found = re.search(r"^(?:\[[^]]*\] )?weights_sha256 (\w+)$", output, re.MULTILINE)
+    """The hash of the weights, of a loop with the sum of all reduced values."""
+    found = re.search(r"^(?:\[[^]]*\] )?(?:weights_sha256|weights) (\w+(?: losses \S+)?)$", output,
+                      re.MULTILINE)
     return found and found.group(1)
 
 
@@ -160,9 +161,10 @@ def children_of(process):
     return [int(x) for x in text.split()]
 
 
-def inject(fault, process):
-    """Returns what was done to which process, or None if the job has ended or would be lost."""
-    workers = children_of(process)
+def inject(fault, process, job, first):
+    """Returns what was done to which process, or None if the job has ended or would be lost.
+    `first` are the workers with which the job has begun."""
+    workers = [x for x in children_of(process) if job.model != LOOP or x in first]
     if not workers or (fault.kind == "kill" and len(workers) == 1):
         return None
     target = workers[int(fault.choice * len(workers))]
@@ -186,15 +188,10 @@ def weights_of_resumed(saved, tool):
     return weights_in(done.stdout)
 
 
-def has_begun(job, errors, process):
-    """Waits until the first epoch has begun, or all processes of a program have been started."""
+def has_begun(errors, process):
+    """Waits until the first epoch has begun, of a loop until it has ended."""
     end = time.monotonic() + JOB_TIMEOUT
-
-    def begun():
-        if job.program:
-            return len(children_of(process)) == job.workers
-        return "epoch 1/" in errors.read_text()
-    while not begun() and process.poll() is None:
+    while "epoch 1/" not in errors.read_text() and process.poll() is None:
         if time.monotonic() > end:
             return False
         time.sleep(0.02)
@@ -220,11 +217,12 @@ def run(job, tool, oracle):
     done = []  # What was injected. None: the job had ended.
     with open(output, "w") as out, open(errors, "w") as err:
         process = subprocess.Popen(job.command(tool, saved, plan), stdout=out, stderr=err)
-        begun = has_begun(job, errors, process)
+        begun = has_begun(errors, process)
+        first = children_of(process)
         for fault in job.faults if begun else []:
             time.sleep(fault.delay)
             if process.poll() is None:
-                done.append(inject(fault, process))
+                done.append(inject(fault, process, job, first))
         try:
             process.wait(JOB_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -235,7 +233,8 @@ def run(job, tool, oracle):
     reported = re.search(r"^faults: (\d+) of", text, re.MULTILINE)
     planned = int(reported.group(1)) if reported else 0
     kills = (any(x and x.startswith("kill") for x in done)
-             or any(f", {x} of process" in text for x in LOSSES))
+             or ", kill of process" in text)
+    cuts = job.plan and any(x["kind"] in ("cut", "disconnect") for x in job.plan["faults"])
     was_saved = process.returncode == 130 and any(x and x.startswith("leave") for x in done)
     if was_saved and weights_of_resumed(saved, tool) != expected:
         problem = f"the weights of the resumed run are not {expected}"
@@ -243,7 +242,7 @@ def run(job, tool, oracle):
         problem = f"exit code {process.returncode}: {(text.splitlines() or [''])[-1]}"
     elif not was_saved and weights_in(output.read_text()) != expected:
         problem = f"weights_sha256 is not {expected}"
-    elif "was lost" in text and not kills:
+    elif "was lost" in text and not kills and not cuts:
         problem = "a process that was stopped for a moment was taken for lost"
     elif job.plan and not reported:
         problem = "it does not report which faults of the plan occurred"
@@ -258,23 +257,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=None, help="seed of the first job")
-    parser.add_argument("--cuts", action="store_true", help="also cut connections of workers")
-    parser.add_argument("--program", default=None, help="command of a loop of one's own")
-    parser.add_argument("--program-share", type=float, default=0.2,
-                        help="share of the jobs that run the program [0.2]")
     parser.add_argument("--tool", default=None, help="the tool [build/release/troupe, or dev]")
     options = parser.parse_args()
     tools = [ROOT / "build" / x / "troupe" for x in ("release", "dev")]
     tool = options.tool or next((str(x) for x in tools if x.exists()), None)
     if tool is None:
         parser.error(f"build the tool first: neither {tools[0]} nor {tools[1]} exists")
+    if not os.path.exists(loop_beside(tool)):
+        parser.error(f"build the target program_{LOOP} first: {loop_beside(tool)} does not exist")
     KEPT.mkdir(parents=True, exist_ok=True)
     first = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     oracle = Oracle(tool)
     passed = failed = joins = 0
     counts = {"kill": 0, "stop": 0, "leave": 0, "planned": 0}
     for seed in range(first, first + options.runs):
-        job = Job.of_seed(seed, options)
+        job = Job.of_seed(seed)
         began = time.monotonic()
         problem, done, joined = run(job, tool, oracle)
         joins += joined

@@ -10,7 +10,7 @@ using namespace troupe;
 /// The first round also uses memory that was never written.
 TEST(FlightRecorder, AllocatesNothingForAnEventOfAStep) {
   flight_recorder recorder{64};
-  const testing::malloc_counter counter;
+  const troupe::testing::malloc_counter counter;
   for (std::uint64_t step = 0; step < 200; ++step)
     recorder.record({.kind = flight_event_kind::step_committed,
                      .generation = 1,

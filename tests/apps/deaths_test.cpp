@@ -117,7 +117,8 @@ TEST_F(Deaths, AWorkerStoppedDuringAStepIsUnreachable) {
     << x.err;
 }
 
-/// Two hosts, emulated by network namespaces with a link between them.
+/// Two hosts, emulated by namespaces of networks and of processes: there is a
+/// link between them, and neither sees the end of the other's process.
 class Hosts : public Deaths {
 protected:
   void SetUp() override {
@@ -156,7 +157,8 @@ protected:
              "2:"
              "7000\"]},\"task\":{\"type\":\"worker\",\"index\":"
            + std::to_string(index) + "}}' ip netns exec " + host
-           + " " TROUPE_PROGRAMS "/reducer long & ";
+           + " unshare --pid --fork --mount-proc --kill-child " TROUPE_PROGRAMS
+             "/reducer long & ";
   }
 
   std::string a_, b_;

@@ -92,9 +92,10 @@ void log_new_view(const strategy_state& state, const std::string& reason) {
 void log_new_view(const strategy_state& state, std::uint32_t before,
                   const std::string& error) {
   const auto now = state.placement.job.processes();
-  log_new_view(state, now > before    ? "a process has joined"
-                      : now == before ? error + "; all processes are connected"
-                                      : error);
+  log_new_view(state, now > before ? "a process has joined"
+                      : now == before
+                        ? "connections were made again (" + error + ")"
+                        : error);
 }
 
 void record(strategy_state& state, const std::string& result) {
