@@ -83,6 +83,8 @@ void train(const strategy& job_strategy, training_record& out,
   options.validation = validation.batch(10);
   callback record;
   record.on_step = [&](const step_record& x) {
+    if (x.repeated) // by the successor of the chief
+      return;
     out.commits.push_back({x.step, x.examples, x.loss});
     if (on_step)
       on_step(x.step);

@@ -59,8 +59,7 @@ std::optional<worker_restarts::clock::time_point> worker_restarts::start_due(
       || std::ranges::any_of(children.ended(), &process_exit::completed))
     policy_.cancel();
   while (const auto name = policy_.take(clock::now())) {
-    std::cerr << "warning: " << *name
-              << " was killed; it is started again"
+    std::cerr << "warning: " << *name << " was killed; it is started again"
               << (children.has_begun() ? " and joins the job\n" : "\n");
     try {
       start(*name);

@@ -31,8 +31,8 @@ TEST_F(BadInput, IsAUsageErrorWithAValidExample) {
   expect_rejected("train --strategy mirrored", 2, {"--devices"});
   expect_rejected("train --colour red", 2, {"--colour"});
   expect_rejected("rehearse", 2, {"rehearse"});
-  expect_rejected("", 2,
-                  {"train, predict, models, launch, cert, node or status"});
+  expect_rejected(
+    "", 2, {"train, predict, models, launch, cert, node, status or explain"});
   expect_rejected("predict", 2, {"--model"});
   expect_rejected("models nope", 2, {"nope", "lenet"});
 }

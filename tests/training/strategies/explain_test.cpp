@@ -238,8 +238,9 @@ public:
   injected_fault on_send(const role_id& sender, const role_id&,
                          message_kind kind, std::uint64_t,
                          std::uint64_t step) override {
-    if (kind != message_kind::contribution || sender != replica_id(1)
-        || step < 1)
+    // Also the packets after it, which would show that it is missing.
+    if ((kind != message_kind::contribution && kind != message_kind::result)
+        || sender != replica_id(1) || step < 1)
       return {};
     dropped = true;
     return {.dropped = true};

@@ -285,23 +285,19 @@ TEST(FitReconnects, ACutDuringALossExcludesNoOther) {
 }
 
 /// The call throws, because its state is not known. The next fit goes on.
-TEST(FitReconnects, ALoopOfOnesOwnThrowsAndAllStayMembers) {
+TEST(FitReconnects, ALoopOfOnesOwnGoesOnAndAllStayMembers) {
   proxied_workers three{3};
   std::vector<outcome> found(3);
   const auto thrown = three.run([&](const strategy& on, std::uint32_t w) {
     const auto scope = on.scope();
     auto it = small_model();
-    try {
-      for (int i = 0; i < 100'000; ++i) {
-        on.run([](replica_context& self) {
-          self.all_reduce(sum, tensor::full({4}, 1));
-        });
-        if (w == 0 && i == 20)
-          three.proxies[0]->cut("control", "worker 1");
-      }
-      ADD_FAILURE() << "no run has thrown";
-    } catch (const job_error& e) {
-      EXPECT_EQ(e.code, ec::peer_lost) << e.what();
+    for (int i = 0; i < 60; ++i) {
+      const auto sums = on.run([&](replica_context& self) {
+        return self.all_reduce(sum, tensor::full({4}, float(i)));
+      });
+      EXPECT_EQ(sums.values().front().data<float>()[0], float(3 * i));
+      if (w == 0 && i == 20)
+        three.proxies[0]->cut("control", "worker 1");
     }
     found[w].past = it.fit(uneven_batches(), two_epochs());
     found[w].steps = steps_to(it.steps());
