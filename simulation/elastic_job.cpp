@@ -444,6 +444,9 @@ struct elastic_job::impl {
                                  const std::vector<std::uint64_t>& leavers) {
       tell(membership_event::leaving{view_id, leavers});
     };
+    settings.on_renewal_wanted = [tell](std::uint64_t view_id) {
+      tell(membership_event::renewal_wanted{view_id});
+    };
     settings.joins = life.joins;
     settings.task = life.task;
     settings.timeout = std::max(options.step_timeout, options.start_timeout);

@@ -239,7 +239,8 @@ public:
                          message_kind kind, std::uint64_t,
                          std::uint64_t step) override {
     // Also the packets after it, which would show that it is missing.
-    if ((kind != message_kind::contribution && kind != message_kind::result)
+    if ((kind != message_kind::contribution
+         && kind != message_kind::gather_contribution)
         || sender != replica_id(1) || step < 1)
       return {};
     dropped = true;
