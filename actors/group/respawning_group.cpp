@@ -62,6 +62,7 @@ public:
     return group_->max_steps_ahead();
   }
   std::uint64_t run(const run_request& request) override {
+    unhandled_end_.clear();
     try {
       return group_->run(request);
     } catch (const job_error& e) {

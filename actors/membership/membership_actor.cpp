@@ -364,7 +364,10 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       return options.peers->stop.requested
              && options.peers->view.view_id == x.view_id;
     });
-    if (is_awaited)
+    const auto is_silent = [this](std::uint32_t task) {
+      return !peers.contains(task);
+    };
+    if (is_awaited && std::ranges::all_of(x.silent_tasks, is_silent))
       give_up(x.silent_tasks);
   }
 

@@ -296,11 +296,11 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
   const bool is_new_view = step_view_ != model_.strategy->views;
   if (is_new_view) {
     step_ = std::make_shared<train_step>(shared_model_, options_, audit_);
-    step_view_ = model_.strategy->views;
     begin_progress(); // the chief may be another process
   }
   if (model_.steps == end)
     return end; // only the last commits were missing
+  step_view_ = model_.strategy->views;
   if (audit_)
     audit_->begin_run(model_.steps, is_new_view,
                       std::exchange(has_received_state_, false));
@@ -346,6 +346,10 @@ void fit_loop::keep_commits() {
   }
   if (!known_commits_.empty())
     last_total_ = known_commits_.back().total;
+  // In the next view another process may be the chief.
+  if (is_callback_chief_)
+    for (const auto& one : std::exchange(known_commits_, {}))
+      on_commit_guarded(one);
 }
 
 void fit_loop::deliver_commits() {

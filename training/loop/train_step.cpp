@@ -189,8 +189,8 @@ void train_step::operator()(step_context& step) {
   if (good && read.global_rows > 0)
     update_copy(self,
                 rule_of(step.step, read.global_rows, learning_rate(step.step)));
+  self.stopped = self.stopped || !agrees; // the step is made again
   record(self, good);
-  self.stopped = self.stopped || !agrees;
   for (auto& one : self.sums)
     one = {};
 }
@@ -244,7 +244,7 @@ void train_step::update_shared(replica& self, std::int64_t examples) {
 void train_step::record(replica& self, bool updated) {
   if (!updated) {
     self.step->report.sums[metric_list::skipped] = 1;
-    self.stopped = on_nan_ == on_nan::stop;
+    self.stopped = self.stopped || on_nan_ == on_nan::stop;
   }
   if (!self.stopped)
     self.steps_done = self.step->step + 1;

@@ -109,7 +109,8 @@ gather_reports(const std::shared_ptr<strategy_state>& state,
   const auto texts = gather_text_once(
     state,
     encode_text(state->calls, state->lacks_state, call.steps ? call.steps() : 0,
-                call.report ? call.report() : std::string{}));
+                call.report ? call.report() : std::string{}),
+    state->callback_timeout); // another process may be in a callback
   std::vector<located_report> out(texts.size());
   for (std::size_t p = 0; p < texts.size(); ++p)
     if (!decode_text(texts[p], out[p].calls, out[p].lacks_state,
@@ -127,7 +128,8 @@ gather_reports(const std::shared_ptr<strategy_state>& state,
 bool pass_result(const std::shared_ptr<strategy_state>& state,
                  const job_call& call, std::size_t source, bool is_behind) {
   const auto results =
-    gather_text_once(state, is_behind ? std::string{} : state->last_result);
+    gather_text_once(state, is_behind ? std::string{} : state->last_result,
+                     state->callback_timeout);
   if (!is_behind)
     return false;
   call.complete(results.at(source));
@@ -158,7 +160,8 @@ void copy_state(const std::shared_ptr<strategy_state>& state,
       texts.push_back(owner->state_text());
       owners.push_back(std::move(owner));
     }
-  const auto gathered = gather_text_once(state, encode_text(texts));
+  const auto gathered =
+    gather_text_once(state, encode_text(texts), state->callback_timeout);
   if (!decode_text(gathered.at(source), texts) || texts.size() != owners.size())
     throw_inconsistent("another process has other models or optimizers");
   std::vector<tensor> parts;
@@ -239,7 +242,7 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
     call.resume(latest);
   state->lacks_state = false;
   if (is_needed) // no process completes the call before all have the state
-    gather_text_once(state, {});
+    gather_text_once(state, {}, state->callback_timeout);
   state->must_catch_up = false;
   record_event(state->recorder, {.kind = flight_event_kind::view_entered});
   return false;
