@@ -16,6 +16,7 @@ struct remote_strategy::impl {
   void check() const;
   void spawn(runtime& local_runtime);
   void join();
+  std::chrono::milliseconds loss_timeout() const;
   std::unique_lock<std::mutex> lock_exclusively();
   worker_request make_request(std::string_view name,
                               const tensors& inputs) const;

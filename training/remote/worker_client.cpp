@@ -20,6 +20,12 @@ using std::chrono::milliseconds;
 /// `join_all` and `run_all`, so it reports their timeout first, with a reason.
 constexpr milliseconds reply_margin{500};
 
+/// Says whether the connection to the worker was lost.
+bool is_lost(const worker_status& status) {
+  return !status.done && status.failed_here
+         && (status.code == ec::peer_lost || status.code == ec::unreachable);
+}
+
 /// Collects the replies. The actor that sends the requests and the thread that
 /// waits share this object.
 class reply_collector {
@@ -29,17 +35,19 @@ public:
   void add(std::size_t worker, worker_reply&& reply) {
     const std::lock_guard hold{lock_};
     failed_ = failed_ || (!reply.status.done && reply.status.failed_here);
+    lost_ = lost_ || is_lost(reply.status);
     replies_[worker] = std::move(reply);
     changed_.notify_all();
   }
 
-  std::vector<worker_reply> wait(milliseconds timeout) {
+  std::vector<worker_reply> wait(milliseconds timeout,
+                                 milliseconds after_failure) {
     std::unique_lock hold{lock_};
-    const bool in_time = changed_.wait_for(hold, timeout, [this] {
-      return failed_ || std::ranges::all_of(replies_, [](const auto& x) {
-               return x.has_value();
-             });
-    });
+    const bool in_time = changed_.wait_for(
+      hold, timeout, [this] { return failed_ || is_complete(); });
+    if (in_time)
+      changed_.wait_for(hold, after_failure,
+                        [this] { return lost_ || is_complete(); });
     std::vector<worker_reply> out;
     for (auto& x : replies_)
       out.push_back(x ? std::move(*x)
@@ -51,10 +59,15 @@ public:
   }
 
 private:
+  bool is_complete() const {
+    return std::ranges::all_of(replies_,
+                               [](const auto& x) { return x.has_value(); });
+  }
+
   std::mutex lock_;
   std::condition_variable changed_;
   std::vector<std::optional<worker_reply>> replies_;
-  bool failed_ = false;
+  bool failed_ = false, lost_ = false;
 };
 
 /// Sends a request to each worker and waits for the replies.
@@ -63,7 +76,9 @@ private:
 template <class Ask>
 std::vector<worker_reply> request_all(caf::actor_system& system,
                                       const std::vector<worker_actor>& workers,
-                                      milliseconds timeout, Ask request) {
+                                      milliseconds timeout,
+                                      milliseconds after_failure,
+                                      Ask request) {
   const auto collector = std::make_shared<reply_collector>(workers.size());
   system.spawn([=](caf::event_based_actor* self) {
     for (std::size_t i = 0; i < workers.size(); ++i)
@@ -76,15 +91,16 @@ std::vector<worker_reply> request_all(caf::actor_system& system,
         });
   });
   release_caf_logger();
-  return collector->wait(timeout + 2 * reply_margin);
+  return collector->wait(timeout + 2 * reply_margin, after_failure);
 }
 
 } // namespace
 
 std::vector<worker_reply> join_all(caf::actor_system& system,
                                    const std::vector<worker_actor>& workers,
-                                   milliseconds timeout) {
-  return request_all(system, workers, timeout,
+                                   milliseconds timeout,
+                                   milliseconds after_failure) {
+  return request_all(system, workers, timeout, after_failure,
                      [](auto* self, const worker_actor& worker, std::size_t,
                         milliseconds limit, auto on_reply, auto on_error) {
                        self->request(worker, limit, atom::info_v)
@@ -99,9 +115,10 @@ std::vector<worker_reply> join_all(caf::actor_system& system,
 std::vector<worker_reply> run_all(caf::actor_system& system,
                                   const std::vector<worker_actor>& workers,
                                   const worker_request& task,
-                                  milliseconds timeout) {
+                                  milliseconds timeout,
+                                  milliseconds after_failure) {
   return request_all(
-    system, workers, timeout,
+    system, workers, timeout, after_failure,
     [task](auto* self, const worker_actor& worker, std::size_t i,
            milliseconds limit, auto on_reply, auto on_error) {
       self
@@ -117,7 +134,7 @@ std::vector<worker_reply> run_all(caf::actor_system& system,
 
 void leave_all(caf::actor_system& system,
                const std::vector<worker_actor>& workers, milliseconds timeout) {
-  request_all(system, workers, timeout,
+  request_all(system, workers, timeout, milliseconds{0},
               [](auto* self, const worker_actor& worker, std::size_t,
                  milliseconds limit, auto on_reply, auto on_error) {
                 self->request(worker, limit, atom::stop_v)
@@ -131,17 +148,21 @@ void leave_all(caf::actor_system& system,
 
 std::optional<worker_failure>
 find_failure(const std::vector<worker_reply>& replies) {
-  std::optional<worker_failure> found;
-  for (std::size_t i = 0; i < replies.size(); ++i) {
-    const auto& status = replies[i].status;
-    if (status.done)
-      continue;
-    if (!found || status.failed_here)
-      found = worker_failure{i, status.code, status.error_text};
-    if (status.failed_here)
-      break;
-  }
-  return found;
+  const auto first = [&](auto holds) -> std::optional<worker_failure> {
+    const auto at = std::ranges::find_if(
+      replies, holds, &worker_reply::status);
+    if (at == replies.end())
+      return std::nullopt;
+    return worker_failure{static_cast<std::size_t>(at - replies.begin()),
+                          at->status.code, at->status.error_text};
+  };
+  if (auto lost = first(is_lost))
+    return lost;
+  if (auto failed = first([](const worker_status& x) {
+        return !x.done && x.failed_here;
+      }))
+    return failed;
+  return first([](const worker_status& x) { return !x.done; });
 }
 
 } // namespace troupe

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -76,8 +77,9 @@ TEST_F(LauncherLink, HearsTheEndOnlyAsAWholeLine) {
   const auto link = open();
   ASSERT_TRUE(link);
   EXPECT_FALSE(link->is_job_ended());
-  for (const std::string text : {"ended\n", "\n", "end end\n",
-                                 std::string(1000, 'x').c_str(), "\n", "en"}) {
+  const std::vector<std::string> texts{
+    "ended\n", "\n", "end end\n", std::string(1000, 'x'), "\n", "en"};
+  for (const auto& text : texts) {
     say(text);
     EXPECT_FALSE(link->is_job_ended()) << text;
   }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 
 namespace {
@@ -247,8 +249,31 @@ TEST_P(CallbackRecovery, TheChiefsTogetherCompleteEachStepInOrder) {
 INSTANTIATE_TEST_SUITE_P(All, CallbackRecovery,
                          ::testing::Values(0, 5, 12, 25));
 
+/// Counts calls of callbacks, so that the chief can wait for those of the others.
+class call_counter {
+public:
+  void count() {
+    const std::lock_guard hold{lock_};
+    ++calls_;
+    changed_.notify_all();
+  }
+
+  /// Waits until `count` was called as often as given, at most 30 s.
+  void wait_for(int calls) {
+    std::unique_lock hold{lock_};
+    EXPECT_TRUE(changed_.wait_for(hold, std::chrono::seconds{30},
+                                  [&] { return calls_ >= calls; }));
+  }
+
+private:
+  std::mutex lock_;
+  std::condition_variable changed_;
+  int calls_ = 0;
+};
+
 TEST(CallbackRecoveryCases, TheSuccessorRepeatsTheCallOfAnEpoch) {
   std::vector<std::vector<std::pair<std::uint64_t, bool>>> calls(3);
+  call_counter of_others;
   const auto thrown =
     run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
       const auto scope = on.scope();
@@ -256,8 +281,11 @@ TEST(CallbackRecoveryCases, TheSuccessorRepeatsTheCallOfAnEpoch) {
       fit_options how{.epochs = 2};
       how.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
         calls[w].emplace_back(x.epoch, x.repeated);
-        if (w == 0 && x.epoch == 1)
+        if (w == 0 && x.epoch == 1) {
+          of_others.wait_for(2);
           cut_off(on);
+        }
+        of_others.count();
       }});
       const auto past = it.fit(uneven_batches(), how);
       for (const auto& x : past.epochs)
@@ -273,6 +301,7 @@ TEST(CallbackRecoveryCases, TheSuccessorRepeatsTheCallOfAnEpoch) {
 }
 
 TEST(CallbackRecoveryCases, AnExceptionInARepeatedCallEndsTheFitOnAllWorkers) {
+  call_counter of_others;
   const auto thrown =
     run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
       const auto scope = on.scope();
@@ -281,8 +310,11 @@ TEST(CallbackRecoveryCases, AnExceptionInARepeatedCallEndsTheFitOnAllWorkers) {
       how.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
         if (x.repeated)
           throw std::runtime_error("the disk is full");
-        if (w == 0 && x.epoch == 1)
+        if (w == 0 && x.epoch == 1) {
+          of_others.wait_for(2);
           cut_off(on);
+        }
+        of_others.count();
       }});
       it.fit(uneven_batches(), how);
     });
