@@ -74,11 +74,9 @@ private:
 /// @param request function that sends the request to one worker, with the
 ///        arguments `(actor, worker, index, timeout, on_reply, on_error)`.
 template <class Ask>
-std::vector<worker_reply> request_all(caf::actor_system& system,
-                                      const std::vector<worker_actor>& workers,
-                                      milliseconds timeout,
-                                      milliseconds after_failure,
-                                      Ask request) {
+std::vector<worker_reply>
+request_all(caf::actor_system& system, const std::vector<worker_actor>& workers,
+            milliseconds timeout, milliseconds after_failure, Ask request) {
   const auto collector = std::make_shared<reply_collector>(workers.size());
   system.spawn([=](caf::event_based_actor* self) {
     for (std::size_t i = 0; i < workers.size(); ++i)
@@ -149,8 +147,7 @@ void leave_all(caf::actor_system& system,
 std::optional<worker_failure>
 find_failure(const std::vector<worker_reply>& replies) {
   const auto first = [&](auto holds) -> std::optional<worker_failure> {
-    const auto at = std::ranges::find_if(
-      replies, holds, &worker_reply::status);
+    const auto at = std::ranges::find_if(replies, holds, &worker_reply::status);
     if (at == replies.end())
       return std::nullopt;
     return worker_failure{static_cast<std::size_t>(at - replies.begin()),
@@ -158,9 +155,8 @@ find_failure(const std::vector<worker_reply>& replies) {
   };
   if (auto lost = first(is_lost))
     return lost;
-  if (auto failed = first([](const worker_status& x) {
-        return !x.done && x.failed_here;
-      }))
+  if (auto failed =
+        first([](const worker_status& x) { return !x.done && x.failed_here; }))
     return failed;
   return first([](const worker_status& x) { return !x.done; });
 }

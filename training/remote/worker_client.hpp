@@ -35,8 +35,8 @@ struct worker_request {
 /// `join_all`, `run_all` and `leave_all` each send a request to all workers.
 /// Each waits until all workers have replied, a worker replies that it failed
 /// itself, or the timeout expires. The loss of a worker often shows first as a
-/// failure of another one, so after a failure each waits for the other replies or
-/// a lost connection, at most `after_failure`.
+/// failure of another one, so after a failure each waits for the other replies
+/// or a lost connection, at most `after_failure`.
 /// @returns the replies by worker. A missing reply has a status that is not
 ///          `done`.
 std::vector<worker_reply> join_all(caf::actor_system& system,
@@ -52,9 +52,9 @@ void leave_all(caf::actor_system& system,
                const std::vector<worker_actor>& workers,
                std::chrono::milliseconds timeout);
 
-/// Returns the first worker whose connection was lost, else the first worker that
-/// failed itself, else the first worker that reports a failure of another worker.
-/// None: all requests succeeded.
+/// Returns the first worker whose connection was lost, else the first worker
+/// that failed itself, else the first worker that reports a failure of another
+/// worker. None: all requests succeeded.
 std::optional<worker_failure>
 find_failure(const std::vector<worker_reply>& replies);
 

@@ -101,16 +101,16 @@ void remote_strategy::impl::spawn(runtime& local_runtime) {
   }
 }
 
-/// The time within which the client learns that it has lost a worker: its heartbeat
-/// may begin an interval later than those of the other workers.
+/// The time within which the client learns that it has lost a worker: its
+/// heartbeat may begin an interval later than those of the other workers.
 milliseconds remote_strategy::impl::loss_timeout() const {
   return options.connection.heartbeat_timeout
          + 2 * options.connection.heartbeat_interval;
 }
 
 void remote_strategy::impl::join() {
-  auto replies = join_all(system, workers, options.request_timeout,
-                          loss_timeout());
+  auto replies =
+    join_all(system, workers, options.request_timeout, loss_timeout());
   const auto activity = "starting \"" + options.steps + "\"";
   if (const auto bad = find_failure(replies))
     fail(*bad, activity);
@@ -159,8 +159,8 @@ remote_strategy::impl::run_on_all(worker_request&& request) {
     for (const auto& one : all)
       check_unrecorded(one);
   request.number = next_request++;
-  auto replies = run_all(system, workers, request, options.request_timeout,
-                         loss_timeout());
+  auto replies =
+    run_all(system, workers, request, options.request_timeout, loss_timeout());
   if (const auto bad = find_failure(replies))
     fail(*bad, "function \"" + request.function + "\", step "
                  + std::to_string(request.number));

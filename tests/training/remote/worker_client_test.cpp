@@ -1,6 +1,5 @@
-#include "troupe/training/remote/worker_client.hpp"
-
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/training/remote/worker_client.hpp"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>
@@ -67,7 +66,8 @@ worker_actor::behavior_type late_worker(worker_actor::pointer self,
   };
 }
 
-/// A worker that replies to `info` and then lets `other`, if there is one, reply.
+/// A worker that replies to `info` and then lets `other`, if there is one,
+/// reply.
 worker_actor::behavior_type first_worker(worker_actor::pointer self,
                                          const worker_status& status,
                                          const worker_actor& other) {
@@ -88,8 +88,8 @@ worker_actor::behavior_type first_worker(worker_actor::pointer self,
   };
 }
 
-/// The processes of a job may notice a loss before the client does, and then the
-/// user's function may fail because of it.
+/// The processes of a job may notice a loss before the client does, and then
+/// the user's function may fail because of it.
 TEST(WorkerClient, WaitsAfterAFailureForTheLossThatCausedIt) {
   runtime actors;
   auto& system = actors.system();

@@ -249,7 +249,8 @@ TEST_P(CallbackRecovery, TheChiefsTogetherCompleteEachStepInOrder) {
 INSTANTIATE_TEST_SUITE_P(All, CallbackRecovery,
                          ::testing::Values(0, 5, 12, 25));
 
-/// Counts calls of callbacks, so that the chief can wait for those of the others.
+/// Counts calls of callbacks, so that the chief can wait for those of the
+/// others.
 class call_counter {
 public:
   void count() {
