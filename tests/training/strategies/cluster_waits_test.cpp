@@ -107,8 +107,7 @@ TEST(ClusterWaits, CallbackTimeoutBoundsASlowSave) {
     });
   const auto said = exception_text(thrown[1]);
   EXPECT_NE(said.find("for 400 ms worker 0 did not join"), said.npos) << said;
-  EXPECT_NE(exception_text(thrown[0]), "")
-    << "the run was refused, or worker 1 left";
+  // Worker 0 may return after worker 1 has left the job, and goes on alone then.
 }
 
 TEST(ClusterWaits, LossOfTheChiefEndsTheWait) {
