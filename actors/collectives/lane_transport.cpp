@@ -32,6 +32,9 @@ struct lane_transport::delayed_packet {
   std::span<const std::byte> bytes; ///< Of `copy`, or of a zero-copy buffer.
   std::vector<std::byte> copy{};    ///< Empty if the packet is zero-copy.
   bool is_zero_copy = false;
+  /// True: the packet repeats one that was sent. The receiver has a use for the
+  /// first copy only.
+  bool is_second_copy = false;
   clock::time_point due{};
 
   static delayed_packet copied(const collective::packet_header_bytes& header,
@@ -39,6 +42,13 @@ struct lane_transport::delayed_packet {
     delayed_packet out{header, {}, {bytes.begin(), bytes.end()}};
     out.bytes = out.copy; // valid in moved objects, too
     return out;
+  }
+
+  /// Makes the packet a second copy, with bytes of its own.
+  void repeat() {
+    if (is_zero_copy)
+      *this = copied(header, bytes);
+    is_second_copy = true;
   }
 
   bool post_to(net::lane& lane) const {
@@ -81,9 +91,12 @@ bool lane_transport::flush() {
 bool lane_transport::flush(std::uint32_t process) {
   bool all = true;
   if (process != placement_.process)
-    for (const auto lane_id : collective::lane_ids)
-      all = !is_blocked(process, lane_id) && lane_of(process, lane_id).flush()
-            && all;
+    for (const auto lane_id : collective::lane_ids) {
+      const auto& packet = delayed(process, lane_id);
+      const bool repeats = packet && packet->is_second_copy;
+      all = (repeats || !is_blocked(process, lane_id))
+            && lane_of(process, lane_id).flush() && all;
+    }
   return all;
 }
 
@@ -165,9 +178,12 @@ void lane_transport::send_faulty(std::uint32_t process,
   auto& lane = lane_of(process, lane_id);
   if (fault.corrupted)
     packet.header[changed_byte] ^= std::byte{1};
-  if (fault.duplicated)
-    packet.post_to(lane); // no effect if the lane is full
-  if (fault.delay == std::chrono::nanoseconds{0} && packet.post_to(lane))
+  // A process that has no more packets to wait for does not read its lanes. So
+  // a second copy must not be the last packet of a lane: it would stay unread,
+  // and its sender would wait for it. It is sent just before the next packet.
+  if (fault.duplicated && packet.post_to(lane))
+    packet.repeat();
+  else if (fault.delay == std::chrono::nanoseconds{0} && packet.post_to(lane))
     return;
   packet.due = now_() + fault.delay;
   delayed(process, lane_id) = std::move(packet);

@@ -21,7 +21,8 @@ using clock_function = std::function<std::chrono::steady_clock::time_point()>;
 
 /// Sends the packets of collectives over lanes and injects faults. To the fault
 /// injector a packet is a message from the lowest replica of the sending
-/// process to the lowest replica of the receiving process.
+/// process to the lowest replica of the receiving process. The second copy of a
+/// packet is sent just before the next packet of its lane.
 class lane_transport final : public collective::packet_transport {
 public:
   /// @param lanes  by process: one lane for each `collective::lane_id`. Empty
@@ -40,12 +41,13 @@ public:
   }
 
   /// Sends queued packets of all lanes, as far as the lanes accept them.
-  /// @returns true if no sent packet is left in this process and no peer reads
-  ///          a zero-copy buffer any more.
+  /// @returns true if no sent packet is left in this process, except second
+  ///          copies, and no peer reads a zero-copy buffer any more.
   bool flush();
   /// Sends queued packets to one process, as far as its lanes accept them.
-  /// @returns true if no packet for the receiver is left in this process and
-  ///          the receiver reads no zero-copy buffer any more.
+  /// @returns true if no packet for the receiver is left in this process,
+  ///          except second copies, and the receiver reads no zero-copy buffer
+  ///          any more.
   bool flush(std::uint32_t process);
 
   std::span<std::byte> reserve(std::uint32_t process,

@@ -201,6 +201,52 @@ TEST(LaneBackend, ListsReplicasThatStillReadZeroCopyBuffers) {
   EXPECT_EQ(sender.wait(0, {kind::drained}, false), wait_status::ready);
 }
 
+/// Duplicates the results that process 0 sends in step 0, and delays the second
+/// copies.
+struct second_copies final : fault_injector {
+  injected_fault on_send(const role_id& sender, const role_id&,
+                         message_kind message, std::uint64_t,
+                         std::uint64_t step) override {
+    if (sender != replica_id(0) || message != message_kind::result || step != 0)
+      return {};
+    ++times;
+    return {.duplicated = true, .delay = delay};
+  }
+  static constexpr std::chrono::milliseconds delay{5};
+  int times = 0;
+};
+
+/// A process whose replicas have ended their last step does not read its lanes.
+TEST(LaneBackend, DoesNotWaitUntilAPeerReadsTheSecondCopyOfAPacket) {
+  std::chrono::steady_clock::time_point now{};
+  const auto faults = std::make_shared<second_copies>();
+  lane_backends backends{
+    {0, 1, 2}, "zero-copy", {.faults = faults, .now = [&now] { return now; }}};
+  auto& sender = *backends.by_process[0];
+  auto& receiver = *backends.by_process[1];
+  for (std::uint32_t r = 0; r < 2; ++r)
+    backends.by_process[r]->begin_generation(r, 1);
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    for (std::uint32_t r = 0; r < 2; ++r) {
+      backends.by_process[r]->begin_step(r, step);
+      // Three chunks of 16 KiB, of which process 0 adds two.
+      backends.by_process[r]->contribute(r, 0, tensor::full({12'288}, r + 1));
+    }
+    auto status = wait_status::pending;
+    for (int i = 0; i < 10 && status == wait_status::pending; ++i) {
+      sender.wait(0, {kind::sum, 0}, false);
+      status = receiver.wait(1, {kind::drained}, false);
+      now += faults->delay;
+    }
+    ASSERT_EQ(status, wait_status::ready);
+    EXPECT_TRUE(same_bits(receiver.sum_of(1, 0), tensor::full({12'288}, 3)));
+    receiver.end_step(1);
+    ASSERT_EQ(sender.wait(0, {kind::drained}, false), wait_status::ready);
+    sender.end_step(0);
+  }
+  EXPECT_EQ(faults->times, 2);
+}
+
 TEST(LaneBackend, AContributionThatAPeerReadsOutlivesItsFailedReplica) {
   // A tensor of `dims` has 24 KiB. A bucket of at most 32 KiB is sent as one
   // chunk, and process 0 adds this chunk.
