@@ -125,6 +125,9 @@ public:
     return group_->enter_next_view(position, timeout);
   }
   std::uint64_t incarnation() const override { return group_->incarnation(); }
+  std::vector<std::uint64_t> members() const override {
+    return group_->members();
+  }
   leave_result let_leave(const std::vector<std::uint64_t>& leavers,
                          const view_change::job_position& position,
                          milliseconds timeout) override {

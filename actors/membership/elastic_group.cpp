@@ -44,6 +44,7 @@ public:
       placement_ = group_->replica_placement();
     }
     view_id_ = first.view_id;
+    members_ = incarnations_of(first);
     options_.peers->update([this] {
       auto& stop = options_.peers->stop;
       stop.has_group = true;
@@ -109,6 +110,8 @@ public:
     return options_.peers->get(
       [this] { return options_.peers->own_incarnation; });
   }
+
+  std::vector<std::uint64_t> members() const override { return members_; }
 
   leave_result let_leave(const std::vector<std::uint64_t>& leavers,
                          const view_change::job_position& position,
@@ -207,6 +210,14 @@ private:
     record_event(options_.peers->recorder,
                  {.kind = flight_event_kind::replicas_stopped});
     options_.on_stopped();
+  }
+
+  static std::vector<std::uint64_t>
+  incarnations_of(const membership::view& of) {
+    std::vector<std::uint64_t> out;
+    for (const auto& x : of.members)
+      out.push_back(x.incarnation);
+    return out;
   }
 
   /// Placement of a process that does not belong to the view: the members are
@@ -343,6 +354,7 @@ private:
       return false;
     group_ = std::move(made);
     placement_ = group_->replica_placement();
+    members_ = incarnations_of(next);
     return true;
   }
 
@@ -352,6 +364,8 @@ private:
   /// Group of the current view. Null: this process has no view to run in.
   std::unique_ptr<replica_group> group_;
   local_placement placement_;
+  /// Incarnations of the members of the last view that was entered.
+  std::vector<std::uint64_t> members_;
   renewal_limit limit_;
   std::string last_failure_;  ///< Of a run, or of the lanes of a view.
   bool joins_;                ///< This process does not belong to a view yet.
