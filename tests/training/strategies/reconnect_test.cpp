@@ -1,4 +1,5 @@
 #include "losses.hpp"
+#include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/tests/support/tcp_proxy.hpp"
 
 #include <gtest/gtest.h>
@@ -193,6 +194,32 @@ TEST(FitReconnects, AConnectionBetweenOtherWorkersChangesNoView) {
   EXPECT_GE(three.proxies[1]->connections("reconnect"), 1);
   expect_healed(found, 1);
   EXPECT_EQ(found[0].view.view_id, 1u);
+}
+
+/// So its end is seen, also if no other connection of it has told who it is.
+TEST(FitReconnects, BothProcessesTellTheirIdentityAgain) {
+  proxied_workers three{3};
+  const auto expect_identity = [](const strategy& on, std::uint32_t other) {
+    auto& peers = peers_of(on);
+    std::unique_lock hold{peers.lock};
+    const auto is_made_again = [&] {
+      const auto& entry = peers.entries[other];
+      return entry.connection && !entry.closed
+             && entry.connection->peer().purpose == "reconnect";
+    };
+    ASSERT_TRUE(
+      peers.wait(hold, peer_table::clock::now() + 60s, is_made_again));
+    EXPECT_EQ(read_process_identity(peers.entries[other].connection->peer()),
+              net::own_process_identity());
+  };
+  fit_with_faults(three, [&](auto& on, std::uint32_t at, auto step) {
+    if (at == 0 && step == 5)
+      three.proxies[1]->cut("peer");
+    if (at > 0 && step == 25)
+      expect_identity(on, 3 - at);
+  });
+  EXPECT_EQ(three.proxies[1]->cuts(), 1);
+  EXPECT_NE(net::own_process_identity().number, 0u);
 }
 
 TEST(FitReconnects, ABitOfALaneIsFlipped) {
