@@ -450,6 +450,7 @@ struct elastic_job::impl {
     settings.on_renewal_wanted = [tell](std::uint64_t view_id) {
       tell(membership_event::renewal_wanted{view_id});
     };
+    settings.on_giving_up = [tell] { tell(membership_event::leave{true}); };
     settings.joins = life.joins;
     settings.task = life.task;
     settings.timeout = std::max(options.step_timeout, options.start_timeout);

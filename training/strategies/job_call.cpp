@@ -3,6 +3,7 @@
 #include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/group/respawn_limit.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
@@ -114,23 +115,25 @@ void add_count(std::string& text, std::size_t count, const std::string& what) {
 /// before.
 /// @param before  incarnations of the members of the view before.
 /// @param leavers incarnations of the processes that wanted to leave.
-/// @param error   error of the run that the change of the view has ended.
-///                Empty: none.
+/// @param error   why the run before has failed. Null: it has not.
 std::string describe_change(const strategy_state& state,
                             const std::vector<std::uint64_t>& before,
                             const std::vector<std::uint64_t>& leavers,
-                            const std::string& error) {
+                            const job_error* error) {
   const auto now = state.group->members();
   const auto gone = members_without(before, now);
   const auto lost = members_without(gone, leavers);
   const auto joined = members_without(now, before);
+  if (gone.empty() && joined.empty() && error
+      && is_end_of_role(error->report()))
+    return std::string{error->what()} + "; all replicas are made again";
   if (gone.empty() && joined.empty())
-    return "connections were made again"
-           + (error.empty() ? "" : " (" + error + ")");
+    return std::string{"connections were made again"}
+           + (error ? " (" + std::string{error->what()} + ")" : "");
   std::string out;
   add_count(out, gone.size() - lost.size(), "left");
-  if (!lost.empty() && !error.empty())
-    add_part(out, error);
+  if (!lost.empty() && error)
+    add_part(out, error->what());
   else
     add_count(out, lost.size(), "been lost");
   add_count(out, joined.size(), "joined");
@@ -296,7 +299,7 @@ void make_call_in_views(const std::shared_ptr<strategy_state>& state,
     const auto before = state->group->members();
     if (!enter_next_view(*state, 0))
       throw_inconsistent("the process that joins found no view");
-    log_new_view(*state, describe_change(*state, before, {}, {}));
+    log_new_view(*state, describe_change(*state, before, {}, nullptr));
   }
   for (;;) {
     try {
@@ -311,7 +314,7 @@ void make_call_in_views(const std::shared_ptr<strategy_state>& state,
         throw;
       log_new_view(*state, state->is_one_process
                              ? e.what()
-                             : describe_change(*state, before, {}, e.what()));
+                             : describe_change(*state, before, {}, &e));
     }
   }
 }
@@ -333,7 +336,7 @@ bool let_leave_in_views(const std::shared_ptr<strategy_state>& state,
       break;
   }
   on_next_view(*state);
-  log_new_view(*state, describe_change(*state, before, leavers, {}));
+  log_new_view(*state, describe_change(*state, before, leavers, nullptr));
   return false;
 }
 
