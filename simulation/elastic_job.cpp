@@ -125,6 +125,9 @@ public:
     return group_->enter_next_view(position, timeout);
   }
   std::uint64_t incarnation() const override { return group_->incarnation(); }
+  std::vector<std::uint64_t> members() const override {
+    return group_->members();
+  }
   leave_result let_leave(const std::vector<std::uint64_t>& leavers,
                          const view_change::job_position& position,
                          milliseconds timeout) override {
@@ -447,6 +450,7 @@ struct elastic_job::impl {
     settings.on_renewal_wanted = [tell](std::uint64_t view_id) {
       tell(membership_event::renewal_wanted{view_id});
     };
+    settings.on_giving_up = [tell] { tell(membership_event::leave{true}); };
     settings.joins = life.joins;
     settings.task = life.task;
     settings.timeout = std::max(options.step_timeout, options.start_timeout);

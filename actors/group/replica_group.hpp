@@ -114,6 +114,10 @@ public:
   /// the job cannot change.
   virtual std::uint64_t incarnation() const { return 0; }
 
+  /// Returns the members of the view of which this group has replicas, by
+  /// `incarnation`. Empty: the view of the job cannot change.
+  virtual std::vector<std::uint64_t> members() const { return {}; }
+
   /// Lets processes leave the job, between two runs: the next view places their
   /// replicas on the others, as `enter_next_view` says. All processes of the
   /// view make the same call. A process that wants to leave remains if no other

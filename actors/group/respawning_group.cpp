@@ -2,8 +2,8 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/group/job_status_source.hpp"
+#include "troupe/actors/group/respawn_limit.hpp"
 
-#include <deque>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -11,20 +11,6 @@
 namespace troupe {
 
 namespace {
-
-/// Returns true if the actor of a role has ended.
-bool is_end_of_role(const failure_report& report) {
-  switch (report.kind) {
-    case failure_kind::replica_lost:
-    case failure_kind::reducer_lost:
-    case failure_kind::replica_missing:
-    case failure_kind::reducer_missing:
-    case failure_kind::chief_terminated:
-      return report.inside.empty();
-    default:
-      return false;
-  }
-}
 
 /// Asks the group that has the roles at present.
 class current_status_source final : public job_status_source {
@@ -51,7 +37,10 @@ class respawning_group final : public replica_group {
 public:
   respawning_group(std::function<std::unique_ptr<replica_group>()> make,
                    respawn_options options)
-    : make_{std::move(make)}, options_{std::move(options)}, group_{make_()} {
+    : make_{std::move(make)},
+      options_{std::move(options)},
+      limit_{options_.max_respawns, options_.window},
+      group_{make_()} {
     status_source_->set(group_->status_source());
   }
 
@@ -66,7 +55,7 @@ public:
     try {
       return group_->run(request);
     } catch (const job_error& e) {
-      if (is_end_of_role(e.report()))
+      if (is_end_of_role(e.report()) && e.report().inside.empty())
         unhandled_end_ = e.what();
       throw;
     }
@@ -86,12 +75,9 @@ public:
                        std::chrono::milliseconds) override {
     if (unhandled_end_.empty())
       return false;
-    const auto now = options_.now();
-    while (!ends_.empty() && now - ends_.front().time >= options_.window)
-      ends_.pop_front();
-    if (ends_.size() >= options_.max_respawns)
-      throw job_error(ec::peer_lost, text_of_all());
-    ends_.push_back({now, std::exchange(unhandled_end_, {})});
+    if (!limit_.on_end(options_.now().time_since_epoch(),
+                       std::exchange(unhandled_end_, {})))
+      throw job_error(ec::peer_lost, limit_.describe());
     // A new group, because the messages of the old one must not reach the new
     // roles.
     auto next = make_();
@@ -101,28 +87,15 @@ public:
   }
 
 private:
-  struct end_of_role {
-    std::chrono::steady_clock::time_point time;
-    std::string text;
-  };
-
-  std::string text_of_all() const {
-    auto out = unhandled_end_ + "; before, within "
-               + std::to_string(options_.window.count() / 1000) + " s: ";
-    for (const auto& one : ends_)
-      out += (&one == &ends_.front() ? "" : "; ") + one.text;
-    return out;
-  }
-
   const std::function<std::unique_ptr<replica_group>()> make_;
   const respawn_options options_;
+  respawn_limit limit_;
   const std::shared_ptr<current_status_source> status_source_ =
     std::make_shared<current_status_source>();
   std::unique_ptr<replica_group> group_;
   /// Why the last run has failed. Empty: no role has ended since the roles were
   /// made.
   std::string unhandled_end_;
-  std::deque<end_of_role> ends_; ///< In `window`, without the last one.
 };
 
 } // namespace

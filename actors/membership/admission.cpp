@@ -112,7 +112,7 @@ void cluster::impl::register_admission() {
        std::uint64_t view_id = 0;
        auto* connection =
          std::get_if<std::shared_ptr<net::connection>>(&accepted);
-       if (connection && !read_stream_hello(hello, request, view_id))
+       if (connection && !read_reconnect_hello(hello, request, view_id))
          caf::anon_send(
            actor,
            membership_event{membership_event::accepted_again{
@@ -157,7 +157,7 @@ net::hello_response cluster::impl::admit(const net::hello& hello) {
 net::hello_response cluster::impl::admit_again(const net::hello& hello) {
   membership::join_request request;
   std::uint64_t view_id = 0;
-  if (const auto fault = read_stream_hello(hello, request, view_id))
+  if (const auto fault = read_reconnect_hello(hello, request, view_id))
     return {false, "the hello is malformed: " + to_string(*fault), {}, {}};
   net::hello_response response;
   response.responder = make_hello(hello.purpose);

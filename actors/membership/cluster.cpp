@@ -181,6 +181,10 @@ cluster::impl::make_elastic_group(const replica_group_options& group_options) {
          caf::anon_send(
            actor, membership_event{membership_event::renewal_wanted{view_id}});
        },
+     .on_giving_up =
+       [actor = membership_] {
+         caf::anon_send(actor, membership_event{membership_event::leave{true}});
+       },
      .joins = options.join_running_job,
      .task = options.task,
      .timeout = std::max<std::chrono::milliseconds>(group_options.step_timeout,

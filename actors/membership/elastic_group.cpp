@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/group/job_status_source.hpp"
+#include "troupe/actors/group/respawn_limit.hpp"
 #include "troupe/actors/membership/renewal_limit.hpp"
 
 #include <algorithm>
@@ -44,6 +45,7 @@ public:
       placement_ = group_->replica_placement();
     }
     view_id_ = first.view_id;
+    members_ = incarnations_of(first);
     options_.peers->update([this] {
       auto& stop = options_.peers->stop;
       stop.has_group = true;
@@ -71,10 +73,13 @@ public:
     return joins_ ? default_step_window : group().max_steps_ahead();
   }
   std::uint64_t run(const run_request& request) override {
+    own_end_.clear();
     try {
       return group().run(request);
     } catch (const job_error& e) {
       last_failure_ = e.what();
+      if (is_end_of_own_role(e.report()))
+        own_end_ = e.what();
       throw;
     }
   }
@@ -95,6 +100,7 @@ public:
     } else if (!group_) {
       return false;
     } else {
+      limit_respawns(position);
       end_group(position);
       want_renewal();
     }
@@ -109,6 +115,8 @@ public:
     return options_.peers->get(
       [this] { return options_.peers->own_incarnation; });
   }
+
+  std::vector<std::uint64_t> members() const override { return members_; }
 
   leave_result let_leave(const std::vector<std::uint64_t>& leavers,
                          const view_change::job_position& position,
@@ -209,6 +217,14 @@ private:
     options_.on_stopped();
   }
 
+  static std::vector<std::uint64_t>
+  incarnations_of(const membership::view& of) {
+    std::vector<std::uint64_t> out;
+    for (const auto& x : of.members)
+      out.push_back(x.incarnation);
+    return out;
+  }
+
   /// Placement of a process that does not belong to the view: the members are
   /// followed by this process, which hosts no replica.
   static local_placement placement_outside(const membership::view& of) {
@@ -247,6 +263,8 @@ private:
       throw job_error(ec::peer_lost,
                       "this process has not joined its job yet; a program "
                       "that joins makes the calls fit, evaluate and save");
+    if (!given_up_.empty())
+      throw job_error(ec::peer_lost, given_up_);
     if (!group_ && has_left())
       throw job_error(ec::cancelled,
                       "this process has left its job, and takes part in no "
@@ -256,6 +274,36 @@ private:
                       "this process could not enter a view of its job after "
                       "the loss of another process");
     return *group_;
+  }
+
+  bool is_end_of_own_role(const failure_report& report) const {
+    switch (report.kind) {
+      case failure_kind::replica_lost:
+      case failure_kind::replica_missing:
+        return !report.replicas.empty()
+               && placement_.job.process_of(report.replicas.front())
+                    == placement_.process;
+      default:
+        return false;
+    }
+  }
+
+  /// Counts the end of the actor of a replica of this process, if the last run
+  /// has failed for that reason.
+  /// @errors throws `job_error` if that is once too often. This process has
+  /// left
+  ///         its job then.
+  void
+  limit_respawns(const std::optional<view_change::job_position>& position) {
+    if (own_end_.empty()
+        || respawns_.on_end(peer_table::clock::now().time_since_epoch(),
+                            std::exchange(own_end_, {})))
+      return;
+    given_up_ = respawns_.describe() + "; so this process has left its job";
+    // First, so that this process takes no part in the view change.
+    options_.on_giving_up();
+    end_group(position);
+    throw job_error(ec::peer_lost, given_up_);
   }
 
   /// Lets the members renew the current view, unless it changes anyway.
@@ -343,6 +391,7 @@ private:
       return false;
     group_ = std::move(made);
     placement_ = group_->replica_placement();
+    members_ = incarnations_of(next);
     return true;
   }
 
@@ -352,7 +401,15 @@ private:
   /// Group of the current view. Null: this process has no view to run in.
   std::unique_ptr<replica_group> group_;
   local_placement placement_;
+  /// Incarnations of the members of the last view that was entered.
+  std::vector<std::uint64_t> members_;
   renewal_limit limit_;
+  respawn_limit respawns_;
+  /// Why the last run has failed, if the actor of a replica of this process had
+  /// ended. Else empty.
+  std::string own_end_;
+  std::string
+    given_up_; ///< Why this process has left its job. Empty: it has not.
   std::string last_failure_;  ///< Of a run, or of the lanes of a view.
   bool joins_;                ///< This process does not belong to a view yet.
   std::uint64_t view_id_ = 0; ///< Last view that this group has tried to enter.

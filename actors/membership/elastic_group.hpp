@@ -33,6 +33,9 @@ struct elastic_group_options {
   /// Tells the membership actor that a run or a lane of the view with this id
   /// has failed, although no process may be lost.
   std::function<void(std::uint64_t view_id)> on_renewal_wanted;
+  /// Tells the membership actor that this process leaves its job, which goes on
+  /// without it.
+  std::function<void()> on_giving_up;
   /// The process does not belong to the job yet.
   bool joins = false;
   std::uint32_t task = 0; ///< Task of this process.
@@ -49,12 +52,17 @@ struct elastic_group_options {
 ///                    meanwhile, the view after that one is entered. If no
 ///                    process is lost, the next view has the same members: it
 ///                    renews lanes, channels and replicas
+///                    Roles are made again in this way, too, if the actor of a
+///                    replica has ended. If that happens in this process more
+///                    than 3 times within 60 s, it leaves its job, and the
+///                    others go on as after a loss
 ///   let_leave        the same, when all replicas have stopped between two
 ///                    runs: no run ends, and the view is without those that
 ///                    want to leave
 ///   end              if the members of the view cannot agree on the next one,
 ///                    no process is left with state, this process is excluded,
-///                    or the view is renewed too often without progress
+///                    the view is renewed too often without progress, or
+///                    roles of this process end too often
 /// A process that joins a running job has no replicas before it enters its
 /// first view.
 /// @param first the view with which the job has begun, or the one that a

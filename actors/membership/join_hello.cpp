@@ -6,12 +6,14 @@ namespace troupe {
 
 namespace {
 
+/// Reads a payload that begins with a join request.
+template <class... Rest>
 std::optional<net::decode_error> read(const net::hello& hello,
                                       membership::join_request& request,
-                                      net::process_identity& identity) {
+                                      Rest&... rest) {
   return net::decode(hello.payload, request.task, request.incarnation,
                      request.host, request.port, request.replicas,
-                     request.config, identity);
+                     request.config, rest...);
 }
 
 } // namespace
@@ -33,16 +35,33 @@ read_join_hello(const net::hello& hello, membership::join_request& request) {
   return read(hello, request, identity);
 }
 
+// The acceptor of a connection that is made again answers with a join hello.
 net::process_identity read_process_identity(const net::hello& hello) {
   membership::join_request request;
   net::process_identity identity;
-  return read(hello, request, identity) ? net::process_identity{} : identity;
+  std::uint64_t view_id = 0;
+  if (!read(hello, request, identity)
+      || !read(hello, request, identity, view_id))
+    return identity;
+  return {};
 }
 
 net::hello make_reconnect_hello(const std::string& job, const std::string& name,
                                 membership::join_request request,
-                                std::uint64_t view_id) {
-  return make_stream_hello(job, name, "reconnect", std::move(request), view_id);
+                                std::uint64_t view_id,
+                                const net::process_identity& identity) {
+  const auto incarnation = request.incarnation;
+  return {job, name, incarnation, "reconnect",
+          net::encode(request.task, request.incarnation, request.host,
+                      request.port, request.replicas, request.config, identity,
+                      view_id)};
+}
+
+std::optional<net::decode_error>
+read_reconnect_hello(const net::hello& hello, membership::join_request& request,
+                     std::uint64_t& view_id) {
+  net::process_identity identity;
+  return read(hello, request, identity, view_id);
 }
 
 net::hello make_stream_hello(const std::string& job, const std::string& name,
@@ -58,9 +77,7 @@ net::hello make_stream_hello(const std::string& job, const std::string& name,
 std::optional<net::decode_error>
 read_stream_hello(const net::hello& hello, membership::join_request& request,
                   std::uint64_t& view_id) {
-  return net::decode(hello.payload, request.task, request.incarnation,
-                     request.host, request.port, request.replicas,
-                     request.config, view_id);
+  return read(hello, request, view_id);
 }
 
 } // namespace troupe

@@ -26,14 +26,24 @@ net::hello make_join_hello(const std::string& job, const std::string& name,
 std::optional<net::decode_error>
 read_join_hello(const net::hello& hello, membership::join_request& request);
 
-/// Reads the identity in the hello of a process. Empty: it has none.
+/// Reads the identity in the hello of a process, also of one that connects
+/// again. Empty: it has none.
 net::process_identity read_process_identity(const net::hello& hello);
 
 /// Makes the hello of a process whose connection to another member of the
-/// running job was cut, which carries its join request and the id of its view.
+/// running job was cut, which carries its join request, its identity on its
+/// host and the id of its view.
+/// @param identity as in `make_join_hello`.
 net::hello make_reconnect_hello(const std::string& job, const std::string& name,
                                 membership::join_request request,
-                                std::uint64_t view_id);
+                                std::uint64_t view_id,
+                                const net::process_identity& identity = {});
+
+/// Reads the hello of a connection that is made again. The result is that of
+/// `read_join_hello`.
+std::optional<net::decode_error>
+read_reconnect_hello(const net::hello& hello, membership::join_request& request,
+                     std::uint64_t& view_id);
 
 /// Makes the hello of a stream between two processes of a view, which carries
 /// the join request of its sender and the id of the view.
@@ -42,8 +52,7 @@ net::hello make_stream_hello(const std::string& job, const std::string& name,
                              membership::join_request request,
                              std::uint64_t view_id);
 
-/// Reads the hello of a stream, or of a connection that is made again. The
-/// result is that of `read_join_hello`.
+/// Reads the hello of a stream. The result is that of `read_join_hello`.
 std::optional<net::decode_error>
 read_stream_hello(const net::hello& hello, membership::join_request& request,
                   std::uint64_t& view_id);

@@ -379,12 +379,13 @@ struct membership_state : view_change_host::owner, reconnector::owner {
         view_changes.on_leaving(incarnation);
   }
 
-  void on(const membership_event::leave&) {
+  void on(const membership_event::leave& x) {
     view_changes.end();
     options.peers->update([this] { options.peers->no_next_view = true; });
     // The job goes on without a leader that has left it before.
-    const bool has_left =
-      options.peers->get([this] { return options.peers->has_left; });
+    const bool has_left = x.job_goes_on || options.peers->get([this] {
+      return options.peers->has_left;
+    });
     perform(candidate ? candidate->leave()
             : leader
               ? (has_left ? leader->leave_running_job() : leader->leave())

@@ -128,7 +128,10 @@ struct membership_event {
     std::vector<std::uint64_t> incarnations;
   };
   /// This process leaves the job.
-  struct leave {};
+  struct leave {
+    /// The others go on, also if this process is the leader.
+    bool job_goes_on = false;
+  };
 
   std::variant<accepted, candidate_accepted, dialed, received, closed,
                peer_lost, end_check, accepted_again, dial_again, dialed_again,

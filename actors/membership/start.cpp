@@ -80,7 +80,8 @@ void cluster::impl::begin_membership() {
     const auto view_id = peers->get([&] { return peers->view.view_id; });
     if (const auto it = router.lock())
       it->endpoint().dial({peer.host, peer.port},
-                          make_reconnect_hello(job, name, request, view_id),
+                          make_reconnect_hello(job, name, request, view_id,
+                                               net::own_process_identity()),
                           timeout, std::move(on_done));
   };
   settings.reconnect_timeout = options.connection.heartbeat_timeout;

@@ -86,9 +86,9 @@ void fit_loop::mark_position() {
   if (!audit_ || options_.on_deviation != on_deviation::heal
       || !audit_->is_due(model_.steps))
     return;
-  auto mark = std::ranges::find(marks_, model_.steps, &remote_position::steps);
+  auto mark = std::ranges::find(marks_, model_.steps, &snapshot_mark::steps);
   if (mark == marks_.end()) // the marks before the snapshot are not needed
-    mark = std::ranges::find_if(marks_, [&](const remote_position& x) {
+    mark = std::ranges::find_if(marks_, [&](const snapshot_mark& x) {
       return x.steps < audit_->last_agreed();
     });
   if (mark == marks_.end())
@@ -132,73 +132,28 @@ bool fit_loop::heal() {
 /// A process that is behind in a view change can miss the last snapshot, and a
 /// process that has joined has none. They take it from another process.
 std::string fit_loop::restore_snapshot() {
-  struct remote_snapshot {
-    bool is_intact = false;
-    std::uint64_t step = 0, hash = 0;
-    std::string position;
-  };
-  const auto& strategy = model_.strategy;
-  auto& own = audit_->snapshot();
-  const auto mark =
-    std::ranges::find(marks_, own.step().value_or(0), &remote_position::steps);
-  remote_snapshot mine;
-  mine.is_intact = mark != marks_.end() && own.is_intact();
-  if (mine.is_intact) {
-    mine.step = *own.step();
-    mine.hash = own.hash();
-    mine.position = encode_text(mine.step, mark->totals.examples,
-                                mark->totals.sums, mark->totals.seconds);
-  }
-  const auto texts = gather_text_once(
-    strategy, encode_text(mine.is_intact, mine.step, mine.hash, mine.position));
-  std::vector<remote_snapshot> all(texts.size());
-  const remote_snapshot* newest = nullptr;
-  for (std::size_t p = 0; p < texts.size(); ++p) {
-    auto& x = all[p];
-    if (!decode_text(texts[p], x.is_intact, x.step, x.hash, x.position))
-      throw_malformed();
-    if (x.is_intact && (!newest || x.step > newest->step))
-      newest = &x;
-  }
-  if (!newest)
+  const auto mark = restore_newest_snapshot(model_, audit_->snapshot(), marks_);
+  if (!mark)
     throw std::runtime_error(deviation_
                              + "; no process has an intact copy of the state "
                                "before that, so load the last saved file");
-  const auto lacks_it = [&](const remote_snapshot& x) {
-    return !x.is_intact || x.step != newest->step;
-  };
-  if (std::ranges::any_of(all, lacks_it)) {
-    const auto source = static_cast<std::uint32_t>(newest - all.data());
-    const auto sender = strategy->placement.job.replicas_of(source).front();
-    auto parts = model_.state_tensors({}); // have the shapes of a snapshot
-    if (mine.is_intact)
-      parts = own.tensors();
-    for (auto& part : parts)
-      part = gather_from(strategy, sender, part).clone();
-    if (lacks_it(mine))
-      own.take_sent(std::move(parts), newest->step, newest->hash);
-  }
-  own.restore(model_);
-  gather_text_once(strategy, {}); // now all processes have restored it
-  return newest->position;
+  return encode_mark(*mark);
 }
 
 void fit_loop::go_back(const std::string& position) {
-  remote_position to;
-  if (!decode_text(position, to.steps, to.totals.examples, to.totals.sums,
-                   to.totals.seconds)
-      || to.steps > model_.steps
-      || model_.steps - to.steps > position_.next_batch.index
-      || (!to.totals.sums.empty()
-          && to.totals.sums.size() != step_->metrics().sum_count()))
+  auto to = decode_mark(position);
+  if (!to || to->steps > model_.steps
+      || model_.steps - to->steps > position_.next_batch.index
+      || (!to->totals.sums.empty()
+          && to->totals.sums.size() != step_->metrics().sum_count()))
     throw_malformed();
-  const auto steps = model_.steps - to.steps;
+  const auto steps = model_.steps - to->steps;
   position_.next_batch.index -= steps;
   steps_done_ -= std::min(steps, steps_done_);
-  to.totals.seconds = position_.totals.seconds; // the time has passed
-  position_.totals = std::move(to.totals);
+  to->totals.seconds = position_.totals.seconds; // the time has passed
+  position_.totals = std::move(to->totals);
   last_total_ = {};
-  model_.steps = updated_ = to.steps;
+  model_.steps = updated_ = to->steps;
   begin_progress();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/training/loop/snapshot_restore.hpp"
 #include "troupe/training/loop/train_step.hpp"
 #include "troupe/training/strategies/job_call.hpp"
 
@@ -78,7 +79,7 @@ private:
   ///         vain several times.
   bool heal();
   /// Restores the state of the newest snapshot of any process.
-  /// @returns its position, as a text.
+  /// @returns its mark, as a text.
   std::string restore_snapshot();
   void go_back(const std::string& position);
   /// True if further steps of this fit follow the last run.
@@ -145,7 +146,7 @@ private:
   /// This process has received its state since the last run has begun.
   bool has_received_state_ = false;
   /// Positions before steps with an audit, from the last snapshot on.
-  std::vector<remote_position> marks_;
+  std::vector<snapshot_mark> marks_;
   std::uint64_t healed_step_ = 0; ///< Step to which `heal` has returned.
   int heals_ = 0;                 ///< How often it has returned there.
   /// Callbacks of all steps before this one have been called.

@@ -3,12 +3,14 @@
 #include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/group/respawn_limit.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace troupe {
 
@@ -86,16 +88,56 @@ void log_new_view(const strategy_state& state, const std::string& reason) {
                             + (now == 1 ? " process" : " processes"));
 }
 
-/// @param before number of processes of the view before; 0 in a process that
-///               joins.
-/// @param error  error of the run that the change of the view has ended.
-void log_new_view(const strategy_state& state, std::uint32_t before,
-                  const std::string& error) {
-  const auto now = state.placement.job.processes();
-  log_new_view(state, now > before ? "a process has joined"
-                      : now == before
-                        ? "connections were made again (" + error + ")"
-                        : error);
+/// Returns the members of `all` that are not in `others`.
+std::vector<std::uint64_t>
+members_without(const std::vector<std::uint64_t>& all,
+                const std::vector<std::uint64_t>& others) {
+  std::vector<std::uint64_t> out;
+  std::ranges::copy_if(all, std::back_inserter(out), [&](std::uint64_t x) {
+    return std::ranges::find(others, x) == others.end();
+  });
+  return out;
+}
+
+void add_part(std::string& text, const std::string& part) {
+  text += (text.empty() ? "" : "; ") + part;
+}
+
+/// Adds how many processes have left, for example.
+void add_count(std::string& text, std::size_t count, const std::string& what) {
+  if (count > 0)
+    add_part(text, count == 1
+                     ? "a process has " + what
+                     : std::to_string(count) + " processes have " + what);
+}
+
+/// Returns how the members of the current view differ from those of the view
+/// before.
+/// @param before  incarnations of the members of the view before.
+/// @param leavers incarnations of the processes that wanted to leave.
+/// @param error   why the run before has failed. Null: it has not.
+std::string describe_change(const strategy_state& state,
+                            const std::vector<std::uint64_t>& before,
+                            const std::vector<std::uint64_t>& leavers,
+                            const job_error* error) {
+  const auto now = state.group->members();
+  const auto gone = members_without(before, now);
+  const auto lost = members_without(gone, leavers);
+  const auto joined = members_without(now, before);
+  if (gone.empty() && joined.empty() && error
+      && is_end_of_role(error->report()))
+    return std::string{error->what()} + "; all replicas are made again";
+  if (gone.empty() && joined.empty())
+    return std::string{"connections were made again"}
+           + (error ? " (" + std::string{error->what()} + ")" : "");
+  std::string out;
+  add_count(out, gone.size() - lost.size(), "left");
+  if (!lost.empty() && error)
+    add_part(out, error->what());
+  else
+    add_count(out, lost.size(), "been lost");
+  add_count(out, joined.size(), "joined");
+  return out;
 }
 
 void record(strategy_state& state, const std::string& result) {
@@ -254,9 +296,10 @@ void make_call_in_views(const std::shared_ptr<strategy_state>& state,
   if (state->lacks_state && state->group->is_joining()) {
     if (complete_from_log(*state, call))
       return;
+    const auto before = state->group->members();
     if (!enter_next_view(*state, 0))
       throw_inconsistent("the process that joins found no view");
-    log_new_view(*state, 0, {});
+    log_new_view(*state, describe_change(*state, before, {}, nullptr));
   }
   for (;;) {
     try {
@@ -265,13 +308,36 @@ void make_call_in_views(const std::shared_ptr<strategy_state>& state,
       record(*state, call.run());
       return;
     } catch (const job_error& e) {
-      const auto before = state->placement.job.processes();
+      const auto before = state->group->members();
       if (!is_loss(e)
           || !enter_next_view(*state, call.steps ? call.steps() : 0))
         throw;
-      log_new_view(*state, before, e.what());
+      log_new_view(*state, state->is_one_process
+                             ? e.what()
+                             : describe_change(*state, before, {}, &e));
     }
   }
+}
+
+bool let_leave_in_views(const std::shared_ptr<strategy_state>& state,
+                        const std::vector<std::uint64_t>& leavers) {
+  using enum replica_group::leave_result;
+  if (state->lacks_state && state->group->is_joining())
+    return false;
+  const auto before = state->group->members();
+  switch (state->group->let_leave(leavers, {state->calls, 0},
+                                  state->callback_timeout)) {
+    case unchanged:
+      return false;
+    case left:
+      report_leave(*state);
+      return true;
+    case entered:
+      break;
+  }
+  on_next_view(*state);
+  log_new_view(*state, describe_change(*state, before, leavers, nullptr));
+  return false;
 }
 
 } // namespace
@@ -289,26 +355,12 @@ void make_call(const std::shared_ptr<strategy_state>& state,
 
 bool let_leave(const std::shared_ptr<strategy_state>& state,
                const std::vector<std::uint64_t>& leavers) {
-  using enum replica_group::leave_result;
-  if (state->lacks_state && state->group->is_joining())
-    return false;
-  const auto before = state->placement.job.processes();
-  switch (state->group->let_leave(leavers, {state->calls, 0},
-                                  state->callback_timeout)) {
-    case unchanged:
-      return false;
-    case left:
-      report_leave(*state);
-      return true;
-    case entered:
-      break;
+  try {
+    return let_leave_in_views(state, leavers);
+  } catch (...) {
+    on_job_failure(*state, std::current_exception());
+    throw;
   }
-  on_next_view(*state);
-  const auto gone = before - std::min(before, state->placement.job.processes());
-  log_new_view(*state, gone == 1
-                         ? "a process has left"
-                         : std::to_string(gone) + " processes have left");
-  return false;
 }
 
 void report_leave(const strategy_state& state) {

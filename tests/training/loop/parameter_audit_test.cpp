@@ -266,6 +266,60 @@ TEST(HealingCases, KeepTheNumberOfSteps) {
   }
 }
 
+/// Cuts off worker 2 when its replica contributes to one of the gathers that
+/// follow a deviation.
+class cut_in_healing final : public fault_injector {
+public:
+  /// @param gather number of the gather in the job: 1 ends the run of the
+  /// epoch,
+  ///               2 gathers the snapshots, 3 says that all have restored one.
+  explicit cut_in_healing(std::uint64_t gather) : gather_{gather} {}
+
+  injected_fault on_send(const role_id& sender, const role_id&,
+                         message_kind kind, std::uint64_t,
+                         std::uint64_t step) override {
+    if (armed && kind == message_kind::gather_contribution
+        && sender == replica_id(2) && step == gather_ && !fired.exchange(true))
+      cut_off(*victim);
+    return {};
+  }
+
+  std::atomic<const strategy*> victim = nullptr;
+  std::atomic<bool> armed = false, fired = false;
+
+private:
+  const std::uint64_t gather_;
+};
+
+class LossInHealing : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(LossInHealing, EndsWithTheUndisturbedBits) {
+  const auto faults = std::make_shared<cut_in_healing>(GetParam());
+  multi_worker_options options;
+  options.faults = faults;
+  std::vector<outcome> found(3);
+  const auto thrown =
+    run_on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
+      if (w == 2)
+        faults->victim = &on;
+      train(on, {{.replica = 1, .step = 5}}, audited(4), found[w],
+            [&](const step_record& x) {
+              if (w == 2 && x.step == 6)
+                faults->armed = true;
+            });
+    });
+  EXPECT_EQ(flips_in(found), 1);
+  EXPECT_TRUE(faults->fired);
+  EXPECT_NE(exception_text(thrown[2]), "");
+  for (const std::uint32_t w : {0, 1}) {
+    EXPECT_EQ(exception_text(thrown[w]), "");
+    expect_equal(found[w], undisturbed(3));
+    EXPECT_FALSE(found[w].repeated.empty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LossInHealing, ::testing::Values(1, 2, 3));
+
 const std::string suspect =
   "; all steps since then are suspect (load the last saved file, or fit with "
   "on_deviation heal, in the tool --on-deviation heal)";
@@ -288,6 +342,24 @@ TEST(Audit, NamesTheReplicaAndTheStepsIfThreeCopiesDiffer) {
                             "one of the steps 4 to 7"
                           + suspect);
     }
+}
+
+/// No copy makes the update of the step in which the deviation is found. The
+/// flip in step 7 changes the update that replica 1 makes in that step. The
+/// audit before the update of step 8 finds it.
+TEST(Audit, LeavesTheWeightsBeforeTheStepInWhichItStops) {
+  std::vector<outcome> found;
+  const auto texts = fit_on(3, 1, {{.replica = 1, .step = 7, .slot = 0}},
+                            audited(4, on_deviation::stop), found);
+  EXPECT_EQ(flips_in(found), 1);
+  outcome expected;
+  auto how = audited(0);
+  how.max_steps = 8;
+  train(turns(3), {}, how, expected);
+  for (const std::uint32_t w : {0, 1, 2}) {
+    EXPECT_NE(texts[w], "");
+    EXPECT_EQ(same_bits(found[w].weights, expected.weights), w != 1);
+  }
 }
 
 TEST(Audit, NamesBothReplicasIfTwoCopiesDiffer) {
@@ -335,9 +407,10 @@ TEST(Audit, FindsADeviationInTheViewAfterALoss) {
 
 /// Worker 2 is lost in the first epoch and joins again in the third one. A bit
 /// flips in the second epoch, so that its program learns of the healing from the
-/// job's results, or in the fourth one, in which it takes part.
+/// job's results, or in the fourth one, in which it takes part. Or a bit flips in
+/// the step before the join, so that worker 2 has no snapshot of its own.
 TEST(Audit, HealsBeforeAndAfterAJoin) {
-  for (const std::uint64_t step : {19, 45}) {
+  for (const std::uint64_t step : {19, 31, 45}) {
     auto how = audited(5);
     how.epochs = 4;
     std::promise<void> may_join;
@@ -364,7 +437,7 @@ TEST(Audit, HealsBeforeAndAfterAJoin) {
                 [&](const step_record& x) {
                   if (w == 2 && is_first && x.step == 3)
                     cut_off(on);
-                  if (w != 2 && x.step == 30)
+                  if (w != 2 && x.step == 32)
                     wait_for_join(on);
                 });
         } catch (const job_error&) {
@@ -381,7 +454,10 @@ TEST(Audit, HealsBeforeAndAfterAJoin) {
       SCOPED_TRACE("worker " + std::to_string(w));
       EXPECT_EQ(exception_text(thrown[w]), "");
       expect_equal(found[w], undisturbed(3, 4));
-      EXPECT_EQ(found[w].repeated.empty(), w == 2 && step == 19);
+      EXPECT_EQ(found[w].repeated.empty(), w == 2 && step != 45);
+      if (w == 2 && step == 31) { // all have returned to step 30
+        EXPECT_EQ(found[w].steps.front(), 30u);
+      }
     }
   }
 }

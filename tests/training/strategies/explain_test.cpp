@@ -269,6 +269,33 @@ TEST(ExplainCluster, NamesTheReplicaWhosePacketWasDropped) {
   EXPECT_TRUE(faults->dropped);
 }
 
+/// The chief does not return from the handler in which it starts the steps of a
+/// run.
+class blocked_chief final : public fault_injector {
+public:
+  injected_fault on_send(const role_id& sender, const role_id&,
+                         message_kind kind, std::uint64_t,
+                         std::uint64_t) override {
+    if (sender.role == role_id::kind::chief
+        && kind == message_kind::start_steps)
+      go.wait(false);
+    return {};
+  }
+  std::atomic<bool> go = false;
+};
+
+TEST(ExplainCluster, AnyProcessSaysThatTheChiefIsSilent) {
+  const auto faults = std::make_shared<blocked_chief>();
+  multi_worker_options options;
+  options.faults = faults;
+  expect_both_say(
+    {no_replica, "worker 0", "the chief", 0}, options, [](replica_context&) {},
+    [&] {
+      faults->go = true;
+      faults->go.notify_all();
+    });
+}
+
 TEST(ExplainCluster, NamesTheProcessThatDoesNotJoinTheRun) {
   std::latch asked{1};
   run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t w) {
@@ -319,6 +346,9 @@ TEST(ExplainCluster, AfterALossHasTheViewChangeWithItsPhases) {
     const auto& status = seen[w];
     EXPECT_EQ(status.view_id, 2u) << status;
     EXPECT_EQ(status.members.at(0).state, member_state::lost) << status;
+    if (w == 1) { // the chief, so it answers also when the other has ended
+      EXPECT_GT(status.generation, 0u) << status;
+    }
     const auto change = std::ranges::find_if(
       status.decisions, [](const decision& x) { return !x.phases.empty(); });
     ASSERT_NE(change, status.decisions.end()) << status;

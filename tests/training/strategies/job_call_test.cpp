@@ -1,10 +1,17 @@
+#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/log.hpp"
+#include "troupe/tests/support/scratch.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/job_call.hpp"
+#include "troupe/training/strategies/job_failure.hpp"
+#include "troupe/training/support/flight_file.hpp"
 #include "workers.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -19,6 +26,9 @@ struct planned_failures {
   std::set<int> after{};  ///< The run is complete, but its end is not reported.
   int views = 0;          ///< Number of calls of `enter_next_view`.
   std::vector<view_change::job_position> positions{}; ///< Their arguments.
+  /// Incarnations of the members before and after a change of the view.
+  std::vector<std::uint64_t> members{}, next_members{};
+  bool fails_to_leave = false; ///< `let_leave` throws.
 };
 
 /// A group whose runs fail as planned, and which can always go on.
@@ -48,7 +58,17 @@ public:
                        std::chrono::milliseconds) override {
     ++plan_.views;
     plan_.positions.push_back(position.value());
+    plan_.members = plan_.next_members;
     return true;
+  }
+  std::vector<std::uint64_t> members() const override { return plan_.members; }
+  leave_result let_leave(const std::vector<std::uint64_t>&,
+                         const view_change::job_position&,
+                         std::chrono::milliseconds) override {
+    if (plan_.fails_to_leave)
+      throw job_error(ec::peer_lost, "no view after a process has left");
+    plan_.members = plan_.next_members;
+    return leave_result::entered;
   }
 
 private:
@@ -156,6 +176,112 @@ TEST(JobCall, PassesOnErrorsThatAreNoLoss) {
     EXPECT_EQ(state->calls, 0u);
   });
   EXPECT_EQ(plans[0].views, 0);
+}
+
+// -- what is logged -----------------------------------------------------------
+
+using incarnations = std::vector<std::uint64_t>;
+
+/// Keeps the lines of the log while it exists.
+class kept_log {
+public:
+  kept_log() {
+    log_to([this](log_level, std::string_view line) {
+      const std::lock_guard hold{lock_};
+      lines_.emplace_back(line);
+    });
+  }
+  ~kept_log() { log_to(nullptr); }
+  kept_log(const kept_log&) = delete;
+  kept_log& operator=(const kept_log&) = delete;
+
+  std::vector<std::string> lines() const {
+    const std::lock_guard hold{lock_};
+    return lines_;
+  }
+
+private:
+  mutable std::mutex lock_;
+  std::vector<std::string> lines_;
+};
+
+/// Returns what is logged when the members of a job of two processes change in
+/// a call. The groups of this test keep their two processes.
+std::vector<std::string> log_of_a_change(const incarnations& before,
+                                         const incarnations& after) {
+  const kept_log log;
+  std::vector<planned_failures> plans(2);
+  for (auto& one : plans) {
+    one.before = {0};
+    one.members = before;
+    one.next_members = after;
+  }
+  run_with_failures(plans, [](const auto& state, std::uint32_t w) {
+    all_gather_text(state, name_of(w));
+  });
+  return log.lines();
+}
+
+TEST(JobCallLog, SaysWhichMembersHaveChanged) {
+  const std::string end = "; the job goes on with 2 processes";
+  using lines = std::vector<std::string>;
+  EXPECT_EQ(log_of_a_change({7, 8}, {7, 8}),
+            lines{"connections were made again (the plan wants it)" + end});
+  EXPECT_EQ(log_of_a_change({7, 8}, {7}), lines{"the plan wants it" + end});
+  EXPECT_EQ(log_of_a_change({7, 8}, {7, 8, 9}),
+            lines{"a process has joined" + end});
+  EXPECT_EQ(log_of_a_change({7, 8, 9}, {7, 8, 10}),
+            lines{"the plan wants it; a process has joined" + end});
+}
+
+/// Returns what is logged when the processes 8 and 9 want to leave.
+std::vector<std::string> log_of_a_leave(const incarnations& before,
+                                        const incarnations& after) {
+  const kept_log log;
+  std::vector<planned_failures> plans(2);
+  for (auto& one : plans) {
+    one.members = before;
+    one.next_members = after;
+  }
+  run_with_failures(plans, [](const auto& state, std::uint32_t) {
+    EXPECT_FALSE(let_leave(state, {8, 9}));
+  });
+  return log.lines();
+}
+
+TEST(JobCallLog, SaysHowManyProcessesHaveLeft) {
+  const std::string end = "; the job goes on with 2 processes";
+  using lines = std::vector<std::string>;
+  EXPECT_EQ(log_of_a_leave({7, 8}, {7}), lines{"a process has left" + end});
+  EXPECT_EQ(log_of_a_leave({7, 8, 9}, {7}),
+            lines{"2 processes have left" + end});
+  EXPECT_EQ(log_of_a_leave({7, 8}, {7, 10}),
+            lines{"a process has left; a process has joined" + end});
+  EXPECT_EQ(log_of_a_leave({6, 7, 8}, {7, 8}),
+            lines{"a process has been lost" + end});
+  EXPECT_EQ(log_of_a_leave({7, 8}, {7, 8}),
+            lines{"connections were made again" + end});
+}
+
+class LeaveFailure : public scratch_test {};
+
+TEST_F(LeaveFailure, WritesTheEventsOfEachProcess) {
+  ::setenv("TROUPE_FLIGHT_DIR", folder.c_str(), 1);
+  std::vector<planned_failures> plans(2);
+  for (auto& one : plans)
+    one.fails_to_leave = true;
+  run_with_failures(plans, [](const auto& state, std::uint32_t) {
+    state->recorder = make_local_recorder();
+    EXPECT_THROW(let_leave(state, {8}), job_error);
+  });
+  ::unsetenv("TROUPE_FLIGHT_DIR");
+  int files = 0;
+  for (const auto& one : std::filesystem::directory_iterator{folder}) {
+    ++files;
+    EXPECT_EQ(read_flight_file(one.path()).error,
+              "no view after a process has left");
+  }
+  EXPECT_EQ(files, 2);
 }
 
 } // namespace

@@ -124,9 +124,10 @@ void expect_equal_epochs(const history& found, const history& expected) {
     EXPECT_EQ(found.epochs[e].examples, expected.epochs[e].examples);
     EXPECT_EQ(found.epochs[e].loss, expected.epochs[e].loss);
     EXPECT_EQ(found.epochs[e].accuracy, expected.epochs[e].accuracy);
-    if (!std::isnan(expected.epochs[e].validation_loss))
+    if (!std::isnan(expected.epochs[e].validation_loss)) {
       EXPECT_EQ(found.epochs[e].validation_loss,
                 expected.epochs[e].validation_loss);
+    }
   }
 }
 
@@ -184,8 +185,9 @@ TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
     EXPECT_TRUE(std::ranges::equal(
       steps[w],
       all_steps | std::views::drop(all_steps.size() - steps[w].size())));
-    if (w != lost)
+    if (w != lost) {
       EXPECT_EQ(steps[w].size(), all_steps.size());
+    }
   }
   EXPECT_EQ(lives, 2);
   EXPECT_EQ(found[lost].view.view_id, 3u);
@@ -223,8 +225,9 @@ std::string refusal_of(const std::function<void(const strategy&)>& second,
     how.callbacks.push_back({.on_step = [&](const step_record& x) {
       if (w == 2 && x.step == 3)
         cut_off(on);
-      if (w == 0 && x.step == 25)
+      if (w == 0 && x.step == 25) {
         EXPECT_EQ(is_refused.wait_for(patience), std::future_status::ready);
+      }
     }});
     try {
       it.fit(uneven_batches(), how);

@@ -1,9 +1,15 @@
 #include "losses.hpp"
+#include "troupe/actors/core/flight_recorder.hpp"
+#include "troupe/actors/membership/join_hello.hpp"
+#include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/support/tcp_proxy.hpp"
+#include "troupe/training/support/flight_file.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -195,6 +201,32 @@ TEST(FitReconnects, AConnectionBetweenOtherWorkersChangesNoView) {
   EXPECT_EQ(found[0].view.view_id, 1u);
 }
 
+/// So its end is seen, also if no other connection of it has told who it is.
+TEST(FitReconnects, BothProcessesTellTheirIdentityAgain) {
+  proxied_workers three{3};
+  const auto expect_identity = [](const strategy& on, std::uint32_t other) {
+    auto& peers = peers_of(on);
+    std::unique_lock hold{peers.lock};
+    const auto is_made_again = [&] {
+      const auto& entry = peers.entries[other];
+      return entry.connection && !entry.closed
+             && entry.connection->peer().purpose == "reconnect";
+    };
+    ASSERT_TRUE(
+      peers.wait(hold, peer_table::clock::now() + 60s, is_made_again));
+    EXPECT_EQ(read_process_identity(peers.entries[other].connection->peer()),
+              net::own_process_identity());
+  };
+  fit_with_faults(three, [&](auto& on, std::uint32_t at, auto step) {
+    if (at == 0 && step == 5)
+      three.proxies[1]->cut("peer");
+    if (at > 0 && step == 25)
+      expect_identity(on, 3 - at);
+  });
+  EXPECT_EQ(three.proxies[1]->cuts(), 1);
+  EXPECT_NE(net::own_process_identity().number, 0u);
+}
+
 TEST(FitReconnects, ABitOfALaneIsFlipped) {
   for (const char* purpose : {"contributions", "results"}) {
     SCOPED_TRACE(purpose);
@@ -310,7 +342,10 @@ TEST(FitReconnects, ALoopOfOnesOwnGoesOnAndAllStayMembers) {
   expect_healed(found);
 }
 
-TEST(FitReconnects, OneIsExcludedIfTheyCannotConnect) {
+class Exclusion : public scratch_test {};
+
+TEST_F(Exclusion, OfOneOfTwoThatCannotConnectIsInTheFileOfItsEvents) {
+  ::setenv("TROUPE_FLIGHT_DIR", folder.c_str(), 1);
   proxied_workers three{3};
   std::vector<std::exception_ptr> thrown;
   const auto found = fit_with_faults(
@@ -322,6 +357,7 @@ TEST(FitReconnects, OneIsExcludedIfTheyCannotConnect) {
       three.proxies[0]->cut("control", "worker 2");
     },
     &thrown);
+  ::unsetenv("TROUPE_FLIGHT_DIR");
   EXPECT_EQ(three.proxies[0]->cuts(), 1);
   for (const std::size_t w : {0u, 1u}) {
     EXPECT_EQ(exception_text(thrown[w]), "");
@@ -329,6 +365,14 @@ TEST(FitReconnects, OneIsExcludedIfTheyCannotConnect) {
     EXPECT_EQ(found[w].view.members.size(), 2u);
   }
   EXPECT_NE(exception_text(thrown[2]), "");
+  std::vector<flight_record> records;
+  for (const auto& x : std::filesystem::directory_iterator{folder})
+    records.push_back(read_flight_file(x.path()));
+  ASSERT_EQ(records.size(), 1u); // of the excluded worker only
+  EXPECT_EQ(records[0].identity.task, 2u);
+  EXPECT_EQ(records[0].error, exception_text(thrown[2]));
+  EXPECT_TRUE(std::ranges::count(records[0].events, flight_event_kind::excluded,
+                                 &flight_event::kind));
 }
 
 } // namespace
