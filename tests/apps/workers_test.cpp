@@ -82,7 +82,7 @@ TEST_F(Workers, SaveTheRunAfterCtrlC) {
 
 TEST_F(Workers, GoOnWithTheSameWeightsWhenOneIsKilled) {
   const std::string training =
-    "train --data digits:1400 --batch 24 --epochs 30 --replicas ";
+    "train --data digits:1400 --batch 24 --epochs 10 --replicas ";
   for (const int workers : {2, 3}) {
     const auto count = std::to_string(workers);
     const auto expected =
