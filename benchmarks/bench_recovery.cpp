@@ -1,18 +1,22 @@
 // Measures how long a job of several processes stands still when a process is
-// killed, and when a process joins in its place.
+// killed or stopped, and when a process joins in its place.
 
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/benchmarks/fit_runner.hpp"
 #include "troupe/benchmarks/options.hpp"
 #include "troupe/benchmarks/timing.hpp"
+#include "troupe/net/base/descriptor.hpp"
+#include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/cluster/simple_resolver.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <new>
@@ -21,6 +25,7 @@
 #include <stdexcept>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -100,9 +105,58 @@ private:
   worker_record* records_;
 };
 
+/// The launcher's end of the link to a worker. As `troupe train --workers`, it
+/// kills the process that the worker reports as unreachable.
+class witness {
+public:
+  witness() {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0)
+      throw std::runtime_error("socketpair failed");
+    own_ = net::descriptor{ends[0]};
+    workers_ = net::descriptor{ends[1]};
+    listens_ = std::thread{[this] { listen(); }};
+  }
+  ~witness() {
+    ::shutdown(own_.get(), SHUT_RDWR);
+    listens_.join();
+  }
+  witness(const witness&) = delete;
+  witness& operator=(const witness&) = delete;
+
+  /// Called in the worker's process.
+  void give_to_this_process() const {
+    ::setenv(net::launcher_link::variable,
+             std::to_string(workers_.get()).c_str(), 1);
+  }
+
+private:
+  void listen() const {
+    std::string text;
+    std::array<char, 256> buffer{};
+    for (;;) {
+      const auto n = ::recv(own_.get(), buffer.data(), buffer.size(), 0);
+      if (n <= 0)
+        return;
+      text.append(buffer.data(), std::size_t(n));
+      for (auto end = text.find('\n'); end != text.npos;
+           end = text.find('\n')) {
+        int process = 0;
+        if (std::sscanf(text.c_str(), "unreachable %d", &process) == 1
+            && process > 1)
+          ::kill(process, SIGKILL);
+        text.erase(0, end + 1);
+      }
+    }
+  }
+
+  net::descriptor own_, workers_;
+  std::thread listens_;
+};
+
 struct figures {
   double step_s = 0; ///< Undisturbed.
-  /// By event, in seconds: from the kill to the next step, the longest time
+  /// By event, in seconds: from the signal to the next step, the longest time
   /// between two steps of the others during a join, and from the start of the
   /// process that joins to its first step.
   std::vector<double> kills, joins, first_steps;
@@ -111,8 +165,13 @@ struct figures {
 /// A job whose workers are children of this process.
 class churning_job {
 public:
-  churning_job(const training_options& o, std::uint32_t workers)
-    : options_{o}, ports_{workers}, records_{workers}, children_(workers) {
+  /// @param fault signal that an event sends to its victim.
+  churning_job(const training_options& o, std::uint32_t workers, int fault)
+    : options_{o},
+      fault_{fault},
+      ports_{workers},
+      records_{workers},
+      children_(workers) {
     for (std::uint32_t w = 0; w < workers; ++w)
       start(w, false);
     for (std::uint32_t w = 0; w < workers; ++w)
@@ -135,13 +194,18 @@ public:
     return seconds_since(begin) / double(records_[0].steps - first);
   }
 
-  /// Kills a worker and starts it again.
+  /// Kills or stops a worker, and starts it again.
   void disturb(std::uint32_t victim, figures& out) {
     for_others(victim, [](worker_record& x) { x.watch(); });
     const auto killed = now_ns();
-    ::kill(children_[victim], SIGKILL);
-    ::waitpid(children_[victim], nullptr, 0);
+    ::kill(children_[victim], fault_);
+    if (fault_ == SIGKILL)
+      ::waitpid(children_[victim], nullptr, 0);
     wait_for_others(victim);
+    if (fault_ != SIGKILL) { // the others go on without it
+      ::kill(children_[victim], SIGKILL);
+      ::waitpid(children_[victim], nullptr, 0);
+    }
     std::int64_t end = 0;
     for_others(victim, [&](worker_record& x) {
       end = std::max(end, x.stall_end_ns.load());
@@ -181,6 +245,7 @@ private:
       return;
     }
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    witness_.give_to_this_process();
     try {
       run(worker, joins);
       std::fprintf(stderr, "worker %u has ended\n", worker);
@@ -234,6 +299,8 @@ private:
   }
 
   training_options options_;
+  int fault_;
+  witness witness_;
   net::reserved_ports ports_;
   shared_records records_;
   std::vector<pid_t> children_;
@@ -261,7 +328,8 @@ void print(const std::string& name, const figures& found, bool json) {
       << '\n';
   else
     std::printf(
-      "%s: step %.2f ms; %zu events, median and p99 in ms: from a kill to the "
+      "%s: step %.2f ms; %zu events, median and p99 in ms: from the signal to "
+      "the "
       "next step %.0f, %.0f; longest step during a join %.0f, %.0f; from the "
       "start of the joining process to its first step %.0f, %.0f\n",
       name.c_str(), ms(found.step_s), found.kills.size(),
@@ -276,11 +344,11 @@ int main(int argc, char** argv) {
   training_options o;
   std::uint32_t workers = 4, events = 200;
   std::uint64_t seed = 1;
-  std::string which = "any";
+  std::string which = "any", signal = "KILL";
   bool json = false;
-  CLI::App app{"Trains over processes, kills a worker, starts it again and "
-               "lets it join, again and again. Prints for how long the others "
-               "stood still."};
+  CLI::App app{"Trains over processes, kills or stops a worker, starts it "
+               "again and lets it join, again and again. Prints for how long "
+               "the others stood still."};
   app.add_option("--model", o.model)->capture_default_str();
   app.add_option("--batch", o.batch, "examples per replica and step")
     ->check(CLI::Range(1, 1 << 20))
@@ -294,11 +362,14 @@ int main(int argc, char** argv) {
   app.add_option("--kill", which, "which worker")
     ->check(CLI::IsMember({"any", "chief", "other"}))
     ->capture_default_str();
+  app.add_option("--signal", signal, "STOP: the worker falls silent for good")
+    ->check(CLI::IsMember({"KILL", "STOP"}))
+    ->capture_default_str();
   app.add_option("--seed", seed, "of the choice of workers")
     ->capture_default_str();
   app.add_flag("--json", json, "one line of JSON");
   return run_main(app, argc, argv, [&] {
-    churning_job job{o, workers};
+    churning_job job{o, workers, signal == "STOP" ? SIGSTOP : SIGKILL};
     figures found;
     found.step_s = job.time_steps();
     std::mt19937_64 dice{seed};
@@ -307,7 +378,7 @@ int main(int argc, char** argv) {
     for (std::uint32_t i = 0; i < events; ++i)
       job.disturb(choice(dice), found);
     print(o.model + "/b" + std::to_string(o.batch) + "/w"
-            + std::to_string(workers) + "/" + which,
+            + std::to_string(workers) + "/" + which + "/" + signal,
           found, json);
   });
 }
