@@ -339,8 +339,10 @@ void state_machine::propose_if_ready(reaction& out) {
   const auto awaited = [&](const member& x) {
     return is_reachable(x.incarnation) && !votes.contains(x.incarnation);
   };
-  if (!is_majority(votes) || std::ranges::any_of(view_.members, awaited))
+  if (std::ranges::any_of(view_.members, awaited))
     return;
+  if (!is_majority(votes))
+    return report_silence(out);
   const numbered_proposal* newest = nullptr;
   for (const auto& [incarnation, given] : promises)
     if (given.accepted && (!newest || newest->number < given.accepted->number))
@@ -361,6 +363,22 @@ void state_machine::propose_if_ready(reaction& out) {
   send_attempt(out);
   restart_timer(out);
   finish_if_agreed(out);
+}
+
+/// Names the members that have not answered, unless one of them is reachable.
+void state_machine::report_silence(reaction& out) const {
+  std::vector<std::uint32_t> silent;
+  bool awaits_reachable = stopping_;
+  for (const auto& x : view_.members) {
+    const bool answered = attempt_->proposed
+                            ? attempt_->accepted.contains(x.incarnation)
+                            : attempt_->promises.contains(x.incarnation);
+    if (!answered && x.incarnation != self_)
+      silent.push_back(x.task);
+    awaits_reachable |= !answered && is_reachable(x.incarnation);
+  }
+  if (!awaits_reachable && !silent.empty())
+    out.emplace_back(no_majority{std::move(silent)});
 }
 
 /// Returns the view without the members that are excluded or leave, with the
@@ -613,18 +631,7 @@ reaction state_machine::on_timeout() {
     return out;
   if (attempt_) {
     send_attempt(out);
-    std::vector<std::uint32_t> silent;
-    bool awaits_reachable = stopping_;
-    for (const auto& x : view_.members) {
-      const bool answered = attempt_->proposed
-                              ? attempt_->accepted.contains(x.incarnation)
-                              : attempt_->promises.contains(x.incarnation);
-      if (!answered && x.incarnation != self_)
-        silent.push_back(x.task);
-      awaits_reachable |= !answered && is_reachable(x.incarnation);
-    }
-    if (!awaits_reachable && !silent.empty())
-      out.emplace_back(no_majority{std::move(silent)});
+    report_silence(out);
     restart_timer(out);
   } else if (promised_.round > 0 || needs_change()) {
     if (is_proposer()) {

@@ -150,6 +150,7 @@ private:
   void send_attempt(reaction& out) const;
   void on_promise(reaction& out, std::uint64_t sender, const message& received);
   void propose_if_ready(reaction& out);
+  void report_silence(reaction& out) const;
   std::optional<proposal> new_proposal() const;
   void on_accept(reaction& out, std::uint64_t sender);
   void finish_if_agreed(reaction& out);
