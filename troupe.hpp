@@ -35,6 +35,7 @@
 #include "troupe/training/remote/step_functions.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
+#include "troupe/training/strategies/training_loop.hpp"
 #include "troupe/training/support/print_tensor.hpp"
 
 namespace troupe {

@@ -23,8 +23,13 @@ function(troupe_tests folder)
   # way.
   target_compile_options(${folder}_tests PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
   target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags)
+  # Some tests of the programs run several jobs, each with several processes.
+  set(timeout 120)
+  if(folder STREQUAL apps)
+    set(timeout 300)
+  endif()
   gtest_discover_tests(${folder}_tests DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
-    TEST_PREFIX ${folder}. PROPERTIES TIMEOUT 120 LABELS ${folder})
+    TEST_PREFIX ${folder}. PROPERTIES TIMEOUT ${timeout} LABELS ${folder})
 endfunction()
 
 # These tests replace operator new and malloc. The sanitizers replace them too.

@@ -157,6 +157,19 @@ public:
     (void)call;
     return {};
   }
+  /// From now on, or no longer, no process can join at the position of this
+  /// one. Those that ask meanwhile wait. No effect if no process can join.
+  virtual void defer_candidates(bool deferred) { (void)deferred; }
+  /// True if a process waits because this one defers it.
+  virtual bool has_deferred_candidate() { return false; }
+  /// Ends the deferral, and waits until a view change begins or no process that
+  /// was deferred waits any more. If a view change has begun, the next `run`
+  /// fails. A process that is not admitted within some seconds counts as one
+  /// that does not wait.
+  /// @param timeout longest wait of this call.
+  virtual void admit_candidates(std::chrono::milliseconds timeout) {
+    (void)timeout;
+  }
   /// From now on no process can join the job.
   /// @param reason for the processes that ask.
   virtual void reject_candidates(const std::string& reason) { (void)reason; }

@@ -17,6 +17,10 @@ using namespace std::chrono_literals;
 /// Time after which the members are asked for results again.
 constexpr auto request_interval = 200ms;
 
+/// Time in which a process that was deferred must be admitted. It asks all
+/// members again every 100 ms.
+constexpr auto admission_timeout = 5s;
+
 /// Asks the group of the current view.
 class status_source_of_view final : public job_status_source {
 public:
@@ -197,11 +201,49 @@ public:
     });
   }
 
+  void defer_candidates(bool deferred) override {
+    options_.peers->update([&] { options_.peers->deferral.active = deferred; });
+  }
+
+  bool has_deferred_candidate() override {
+    const std::lock_guard hold{options_.peers->lock};
+    return is_awaited();
+  }
+
+  void admit_candidates(std::chrono::milliseconds timeout) override {
+    auto& peers = *options_.peers;
+    const auto now = peer_table::clock::now();
+    peers.update([&] {
+      peers.deferral.active = false;
+      for (auto& [incarnation, limit] : peers.deferral.waiting)
+        if (!limit)
+          limit = now + admission_timeout;
+    });
+    std::unique_lock hold{peers.lock};
+    peers.wait(hold, now + timeout,
+               [&] { return peers.stop.requested || !is_awaited(); });
+  }
+
   bool has_left() const override {
     return options_.peers->get([this] { return options_.peers->has_left; });
   }
 
 private:
+  /// True if a process that was deferred is not admitted yet, and is within its
+  /// time limit. @pre the lock of the table is held.
+  bool is_awaited() {
+    auto& peers = *options_.peers;
+    const auto now = peer_table::clock::now();
+    std::erase_if(peers.deferral.waiting, [&](const auto& x) {
+      return std::ranges::find(peers.view.members, x.first,
+                               &membership::member::incarnation)
+             != peers.view.members.end();
+    });
+    return std::ranges::any_of(peers.deferral.waiting, [&](const auto& x) {
+      return !x.second || now < *x.second;
+    });
+  }
+
   /// Ends the replicas of this process for a view change.
   void end_group(const std::optional<view_change::job_position>& position) {
     group_.reset();
@@ -262,7 +304,8 @@ private:
     if (!group_ && joins_)
       throw job_error(ec::peer_lost,
                       "this process has not joined its job yet; a program "
-                      "that joins makes the calls fit, evaluate and save");
+                      "that joins makes the calls fit, evaluate, save and "
+                      "strategy.loop");
     if (!given_up_.empty())
       throw job_error(ec::peer_lost, given_up_);
     if (!group_ && has_left())

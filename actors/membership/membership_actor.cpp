@@ -223,6 +223,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
                          && is_member(x.task, incarnation);
     options.peers->update([&] {
       options.peers->entries[x.task].closed = {x.cause, x.reason};
+      options.peers->deferral.waiting.erase(incarnation);
     });
     note_lost(x.task, x.cause, x.reason);
     peers.erase(x.task);
@@ -521,6 +522,15 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (!sender.request)
       return; // a member of the first view
     const auto& request = *sender.request;
+    bool is_deferred = false;
+    options.peers->update([&] {
+      auto& deferral = options.peers->deferral;
+      is_deferred = deferral.active;
+      if (is_deferred)
+        deferral.waiting.try_emplace(request.incarnation);
+    });
+    if (is_deferred)
+      return; // it asks again
     view_changes.on_join({task,
                           request.incarnation,
                           request.host,
@@ -991,6 +1001,10 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       const auto& stop = options.peers->stop;
       return stop.has_group ? stop.position : view_change::job_position{};
     });
+  }
+  bool defers_candidates() override {
+    return options.peers->get(
+      [this] { return options.peers->deferral.active; });
   }
   void on_state_lost() override {
     options.peers->update([&] { options.peers->no_next_view = true; });

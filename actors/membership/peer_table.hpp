@@ -69,6 +69,16 @@ public:
     std::shared_ptr<job_status_source> status_source{};
   };
 
+  /// Processes that ask to join while the program of this process is at a
+  /// position at which none can begin. Such a process asks again until it is
+  /// admitted.
+  struct candidate_deferral {
+    bool active = false;
+    /// By incarnation: those that have asked. Their time limit is set when
+    /// they are admitted; none that has passed it is waited for.
+    std::map<std::uint64_t, std::optional<clock::time_point>> waiting;
+  };
+
   /// Results of the calls of the job, which a process that joins needs.
   struct result_log {
     static constexpr std::size_t max_bytes = std::size_t{64} << 20;
@@ -128,6 +138,7 @@ public:
   /// Constant after the start.
   std::shared_ptr<flight_recorder> recorder;
   replica_stop stop;
+  candidate_deferral deferral;
   result_log log;
   /// The current view is without this process.
   bool excluded = false;

@@ -34,8 +34,11 @@ void view_change_host::on(const view_change::process_id& sender,
 }
 
 void view_change_host::on_stopped() {
-  if (machine_)
-    perform(machine_->on_stopped(owner_.stopped_position()));
+  if (!machine_)
+    return;
+  if (owner_.defers_candidates())
+    machine_->forget_candidates();
+  perform(machine_->on_stopped(owner_.stopped_position()));
 }
 
 void view_change_host::on_leaving(std::uint64_t incarnation) {

@@ -37,6 +37,9 @@ public:
     /// Where the replicas have stopped. None: this process does not have the
     /// state of the job. @pre they have stopped.
     virtual std::optional<view_change::job_position> stopped_position() = 0;
+    /// True if no process can join at the position at which the replicas have
+    /// stopped. @pre they have stopped.
+    virtual bool defers_candidates() { return false; }
     /// A view has taken effect, and this process is a member of it.
     virtual void on_installed(const membership::view& next) = 0;
     /// A view has taken effect, and this process is no member of it.

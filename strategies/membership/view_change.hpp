@@ -81,6 +81,10 @@ public:
   /// until it receives `install`. It joins when it has asked all members that
   /// stay, and none of them has its task. One process joins at a time.
   reaction on_join(const member& candidate);
+  /// Forgets the candidates that have asked this process, because they cannot
+  /// join at the position at which its replicas stop. They ask again. Call it
+  /// before `on_stopped`.
+  void forget_candidates() { joining_.erase(self_); }
   /// This process wants to leave, as `on_leaving` says.
   reaction leave() { return on_leaving(self_); }
   /// A member wants to leave. No effect as long as no other member that stays

@@ -39,6 +39,30 @@ TEST_F(LoopProcesses, GiveTheSameWeightsAndReducedLossesWhenOneIsKilled) {
   }
 }
 
+TEST_F(LoopProcesses, JoinTheLoopWhenTheyAreStartedAgain) {
+  const std::string epochs = "20";
+  const auto expected = result_in(
+    run_child({TROUPE_PROGRAMS "/own_loop", "one_device", "2", epochs}).out);
+  const auto weights = expected.substr(0, expected.find(" losses "));
+  for (const int killed : {0, 1}) {
+    const auto done = run_with_signal(
+      killed, SIGKILL,
+      "launch -n 2 --restarts 1 -- " TROUPE_PROGRAMS "/own_loop workers "
+        + epochs);
+    SCOPED_TRACE(done.out + done.err);
+    EXPECT_EQ(done.code, 0);
+    EXPECT_NE(
+      done.err.find("a process has joined; the job goes on with 2 processes"),
+      done.err.npos);
+    // The worker that has joined has not seen all losses.
+    const auto name = [](int worker) {
+      return "[worker " + std::to_string(worker) + "] ";
+    };
+    EXPECT_NE(done.out.find(name(1 - killed) + expected + '\n'), done.out.npos);
+    EXPECT_NE(done.out.find(name(killed) + weights + '\n'), done.out.npos);
+  }
+}
+
 TEST_F(LoopProcesses, A24AWorkerThatDiesBeforeTheSecondSumIsSurvived) {
   const auto done =
     troupe("launch -n 2 --grace 60 -- " TROUPE_PROGRAMS "/own_loop two_sums");

@@ -54,8 +54,8 @@ void model_state::check_readable() const {
   if (strategy->lacks_state)
     throw std::logic_error(
       "this process joins a running job, and its model has no values yet; it "
-      "gets them in the first call of fit, evaluate or save that the job has "
-      "not completed");
+      "gets them in the first call of fit, evaluate or save, or in the first "
+      "iteration of strategy.loop, that the job has not completed");
 }
 
 std::vector<tensor> model_state::first_copy() const {

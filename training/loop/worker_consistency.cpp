@@ -1,10 +1,10 @@
 #include "troupe/training/loop/worker_consistency.hpp"
 
-#include "troupe/net/base/text.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_batches.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/strategies/worker_difference.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <algorithm>
@@ -108,23 +108,6 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
     fingerprint.add("early stopping's restore_best", e->restore_best);
   }
   return fingerprint.text();
-}
-
-/// Describes the first line in which two texts differ.
-/// @param a text of worker 0.
-/// @param b text of another worker.
-std::string difference(const std::string& a, const std::string& b) {
-  std::istringstream in_a{a}, in_b{b};
-  for (std::string line_a, line_b;;) {
-    const bool more_a = bool(std::getline(in_a, line_a));
-    const bool more_b = bool(std::getline(in_b, line_b));
-    if (!more_a && !more_b)
-      return "";
-    if (line_a != line_b || more_a != more_b)
-      return (more_b ? "\"" + net::printable(line_b) + "\"" : "nothing")
-             + ", but worker 0 has "
-             + (more_a ? "\"" + net::printable(line_a) + "\"" : "nothing");
-  }
 }
 
 /// Compares the copies of all replicas, and two texts of each worker.

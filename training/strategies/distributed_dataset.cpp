@@ -1,12 +1,32 @@
 #include "troupe/training/strategies/distributed_dataset.hpp"
 
 #include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/text_codec.hpp"
 
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace troupe {
+
+/// Number of epochs of a dataset that were begun. A process that joins the job
+/// gets it with the state of the models.
+class epoch_counter final : public placement_observer {
+public:
+  void on_new_placement() override {}
+  std::string state_text() override { return encode_text(begun.load()); }
+  std::vector<tensor> state_tensors(const std::string&) override { return {}; }
+  void on_copied(const std::string& text) override {
+    std::uint64_t other = 0;
+    if (!decode_text(text, other))
+      throw job_error(ec::protocol,
+                      "a worker sent a malformed number of epochs");
+    begun = other;
+  }
+
+  std::atomic<std::uint64_t> begun = 0;
+};
 
 namespace {
 
@@ -51,6 +71,35 @@ private:
 };
 
 } // namespace
+
+distributed_dataset::distributed_dataset(strategy over, data::dataset batches,
+                                         batch_shares shares)
+  : strategy_{std::move(over)},
+    batches_{std::move(batches)},
+    shares_{std::move(shares)},
+    epochs_begun_{std::make_shared<epoch_counter>()} {
+  check_replica_shares(shares_, strategy_.num_replicas_in_sync());
+  const auto* scope = current_execution_scope();
+  if (strategy_.state()->spans_processes() && !(scope && scope->replica))
+    strategy_.state()->observe(epochs_begun_);
+}
+
+std::uint64_t distributed_dataset::begin_epoch() const {
+  return epochs_begun_->begun.fetch_add(1);
+}
+
+std::uint64_t distributed_dataset::epochs_begun() const {
+  return epochs_begun_->begun;
+}
+
+void distributed_dataset::set_epochs_begun(std::uint64_t epochs) const {
+  epochs_begun_->begun = epochs;
+}
+
+distributed_iterator distributed_dataset::begin() const {
+  return distributed_iterator{
+    std::make_unique<steps>(iterate({begin_epoch(), 0}))};
+}
 
 distributed_dataset::steps
 distributed_dataset::iterate(const data::position& start) const {

@@ -3,12 +3,14 @@
 #include "troupe/training/strategies/local_batches.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 
-#include <atomic>
 #include <iterator>
 #include <memory>
 #include <optional>
 
 namespace troupe {
+
+class distributed_iterator;
+class epoch_counter;
 
 /// Divides each batch of a dataset over the replicas of a strategy. Replica i
 /// gets the rows `rows_of_replicas(rows, i, i + 1, replicas, shares)` of a
@@ -18,16 +20,11 @@ class distributed_dataset {
 public:
   /// @errors throws as `check_replica_shares`.
   distributed_dataset(strategy over, data::dataset batches,
-                      batch_shares shares = {})
-    : strategy_{std::move(over)},
-      batches_{std::move(batches)},
-      shares_{std::move(shares)},
-      epochs_begun_{std::make_shared<std::atomic<std::uint64_t>>(0)} {
-    check_replica_shares(shares_, strategy_.num_replicas_in_sync());
-  }
+                      batch_shares shares = {});
 
   const troupe::strategy& run_strategy() const { return strategy_; }
   const data::dataset& batches() const { return batches_; }
+  const batch_shares& shares() const { return shares_; }
 
   /// Reads one epoch. Each element is a `per_replica<batch>`, an argument for
   /// `strategy::run`.
@@ -45,15 +42,21 @@ public:
   /// an object that begins with epoch 0. All workers must begin the same number
   /// of loops. To look at a batch on one worker, use `iterate({0, 0})`, which
   /// does not advance the counter.
-  auto begin() const;
+  distributed_iterator begin() const;
   std::default_sentinel_t end() const { return {}; }
+
+  /// For the library's own use. Begins an epoch, as `begin` does.
+  /// @returns its number.
+  std::uint64_t begin_epoch() const;
+  /// For the library's own use. Number of epochs that were begun.
+  std::uint64_t epochs_begun() const;
+  void set_epochs_begun(std::uint64_t epochs) const;
 
 private:
   strategy strategy_;
   data::dataset batches_;
   batch_shares shares_;
-  /// Number of epochs that `begin` has begun.
-  std::shared_ptr<std::atomic<std::uint64_t>> epochs_begun_;
+  std::shared_ptr<epoch_counter> epochs_begun_;
 };
 
 /// Iterator for a range-for over the rest of an epoch.
@@ -105,10 +108,5 @@ private:
     view_; ///< `strategy_state::views` of the placement of `local_`.
   local_batches local_;
 };
-
-inline auto distributed_dataset::begin() const {
-  return distributed_iterator{
-    std::make_unique<steps>(iterate({epochs_begun_->fetch_add(1), 0}))};
-}
 
 } // namespace troupe

@@ -24,10 +24,18 @@ bool is_loss(const job_error& error) {
 
 /// Position and report of a process.
 struct located_report {
-  std::uint64_t calls = 0; ///< Calls that the process has completed.
+  std::uint64_t calls = 0;      ///< As `strategy_state::calls`.
+  std::uint64_t loop_calls = 0; ///< As `strategy_state::loop_calls`.
   bool lacks_state = false;
+
+  /// Calls that the process has completed.
+  std::uint64_t all_calls() const { return calls + loop_calls; }
   call_report report;
 };
+
+std::uint64_t all_calls(const strategy_state& state) {
+  return state.calls + state.loop_calls;
+}
 
 std::uint64_t bytes_of(const std::vector<tensor>& all) {
   std::uint64_t out = 0;
@@ -69,7 +77,7 @@ void on_next_view(strategy_state& state) {
 bool enter_next_view(strategy_state& state, std::uint64_t steps) {
   std::optional<view_change::job_position> position;
   if (!state.lacks_state)
-    position = {state.calls, steps};
+    position = {all_calls(state), steps};
   if (!state.group->enter_next_view(position, state.callback_timeout))
     return false;
   on_next_view(state);
@@ -140,9 +148,13 @@ std::string describe_change(const strategy_state& state,
   return out;
 }
 
+/// A process that joins needs the results of calls, but not of those in a loop.
 void record(strategy_state& state, const std::string& result) {
   state.last_result = result;
-  state.group->record_result(state.calls++, result);
+  if (state.in_loop)
+    ++state.loop_calls;
+  else
+    state.group->record_result(state.calls++, result);
 }
 
 std::vector<located_report>
@@ -150,15 +162,34 @@ gather_reports(const std::shared_ptr<strategy_state>& state,
                const job_call& call) {
   const auto texts = gather_text_once(
     state,
-    encode_text(state->calls, state->lacks_state, call.steps ? call.steps() : 0,
+    encode_text(state->calls, state->loop_calls, state->lacks_state,
+                call.steps ? call.steps() : 0,
                 call.report ? call.report() : std::string{}),
     state->callback_timeout); // another process may be in a callback
   std::vector<located_report> out(texts.size());
   for (std::size_t p = 0; p < texts.size(); ++p)
-    if (!decode_text(texts[p], out[p].calls, out[p].lacks_state,
-                     out[p].report.steps, out[p].report.text))
+    if (!decode_text(texts[p], out[p].calls, out[p].loop_calls,
+                     out[p].lacks_state, out[p].report.steps,
+                     out[p].report.text))
       throw_inconsistent("a process sent a malformed report");
   return out;
+}
+
+/// Counts the calls of loops in the processes that join: they have not made
+/// them. A process that has come to the loop in which the others are begins
+/// where they are.
+void count_loop_calls(strategy_state& state, std::vector<located_report>& all) {
+  std::uint64_t calls = 0, loop_calls = 0;
+  for (const auto& x : all)
+    if (!x.lacks_state && x.all_calls() >= calls + loop_calls) {
+      calls = x.calls;
+      loop_calls = x.loop_calls;
+    }
+  for (auto& x : all)
+    if (x.lacks_state)
+      x.loop_calls = x.calls < calls ? 0 : loop_calls;
+  if (state.lacks_state)
+    state.loop_calls = state.calls < calls ? 0 : loop_calls;
 }
 
 /// Gives the result of the last call to the processes that have not completed
@@ -202,9 +233,11 @@ void copy_state(const std::shared_ptr<strategy_state>& state,
       texts.push_back(owner->state_text());
       owners.push_back(std::move(owner));
     }
+  auto runs = state->runs;
   const auto gathered =
-    gather_text_once(state, encode_text(texts), state->callback_timeout);
-  if (!decode_text(gathered.at(source), texts) || texts.size() != owners.size())
+    gather_text_once(state, encode_text(runs, texts), state->callback_timeout);
+  if (!decode_text(gathered.at(source), runs, texts)
+      || texts.size() != owners.size())
     throw_inconsistent("another process has other models or optimizers");
   std::vector<tensor> parts;
   for (std::size_t i = 0; i < owners.size(); ++i)
@@ -224,6 +257,7 @@ void copy_state(const std::shared_ptr<strategy_state>& state,
     parts[i].copy_from(received[i]);
   for (std::size_t i = 0; i < owners.size(); ++i)
     owners[i]->on_copied(texts[i]);
+  state->runs = runs;
 }
 
 /// Brings the processes of a view to the same call and the same state.
@@ -233,17 +267,19 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
   std::vector<located_report> all;
   for (;;) {
     all = gather_reports(state, call);
+    count_loop_calls(*state, all);
     record_event(state->recorder,
                  {.kind = flight_event_kind::positions_gathered});
-    const auto most = std::ranges::max(all, {}, &located_report::calls).calls;
+    const auto most =
+      std::ranges::max(all, {}, &located_report::all_calls).all_calls();
     const auto is_source = [&](const located_report& x) {
-      return !x.lacks_state && x.calls == most;
+      return !x.lacks_state && x.all_calls() == most;
     };
     const auto source = std::ranges::find_if(all, is_source) - all.begin();
     if (std::size_t(source) == all.size())
       throw_inconsistent("no process has the state of the job");
     const auto is_behind = [&](const located_report& x) {
-      return x.calls < most;
+      return x.all_calls() < most;
     };
     if (std::ranges::none_of(all, is_behind))
       break;
@@ -251,14 +287,14 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
       return is_behind(x) && !x.lacks_state;
     };
     if (std::ranges::any_of(all, [&](const located_report& x) {
-          return has_old_call(x) && most - x.calls > 1;
+          return has_old_call(x) && most - x.all_calls() > 1;
         }))
       throw_inconsistent("two processes are more than one call apart");
     if (std::ranges::any_of(all, has_old_call)
         && pass_result(state, call, std::size_t(source),
-                       state->calls + 1 == most))
+                       all_calls(*state) + 1 == most))
       return true;
-    if (state->calls < most) { // and joins
+    if (all_calls(*state) < most) { // and joins
       if (!complete_from_log(*state, call))
         throw_inconsistent("the result of a call is not known any more");
       return true;
@@ -325,7 +361,7 @@ bool let_leave_in_views(const std::shared_ptr<strategy_state>& state,
   if (state->lacks_state && state->group->is_joining())
     return false;
   const auto before = state->group->members();
-  switch (state->group->let_leave(leavers, {state->calls, 0},
+  switch (state->group->let_leave(leavers, {all_calls(*state), 0},
                                   state->callback_timeout)) {
     case unchanged:
       return false;

@@ -17,6 +17,10 @@ namespace troupe {
 
 namespace {
 
+/// First byte of the results of a step. The texts that processes gather between
+/// steps begin with 0 or 1 (host_collectives.cpp).
+constexpr std::uint8_t result_mark = 2;
+
 [[noreturn]] void throw_mismatch() {
   throw job_error(ec::protocol,
                   "another worker has made another call: all workers must make "
@@ -27,15 +31,17 @@ namespace {
 using result_texts = std::vector<std::string>;
 
 tensor to_bytes(const std::string& text) {
-  tensor out{{static_cast<std::int64_t>(text.size())}, dtype::uint8};
-  std::memcpy(out.raw(), text.data(), text.size());
+  tensor out{{static_cast<std::int64_t>(text.size()) + 1}, dtype::uint8};
+  out.mutable_data<std::uint8_t>()[0] = result_mark;
+  std::memcpy(out.raw() + 1, text.data(), text.size());
   return out;
 }
 
 std::string to_text(const tensor& bytes) {
-  if (bytes.type() != dtype::uint8 || bytes.bytes() == 0)
+  if (bytes.type() != dtype::uint8 || bytes.bytes() < 2
+      || bytes.data<std::uint8_t>()[0] != result_mark)
     throw_mismatch();
-  return {reinterpret_cast<const char*>(bytes.raw()), bytes.bytes()};
+  return {reinterpret_cast<const char*>(bytes.raw()) + 1, bytes.bytes() - 1};
 }
 
 /// One step of a loop as a call of the job.
@@ -138,11 +144,11 @@ private:
   std::optional<result_texts> texts_;
 };
 
-/// A process that joins the job cannot begin in the middle of a loop.
+/// A process that joins the job cannot begin between two such calls.
 void reject_candidates(const strategy_state& state) {
   state.group->reject_candidates(
-    "its program has called run, reduce or gather of its strategy, which a "
-    "process that joins cannot repeat");
+    "its program has called run, reduce or gather outside of strategy.loop, "
+    "which a process that joins cannot repeat");
 }
 
 /// True if this process joins the job, and has not come to its call yet.
@@ -157,7 +163,8 @@ void make_step(const std::shared_ptr<strategy_state>& state,
                const std::shared_ptr<step_results>& results) {
   if (!state->spans_processes() || is_candidate(*state))
     return run_one_step(state, fn);
-  reject_candidates(*state);
+  if (!state->in_loop)
+    reject_candidates(*state);
   loop_step{state, fn, results}.make();
 }
 
@@ -175,7 +182,8 @@ tensor make_collective(const std::shared_ptr<strategy_state>& state,
   };
   if (!state->spans_processes() || is_candidate(*state))
     return call_once();
-  reject_candidates(*state);
+  if (!state->in_loop)
+    reject_candidates(*state);
   tensor out;
   job_call call;
   call.run = [&] {

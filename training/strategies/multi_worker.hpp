@@ -69,9 +69,9 @@ struct multi_worker_options {
 /// If a worker dies or becomes unreachable, the calls of the others go on with
 /// its replicas: `fit`, `evaluate`, `save`, `run`, `reduce` and `gather`. A
 /// process that takes its task can join, unless the program has called `run`,
-/// `reduce` or `gather`. If too few workers are left, calls fail in bounded
-/// time with a `job_error` that names the worker. After that the strategy
-/// cannot run steps. See docs/protocols/recovery.md.
+/// `reduce` or `gather` outside of `strategy::loop`. If too few workers are
+/// left, calls fail in bounded time with a `job_error` that names the worker.
+/// After that the strategy cannot run steps. See docs/protocols/recovery.md.
 class multi_worker_mirrored_strategy : public strategy {
 public:
   /// Joins the job and returns when all workers have joined. If there is no

@@ -144,8 +144,8 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
   const running_flag_guard flag{state->running};
   if (!state->in_call && state->placement.job.processes() > 1)
     state->group->reject_candidates(
-      "its program has called run, reduce or gather of its strategy, which a "
-      "process that joins cannot repeat");
+      "its program has called run, reduce or gather outside of strategy.loop, "
+      "which a process that joins cannot repeat");
   const auto shared =
     std::make_shared<shared_run>(request.step, state->placement.count());
   const release_on_exit end{*shared};

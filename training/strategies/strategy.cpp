@@ -5,6 +5,7 @@
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/loop_call.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/training_loop.hpp"
 
 #include <stdexcept>
 
@@ -226,6 +227,13 @@ distributed_dataset
 strategy::distribute(data::dataset batches,
                      std::vector<std::uint32_t> replica_shares) const {
   return {*this, std::move(batches), std::move(replica_shares)};
+}
+
+training_loop strategy::loop(std::string name,
+                             const distributed_dataset& batches,
+                             const loop_options& options) const {
+  check_cross_replica("loop");
+  return {*this, std::move(name), batches, options};
 }
 
 } // namespace troupe

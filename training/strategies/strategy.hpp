@@ -23,7 +23,15 @@ namespace troupe {
 class replica_group;
 class distributed_dataset;
 class strategy_scope;
+class training_loop;
 struct strategy_state;
+
+/// Options of `strategy::loop`.
+struct loop_options {
+  /// Epochs of the dataset that the loop reads. The first one is the next epoch
+  /// of the dataset, as a range-for over it reads it.
+  std::uint64_t epochs = 1;
+};
 
 /// Decides where a program computes and how its replicas stay synchronized. A
 /// `strategy` is a handle: copies refer to the same strategy. The derived
@@ -141,6 +149,19 @@ public:
   distributed_dataset
   distribute(data::dataset batches,
              std::vector<std::uint32_t> replica_shares = {}) const;
+
+  /// Returns a range for a range-for over the batches of some epochs, into
+  /// whose iterations a process can join (training_loop.hpp):
+  ///
+  ///   for (auto& step : strategy.loop("train", batches, {.epochs = 6}))
+  ///     strategy.run(fn, step.values);
+  ///
+  /// In a job of several workers, every worker must begin the same loop.
+  /// @param name name of the loop in error texts.
+  /// @errors throws std::invalid_argument for 0 epochs. Throws std::logic_error
+  ///         in a replica's function, and for the dataset of another strategy.
+  training_loop loop(std::string name, const distributed_dataset& batches,
+                     const loop_options& options = {}) const;
 
   /// Says how far the job is, why its next step is not done, and what this
   /// process has decided lately: which replicas and processes are missing, in

@@ -99,8 +99,13 @@ struct strategy_state {
   /// A call (job_call.hpp) is made. Runs outside of calls are not repeated.
   bool in_call = false;
   /// Number of completed calls (job_call.hpp), and the result of the last one.
+  /// A loop (training_loop.hpp) is one call.
   std::uint64_t calls = 0;
   std::string last_result;
+  /// The program is in a loop, in which it can make further calls.
+  bool in_loop = false;
+  /// Number of completed calls that were made in loops.
+  std::uint64_t loop_calls = 0;
   /// When the last run failed, a replica of this process was still inside its
   /// step function.
   bool has_stuck_replica = false;

@@ -43,7 +43,8 @@ struct job {
     process_id id;
     job_position position{};
     bool stopped = false, timer = false;
-    std::vector<effect> seen{}; ///< All effects but messages and timers.
+    bool defers_candidates = false; ///< None can join where it stops.
+    std::vector<effect> seen{};     ///< All effects but messages and timers.
   };
 
   explicit job(std::uint32_t count) {
@@ -72,8 +73,11 @@ struct job {
         continue;
       }
       from.seen.push_back(one);
-      if (std::holds_alternative<stop>(one))
-        perform(incarnation, from.machine.on_stopped(from.position));
+      if (!std::holds_alternative<stop>(one))
+        continue;
+      if (from.defers_candidates)
+        from.machine.forget_candidates();
+      perform(incarnation, from.machine.on_stopped(from.position));
     }
   }
 
@@ -513,6 +517,21 @@ TEST(ViewChange, AProcessJoinsWhenItHasAskedAllMembers) {
   three.perform(11, three.at(11).machine.on_join(process(3, 77, {})));
   three.run();
   EXPECT_EQ(tasks_of(three.view_of(10)), (tasks{0, 1, 2, 3}));
+}
+
+TEST(ViewChange, NoProcessJoinsIfAMemberStopsWhereNoneCanBegin) {
+  for (const auto deferring : {10u, 11u}) { // the proposer, and the other one
+    job two{2};
+    two.at(deferring).defers_candidates = true;
+    two.join(process(2, 77, {}));
+    two.run();
+    EXPECT_EQ(two.joined.size(), 0u);
+    EXPECT_EQ(tasks_of(two.view_of(10)), (tasks{0, 1}));
+    two.at(deferring).defers_candidates = false;
+    two.join(process(2, 77, {}));
+    two.run();
+    EXPECT_EQ(tasks_of(two.view_of(10)), (tasks{0, 1, 2}));
+  }
 }
 
 TEST(ViewChange, OneProcessJoinsAtATime) {

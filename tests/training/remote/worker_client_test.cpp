@@ -88,21 +88,6 @@ worker_actor::behavior_type first_worker(worker_actor::pointer self,
   };
 }
 
-/// The processes of a job may notice a loss before the client does, and then
-/// the user's function may fail because of it.
-TEST(WorkerClient, WaitsAfterAFailureForTheLossThatCausedIt) {
-  runtime actors;
-  auto& system = actors.system();
-  const auto lost = failed(ec::unreachable, true, "no data was received");
-  const auto own = failed(ec::invalid, true, "values of replica 1 are missing");
-  const auto late = system.spawn(late_worker, lost.status);
-  const auto first = system.spawn(first_worker, own.status, late);
-  const auto found = find_failure(join_all(system, {first, late}, 10s, 10s));
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->worker, 1u);
-  EXPECT_EQ(found->code, ec::unreachable);
-}
-
 TEST(WorkerClient, ReportsAFailureAlthoughAnotherWorkerNeverReplies) {
   runtime actors;
   auto& system = actors.system();

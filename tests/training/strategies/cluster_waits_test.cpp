@@ -107,7 +107,8 @@ TEST(ClusterWaits, CallbackTimeoutBoundsASlowSave) {
     });
   const auto said = exception_text(thrown[1]);
   EXPECT_NE(said.find("for 400 ms worker 0 did not join"), said.npos) << said;
-  // Worker 0 may return after worker 1 has left the job, and goes on alone then.
+  // Worker 0 may return after worker 1 has left the job, and goes on alone
+  // then.
 }
 
 TEST(ClusterWaits, LossOfTheChiefEndsTheWait) {

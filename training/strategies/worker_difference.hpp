@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+namespace troupe {
+
+/// Describes the first line in which the descriptions of two workers differ.
+/// @param a text of worker 0.
+/// @param b text of another worker.
+std::string difference(const std::string& a, const std::string& b);
+
+} // namespace troupe
