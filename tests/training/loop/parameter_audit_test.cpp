@@ -406,9 +406,10 @@ TEST(Audit, FindsADeviationInTheViewAfterALoss) {
 }
 
 /// Worker 2 is lost in the first epoch and joins again in the third one. A bit
-/// flips in the second epoch, so that its program learns of the healing from the
-/// job's results, or in the fourth one, in which it takes part. Or a bit flips in
-/// the step before the join, so that worker 2 has no snapshot of its own.
+/// flips in the second epoch, so that its program learns of the healing from
+/// the job's results, or in the fourth one, in which it takes part. Or a bit
+/// flips in the step before the join, so that worker 2 has no snapshot of its
+/// own.
 TEST(Audit, HealsBeforeAndAfterAJoin) {
   for (const std::uint64_t step : {19, 31, 45}) {
     auto how = audited(5);
