@@ -334,8 +334,7 @@ private:
   /// Counts the end of the actor of a replica of this process, if the last run
   /// has failed for that reason.
   /// @errors throws `job_error` if that is once too often. This process has
-  /// left
-  ///         its job then.
+  ///         left its job then.
   void
   limit_respawns(const std::optional<view_change::job_position>& position) {
     if (own_end_.empty()
@@ -451,8 +450,8 @@ private:
   /// Why the last run has failed, if the actor of a replica of this process had
   /// ended. Else empty.
   std::string own_end_;
-  std::string
-    given_up_; ///< Why this process has left its job. Empty: it has not.
+  /// Why this process has left its job. Empty: it has not.
+  std::string given_up_;
   std::string last_failure_;  ///< Of a run, or of the lanes of a view.
   bool joins_;                ///< This process does not belong to a view yet.
   std::uint64_t view_id_ = 0; ///< Last view that this group has tried to enter.

@@ -48,8 +48,8 @@ struct loop_iteration {
 ///         reading the dataset and as `fit` throw. If the body throws, the
 ///         other workers are not told; no process can join afterwards.
 /// @cost in a job of several workers, one gather of some bytes for each
-///       iteration. While a process joins, the others wait up to 0.2 s, and
-///       for the copy of the state.
+///       iteration. While a process joins, the others wait until it is
+///       admitted, at most 5 s, and for the copy of the state.
 class training_loop {
 public:
   /// @errors as `strategy::loop`.

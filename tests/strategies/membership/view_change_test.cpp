@@ -243,8 +243,21 @@ TEST(ViewChange, HalfOfTheMembersAgreeOnNothing) {
   two.perform(10, two.at(10).machine.on_unreachable(11));
   two.run();
   EXPECT_EQ(two.view_of(10).view_id, 1u);
-  two.perform(10, two.at(10).machine.on_timeout());
-  EXPECT_TRUE(two.has<no_majority>(10));
+  EXPECT_TRUE(two.has<no_majority>(10)) << "nobody is left who could answer";
+}
+
+TEST(ViewChange, TooFewMembersAreReportedOnlyWhenThoseThatCanAnswerHave) {
+  job four{4};
+  four.cut = {10, 11, 13}; // 12 reaches 13, whose answer is late
+  four.perform(12, four.at(12).machine.on_unreachable(10));
+  four.perform(12, four.at(12).machine.on_unreachable(11));
+  EXPECT_FALSE(four.has<no_majority>(12));
+  four.perform(12, four.at(12).machine.on_timeout());
+  EXPECT_FALSE(four.has<no_majority>(12));
+  four.cut.erase(13);
+  four.perform(12, four.at(12).machine.on_timeout());
+  four.run();
+  EXPECT_TRUE(four.has<no_majority>(12));
 }
 
 TEST(ViewChange, AWitnessOfADeathReplacesTheMajority) {
