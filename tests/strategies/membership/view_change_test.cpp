@@ -243,7 +243,8 @@ TEST(ViewChange, HalfOfTheMembersAgreeOnNothing) {
   two.perform(10, two.at(10).machine.on_unreachable(11));
   two.run();
   EXPECT_EQ(two.view_of(10).view_id, 1u);
-  EXPECT_TRUE(two.has<no_majority>(10)) << "nobody is left who could answer";
+  EXPECT_TRUE(two.has<no_majority>(10))
+    << "no member is left that could answer";
 }
 
 TEST(ViewChange, TooFewMembersAreReportedOnlyWhenThoseThatCanAnswerHave) {
