@@ -230,19 +230,23 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     const auto code = close_code(x.cause);
     if (candidate)
       return on_lost_by_candidate(x.task, x.reason);
+    if (process) {
+      // Before the members change their view, which asks for both. A process
+      // that was silent for the heartbeat timeout is not ending.
+      lost_processes[incarnation] = process;
+      if (code != ec::unreachable)
+        ending.insert(incarnation);
+    }
     if (was_cut && reconnects && !(process && process->has_ended()))
       reconnects->on_cut({x.task, incarnation},
                          {code, x.reason, {}, process, request});
     else
       on_connection_lost({x.task, incarnation}, code, x.reason);
-    if (process) {
-      lost_processes[incarnation] = process;
-      // A process that was silent for the heartbeat timeout is not ending.
+    if (process)
       check_end(
         {incarnation, process,
          code == ec::unreachable ? end_checks - decisive_checks : end_checks,
          x.task});
-    }
     // The leader may say more: that the process has ended, or why the job does
     // not begin.
     if (participant && x.task > 0 && !has_started)
@@ -1069,17 +1073,26 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   /// The processes that do not answer may be stopped. If they have a parent,
   /// it ends them, and then they are known to be dead. That helps only those
   /// that are half of the members; fewer must not end the others.
+  void on_silence(const std::vector<std::uint32_t>& silent_tasks) override {
+    report_half(silent_tasks);
+  }
   void on_no_majority(const std::vector<std::uint32_t>& silent_tasks) override {
-    if (2 * silent_tasks.size() > options.peers->view.members.size())
-      return give_up(silent_tasks);
-    bool is_reported = false;
-    for (const auto task : silent_tasks)
-      is_reported |= report(task);
-    if (!is_reported)
+    if (!report_half(silent_tasks))
       return give_up(silent_tasks);
     self->delayed_send(self, parent_timeout,
                        membership_event{membership_event::undecided{
                          options.peers->view.view_id, silent_tasks}});
+  }
+  /// Reports processes to their parent, if they are at most half of the
+  /// members.
+  /// @returns false if none was reported.
+  bool report_half(const std::vector<std::uint32_t>& silent_tasks) const {
+    if (2 * silent_tasks.size() > options.peers->view.members.size())
+      return false;
+    bool is_reported = false;
+    for (const auto task : silent_tasks)
+      is_reported |= report(task);
+    return is_reported;
   }
   /// Reports a process that does not answer to its parent.
   /// @returns false if it has left or ended, or has no parent that this process

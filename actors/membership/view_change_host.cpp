@@ -102,6 +102,8 @@ void view_change_host::perform(const view_change::no_majority& x) {
            return owner_.may_have_ended(task);
          }))
     return;
+  if (!x.for_long)
+    return owner_.on_silence(x.silent);
   silent_ = x.silent;
   owner_.on_no_majority(silent_);
 }

@@ -51,7 +51,10 @@ public:
       (void)task;
       return false;
     }
-    /// The members that answer are too few to agree on another view.
+    /// The members that answer are too few to agree on another view. The others
+    /// may be reported to their parent; it is too early to give up.
+    virtual void on_silence(const std::vector<std::uint32_t>& silent_tasks) = 0;
+    /// The same, for some time already.
     virtual void
     on_no_majority(const std::vector<std::uint32_t>& silent_tasks) = 0;
     /// No member that answers has the state of the job.

@@ -342,7 +342,7 @@ void state_machine::propose_if_ready(reaction& out) {
   if (std::ranges::any_of(view_.members, awaited))
     return;
   if (!is_majority(votes))
-    return report_silence(out);
+    return report_silence(out, false);
   const numbered_proposal* newest = nullptr;
   for (const auto& [incarnation, given] : promises)
     if (given.accepted && (!newest || newest->number < given.accepted->number))
@@ -366,7 +366,7 @@ void state_machine::propose_if_ready(reaction& out) {
 }
 
 /// Names the members that have not answered, unless one of them is reachable.
-void state_machine::report_silence(reaction& out) const {
+void state_machine::report_silence(reaction& out, bool for_long) const {
   std::vector<std::uint32_t> silent;
   bool awaits_reachable = stopping_;
   for (const auto& x : view_.members) {
@@ -378,7 +378,7 @@ void state_machine::report_silence(reaction& out) const {
     awaits_reachable |= !answered && is_reachable(x.incarnation);
   }
   if (!awaits_reachable && !silent.empty())
-    out.emplace_back(no_majority{std::move(silent)});
+    out.emplace_back(no_majority{std::move(silent), for_long});
 }
 
 /// Returns the view without the members that are excluded or leave, with the
@@ -631,7 +631,7 @@ reaction state_machine::on_timeout() {
     return out;
   if (attempt_) {
     send_attempt(out);
-    report_silence(out);
+    report_silence(out, true);
     restart_timer(out);
   } else if (promised_.round > 0 || needs_change()) {
     if (is_proposer()) {

@@ -154,7 +154,7 @@ private:
   void send_attempt(reaction& out) const;
   void on_promise(reaction& out, std::uint64_t sender, const message& received);
   void propose_if_ready(reaction& out);
-  void report_silence(reaction& out) const;
+  void report_silence(reaction& out, bool for_long) const;
   std::optional<proposal> new_proposal() const;
   void on_accept(reaction& out, std::uint64_t sender);
   void finish_if_agreed(reaction& out);

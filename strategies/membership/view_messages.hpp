@@ -136,6 +136,9 @@ struct removed {
 /// this lasts. The host decides how long it waits.
 struct no_majority {
   std::vector<std::uint32_t> silent; ///< Tasks that have not answered.
+  /// True: for one interval of the timer or longer. False: news that changes
+  /// this, such as that one of them is dead, may follow at once.
+  bool for_long = false;
 };
 /// No member that answers has the state of the job, and all others are dead.
 struct state_lost {};

@@ -90,8 +90,11 @@ TEST_F(Deaths, A23ASumThatOneOfThreeBeginsNamesTheTwoOthersWithinTheTimeout) {
   expect_error(x, "worker 0", "stalled", {"worker 1", "worker 2"});
 }
 
-TEST_F(Deaths, AWorkerThatDiesBetweenTwoSumsIsSurvived) {
-  const auto x = job(2, "killed-between");
+class DeathsBetweenSums : public Deaths,
+                          public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(DeathsBetweenSums, OfOneWorkerAreSurvived) {
+  const auto x = job(2, GetParam());
   EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
   // The sum over two replicas is 2. Both workers have printed the first sum,
   // and worker 0, which then has both replicas, the second one.
@@ -99,6 +102,10 @@ TEST_F(Deaths, AWorkerThatDiesBetweenTwoSumsIsSurvived) {
   EXPECT_NE(x.err.find("; the job goes on with 1 process"), x.err.npos)
     << x.err;
 }
+
+// In a run, and outside of one.
+INSTANTIATE_TEST_SUITE_P(All, DeathsBetweenSums,
+                         ::testing::Values("killed-between", "killed-outside"));
 
 TEST_F(Deaths, AWorkerKilledDuringAStepIsSurvivedAndNamed) {
   expect_survivors(job(3, "killed-amid"), 1, "worker 1 was lost in step 0: ");

@@ -38,6 +38,9 @@ struct recorder final : view_change_host::owner {
   void on_removed(const membership::view& next, bool left) override {
     (left ? left_in : removed_from).push_back(next.view_id);
   }
+  void on_silence(const std::vector<std::uint32_t>& silent) override {
+    early_alarms.push_back(silent);
+  }
   void on_no_majority(const std::vector<std::uint32_t>& silent) override {
     alarms.push_back(silent);
   }
@@ -54,7 +57,7 @@ struct recorder final : view_change_host::owner {
   int losses_of_state = 0;
   std::vector<membership::view> views;
   std::vector<std::uint64_t> removed_from, left_in;
-  std::vector<std::vector<std::uint32_t>> alarms;
+  std::vector<std::vector<std::uint32_t>> alarms, early_alarms;
   std::set<std::uint32_t> ending; ///< Tasks of `may_have_ended`.
 };
 
@@ -138,9 +141,13 @@ TEST_F(ViewChangeHost, OnlyTheLastTimerHasAnEffect) {
 TEST_F(ViewChangeHost, ReportsAMissingMajorityOnce) {
   host.on_lost(11);
   host.on_lost(12);
+  const std::vector<std::vector<std::uint32_t>> one{{1, 2}};
+  EXPECT_EQ(asked.early_alarms, one);
+  EXPECT_TRUE(asked.alarms.empty()) << "it is too early to give up";
   for (int i = 0; i < 3; ++i)
     host.on_timeout(asked.timer);
-  EXPECT_EQ(asked.alarms, (std::vector<std::vector<std::uint32_t>>{{1, 2}}));
+  EXPECT_EQ(asked.alarms, one);
+  EXPECT_EQ(asked.early_alarms, one);
   EXPECT_TRUE(asked.views.empty());
 }
 

@@ -82,6 +82,19 @@ void end_after_sum(const job& this_job, int signal) {
   print_sum(this_job.sum_of_ones(1));
 }
 
+/// Worker 1 raises the signal between two sums. Worker 0 begins the second one
+/// when it knows of the loss, so it learns of it outside of a run.
+void end_outside_run(const job& this_job, int signal) {
+  print_sum(this_job.sum_of_ones(1));
+  if (this_job.workers.worker() == 1)
+    raise_signal(signal);
+  const auto deadline = now_ms() + 20'000;
+  while (this_job.workers.explain().members.at(1).state == member_state::active
+         && now_ms() < deadline)
+    continue;
+  print_sum(this_job.sum_of_ones(1));
+}
+
 /// A worker raises the signal between two sums of one step, while the other
 /// workers wait for its contribution to the second sum. They print how often
 /// they have called the function.
@@ -119,6 +132,8 @@ void run_scenario(const std::string& scenario, const job& this_job) {
     never_begin(this_job);
   else if (scenario == "killed-between")
     end_after_sum(this_job, SIGKILL);
+  else if (scenario == "killed-outside")
+    end_outside_run(this_job, SIGKILL);
   else if (scenario == "killed-amid")
     end_during_step(this_job, SIGKILL, 1);
   else if (scenario == "leader-killed-amid")
