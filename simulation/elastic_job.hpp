@@ -67,6 +67,10 @@ struct process_life {
   /// For `fit_options::leave`.
   std::atomic<bool> leave{false};
   run_phase phase = run_phase::starting;
+  bool in_user_code = false; ///< During `elastic_job::pause`.
+  /// The program of the chief has processed the steps before this one, as far
+  /// as this process knows.
+  std::uint64_t processed_by_chief = 0;
   /// Kind of the last message about a view change that it has sent since it
   /// took its view. None: there was none.
   std::optional<view_change::message_kind> last_sent;
@@ -122,8 +126,12 @@ public:
   void partition(std::uint32_t task);
   /// Ends the connections and lanes between two processes.
   void cut(std::uint32_t task, std::uint32_t peer);
-  /// Starts a process of a task that was killed. It joins the job.
+  /// Starts a process of a task that was killed. It joins the job, or takes
+  /// part in its start if no process has begun.
   void start_again(std::uint32_t task);
+  /// Lets the program of a process wait, as one that computes. Only this
+  /// program may call it.
+  void pause(process_life& of, std::chrono::milliseconds duration);
   /// Makes a call between two messages, after a time on the virtual clock.
   void after(std::chrono::milliseconds delay, std::function<void()> call);
 
