@@ -378,6 +378,13 @@ struct elastic_job::impl {
       };
     it.membership = spawn_membership(sim.sys, settings);
     sim.own(it.membership);
+    caf::actor_cast<caf::actor>(it.membership)
+      ->attach_functor([this, task](const caf::error& reason) {
+        if (reason && reason != caf::exit_reason::kill
+            && reason != caf::exit_reason::user_shutdown)
+          membership_errors.push_back(names[task] + ": "
+                                      + sim.sys.render(reason));
+      });
     attribute(task);
     net.listen(
       task, hello_of(it, "control"),
@@ -895,6 +902,7 @@ struct elastic_job::impl {
   std::map<std::pair<lane_key, std::uint64_t>, peer_lanes> lane_ends;
   std::multimap<caf::timespan, std::function<void()>> calls;
   std::vector<chief_record> chiefs;
+  std::vector<std::string> membership_errors;
   std::uint64_t view_messages = 0, launcher_kills = 0;
   /// By id of an actor: its task.
   std::vector<std::uint32_t> owners;
@@ -977,6 +985,10 @@ const std::vector<std::unique_ptr<process_life>>& elastic_job::lives() const {
 
 const std::vector<elastic_job::chief_record>& elastic_job::chiefs() const {
   return impl_->chiefs;
+}
+
+const std::vector<std::string>& elastic_job::membership_errors() const {
+  return impl_->membership_errors;
 }
 
 std::uint64_t elastic_job::view_messages() const {

@@ -143,6 +143,8 @@ public:
   const std::vector<std::unique_ptr<process_life>>& lives() const;
   /// In the order in which the chiefs were spawned.
   const std::vector<chief_record>& chiefs() const;
+  /// Errors that have ended membership actors. Empty: none.
+  const std::vector<std::string>& membership_errors() const;
   /// Number of messages about view changes that were sent.
   std::uint64_t view_messages() const;
   /// Number of processes that the launcher has ended.

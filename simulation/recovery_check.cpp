@@ -118,6 +118,8 @@ public:
     const bool in_time = job_.run([this] { make_faults(); }, time_limit);
     if (!in_time)
       fail("the job has not ended in time: " + states());
+    for (const auto& error : job_.membership_errors())
+      fail("a membership actor has ended: " + error);
     check_views();
     check_chiefs();
     for (const auto& life : job_.lives())
