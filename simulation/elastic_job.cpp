@@ -85,7 +85,14 @@ public:
     }
     return true;
   }
-  void notify() override { is_notified_ = true; }
+  void notify() override {
+    is_notified_ = true;
+    if (on_notify)
+      on_notify();
+  }
+  /// Called at each change of the peer table, with its lock held. Empty: not
+  /// called.
+  std::function<void()> on_notify;
 
   /// True if the fiber may go on.
   bool is_due() const { return is_notified_ || sim_.elapsed() >= deadline_; }
@@ -253,6 +260,8 @@ struct elastic_job::impl {
     /// Roles of the current group and of earlier ones.
     std::vector<caf::actor_addr> roles;
     bool has_started = false; ///< The job has begun, or it has joined.
+    /// When it has given up its job in the current view. None: it has not.
+    std::optional<caf::timespan> gave_up_at;
     std::unique_ptr<fiber> code;
   };
   /// Lanes of a view between two processes: id of the view, then the lower and
@@ -326,6 +335,7 @@ struct elastic_job::impl {
     it.request = {task, life->incarnation,       names[task],
                   1,    replicas_at_start(task), {}};
     life->peers = std::make_shared<peer_table>(names.size(), it.waits);
+    it.waits->on_notify = [this, &it] { note_giving_up(it); };
     if (faults)
       it.injector = std::make_shared<process_injector>(*faults, net, task);
     current[task] = processes.size();
@@ -764,6 +774,18 @@ struct elastic_job::impl {
       return;
     seen.push_back(view);
     it.life->last_sent.reset();
+  }
+
+  /// A thread that waits may see each state of the table. In the simulator, the
+  /// program does not run during a message, so it does not see all of them.
+  void note_giving_up(process& it) {
+    const auto& peers = *it.life->peers;
+    if (peers.no_next_view && !it.gave_up_at)
+      it.gave_up_at = sim.elapsed();
+    if (peers.no_next_view || !it.gave_up_at)
+      return;
+    it.life->gave_up_too_early |= *it.gave_up_at == sim.elapsed();
+    it.gave_up_at.reset();
   }
 
   /// Makes a call between two messages, after a delay.

@@ -77,6 +77,8 @@ struct process_life {
   /// The views that it has taken, in their order.
   std::vector<membership::view> views;
   std::shared_ptr<peer_table> peers;
+  /// It has given up its job, and has taken the next view at the same time.
+  bool gave_up_too_early = false;
   bool is_completed = false; ///< Its program has returned.
   /// Exception of its program or of its start. Null: none.
   std::exception_ptr error;

@@ -469,6 +469,8 @@ private:
   void check_life(const process_life& life) {
     const auto& expected = undisturbed(plan_.program);
     const auto& record = records_[life.number];
+    if (life.gave_up_too_early)
+      fail(name(life) + " has given up the job, and could go on at once");
     if (!life.is_completed)
       return;
     if (record.result.end == fit_end::left) {

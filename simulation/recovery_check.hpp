@@ -21,6 +21,7 @@
 //     the last step it has the model after that step.
 //   - All calls of an excluded process throw.
 //   - Each view has one content in all processes, and at most one chief.
+//   - No process gives up the job if it can go on at the same time.
 //   - No membership actor ends with an error.
 //   - The job ends in bounded time.
 //   - If more than half of the processes remain, or all others are known to be
