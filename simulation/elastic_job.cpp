@@ -299,7 +299,8 @@ struct elastic_job::impl {
 
   /// A proxy ends only when it has heard of the end of its connection.
   void end_connections() {
-    bool are_some_silent = false;
+    // A process that was silent may have been started again since then.
+    bool are_some_silent = lives.size() > names.size();
     for (std::uint32_t p = 0; p < names.size(); ++p) {
       are_some_silent |= net.is_disconnected(p);
       net.resume(p);

@@ -376,5 +376,23 @@ TEST_F(SimulatedRecovery, NoCallbackIsRepeatedThatAnyProcessKnowsOf) {
     866, {.processes = 3, .has_launcher = true, .faults = {stopped, cut_off}});
 }
 
+// The actors of all processes end, also those that wait for a process that was
+// silent before it was started again.
+TEST_F(SimulatedRecovery, AProcessThatWasSilentIsStartedAgain) {
+  auto killed = fault(kill, 1, 19);
+  killed.messages = 169;
+  killed.until = 4ms;
+  auto silent = fault(power_off, 0, 25);
+  silent.when = process_fault::moment::view_message;
+  silent.messages = 3;
+  silent.until = 14ms;
+  auto stopped = in_user_code(stop, 0, 21);
+  stopped.until = 2862ms;
+  run_seed(1005678, {.processes = 4,
+                     .on_one_host = false,
+                     .latency = 5ms,
+                     .faults = {killed, silent, stopped}});
+}
+
 } // namespace
 } // namespace troupe::simulation
