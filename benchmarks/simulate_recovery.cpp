@@ -41,9 +41,8 @@ void run_jobs(const settings& of, unsigned worker, std::FILE* out) {
   for (auto seed = of.seed + worker; seed < of.seed + of.jobs;
        seed += of.workers) {
     if (of.verbose) {
-      std::printf(
-        "seed %llu: %s\n", static_cast<unsigned long long>(seed),
-        to_string(random_recovery_plan(seed, recovery_steps)).c_str());
+      std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
+                  to_string(random_recovery_plan(seed)).c_str());
       std::fflush(stdout);
     }
     const auto result = check_recovery(seed);

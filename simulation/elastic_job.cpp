@@ -37,6 +37,9 @@ constexpr auto job_name = "job";
 constexpr auto lane_timeout = 10s;
 /// Time from the end of a program to the end of its process.
 constexpr auto exit_delay = 20ms;
+/// Maximum time from the end of the connections of a process that is killed to
+/// the end of this process. The others see both.
+constexpr std::uint64_t max_end_delay_ms = 3;
 /// Time until a launcher has ended a process.
 constexpr auto launcher_delay = 1ms;
 
@@ -44,13 +47,23 @@ class virtual_time final : public wait_clock::source {
 public:
   explicit virtual_time(const simulator& sim) : sim_{sim} {}
   wait_clock::time_point now() const override {
-    return wait_clock::time_point{sim_.elapsed() + offset};
+    if (is_ending_)
+      offset_ += std::chrono::hours{1};
+    return wait_clock::time_point{sim_.elapsed() + offset_};
   }
 
-  caf::timespan offset{};
+  /// From now on, each call of `now` returns a later time, so that all
+  /// deadlines pass, also later ones.
+  void begin_end() { is_ending_ = true; }
+  void end_end() {
+    is_ending_ = false;
+    offset_ = {};
+  }
 
 private:
   const simulator& sim_;
+  bool is_ending_ = false;
+  mutable caf::timespan offset_{};
 };
 
 /// Parks the fiber of a process until it is notified or its timeout elapses.
@@ -72,7 +85,14 @@ public:
     }
     return true;
   }
-  void notify() override { is_notified_ = true; }
+  void notify() override {
+    is_notified_ = true;
+    if (on_notify)
+      on_notify();
+  }
+  /// Called at each change of the peer table, with its lock held. Empty: not
+  /// called.
+  std::function<void()> on_notify;
 
   /// True if the fiber may go on.
   bool is_due() const { return is_notified_ || sim_.elapsed() >= deadline_; }
@@ -90,12 +110,12 @@ private:
 /// A process of a simulated host.
 class simulated_handle final : public net::process_handle {
 public:
-  simulated_handle(std::shared_ptr<const bool> has_ended, std::uint64_t number)
-    : process_handle{number}, has_ended_{std::move(has_ended)} {}
-  bool has_ended() const override { return *has_ended_; }
+  simulated_handle(std::shared_ptr<const bool> has_exited, std::uint64_t number)
+    : process_handle{number}, has_exited_{std::move(has_exited)} {}
+  bool has_ended() const override { return *has_exited_; }
 
 private:
-  std::shared_ptr<const bool> has_ended_;
+  std::shared_ptr<const bool> has_exited_;
 };
 
 /// Notes in which call of a replica group the program of a process is.
@@ -112,7 +132,15 @@ public:
   }
   std::uint64_t run(const run_request& request) override {
     const phase_guard in{life_, run_phase::running};
-    return group_->run(request);
+    if (!request.on_commit)
+      return group_->run(request);
+    auto observed = request;
+    observed.on_commit = [this, &request](const commit_record& x) {
+      life_.processed_by_chief =
+        std::max(life_.processed_by_chief, x.processed_by_chief);
+      request.on_commit(x);
+    };
+    return group_->run(observed);
   }
   void stop() override { group_->stop(); }
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
@@ -128,6 +156,7 @@ public:
   std::vector<std::uint64_t> members() const override {
     return group_->members();
   }
+  std::uint64_t view_id() const override { return group_->view_id(); }
   leave_result let_leave(const std::vector<std::uint64_t>& leavers,
                          const view_change::job_position& position,
                          milliseconds timeout) override {
@@ -146,8 +175,20 @@ public:
   void reject_candidates(const std::string& reason) override {
     group_->reject_candidates(reason);
   }
+  void defer_candidates(bool deferred) override {
+    group_->defer_candidates(deferred);
+  }
+  bool has_deferred_candidate() override {
+    return group_->has_deferred_candidate();
+  }
+  void admit_candidates(milliseconds timeout) override {
+    group_->admit_candidates(timeout);
+  }
   std::function<void(const failure_report&)> run_terminator() override {
     return group_->run_terminator();
+  }
+  std::shared_ptr<job_status_source> status_source() const override {
+    return group_->status_source();
   }
 
 private:
@@ -210,13 +251,17 @@ struct elastic_job::impl {
 
     process_life* life = nullptr;
     std::shared_ptr<process_waits> waits;
-    std::shared_ptr<bool> has_ended = std::make_shared<bool>(false);
+    bool has_ended = false;
+    /// The other processes of the host can see that it has ended.
+    std::shared_ptr<bool> has_exited = std::make_shared<bool>(false);
     membership::join_request request;
     membership_actor membership;
     std::shared_ptr<fault_injector> injector;
     /// Roles of the current group and of earlier ones.
     std::vector<caf::actor_addr> roles;
     bool has_started = false; ///< The job has begun, or it has joined.
+    /// When it has given up its job in the current view. None: it has not.
+    std::optional<caf::timespan> gave_up_at;
     std::unique_ptr<fiber> code;
   };
   /// Lanes of a view between two processes: id of the view, then the lower and
@@ -254,7 +299,8 @@ struct elastic_job::impl {
 
   /// A proxy ends only when it has heard of the end of its connection.
   void end_connections() {
-    bool are_some_silent = false;
+    // A process that was silent may have been started again since then.
+    bool are_some_silent = lives.size() > names.size();
     for (std::uint32_t p = 0; p < names.size(); ++p) {
       are_some_silent |= net.is_disconnected(p);
       net.resume(p);
@@ -290,6 +336,7 @@ struct elastic_job::impl {
     it.request = {task, life->incarnation,       names[task],
                   1,    replicas_at_start(task), {}};
     life->peers = std::make_shared<peer_table>(names.size(), it.waits);
+    it.waits->on_notify = [this, &it] { note_giving_up(it); };
     if (faults)
       it.injector = std::make_shared<process_injector>(*faults, net, task);
     current[task] = processes.size();
@@ -342,6 +389,13 @@ struct elastic_job::impl {
       };
     it.membership = spawn_membership(sim.sys, settings);
     sim.own(it.membership);
+    caf::actor_cast<caf::actor>(it.membership)
+      ->attach_functor([this, task](const caf::error& reason) {
+        if (reason && reason != caf::exit_reason::kill
+            && reason != caf::exit_reason::user_shutdown)
+          membership_errors.push_back(names[task] + ": "
+                                      + sim.sys.render(reason));
+      });
     attribute(task);
     net.listen(
       task, hello_of(it, "control"),
@@ -369,19 +423,19 @@ struct elastic_job::impl {
   handle_of(const net::process_identity& of) const {
     if (of.host.empty() || of.number == 0 || of.number > processes.size())
       return nullptr;
-    const auto& has_ended = processes[of.number - 1]->has_ended;
-    if (*has_ended)
+    const auto& has_exited = processes[of.number - 1]->has_exited;
+    if (*has_exited)
       return nullptr;
-    return std::make_shared<const simulated_handle>(has_ended, of.number);
+    return std::make_shared<const simulated_handle>(has_exited, of.number);
   }
 
   /// The launcher decides by the first report. A process that it has ended
   /// reports no more.
   void report(const process& by, std::uint64_t number) {
-    if (!*by.has_ended && number >= 1 && number <= processes.size())
+    if (!by.has_ended && number >= 1 && number <= processes.size())
       at(launcher_delay, [this, &by, number] {
         const auto& victim = *processes[number - 1];
-        if (*by.has_ended || *victim.has_ended)
+        if (by.has_ended || victim.has_ended)
           return;
         ++launcher_kills;
         kill(*processes[number - 1], true);
@@ -489,8 +543,9 @@ struct elastic_job::impl {
     net.listen(life.task, {}, {});
     caf::anon_send_exit(it.membership, caf::exit_reason::user_shutdown);
     at(exit_delay, [this, &it] {
-      if (std::exchange(*it.has_ended, true))
+      if (std::exchange(it.has_ended, true))
         return;
+      *it.has_exited = true;
       if (&process_of(it.life->task) == &it)
         net.disconnect(it.life->task, net::close_reason::closed);
     });
@@ -722,6 +777,18 @@ struct elastic_job::impl {
     it.life->last_sent.reset();
   }
 
+  /// A thread that waits may see each state of the table. In the simulator, the
+  /// program does not run during a message, so it does not see all of them.
+  void note_giving_up(process& it) {
+    const auto& peers = *it.life->peers;
+    if (peers.no_next_view && !it.gave_up_at)
+      it.gave_up_at = sim.elapsed();
+    if (peers.no_next_view || !it.gave_up_at)
+      return;
+    it.life->gave_up_too_early |= *it.gave_up_at == sim.elapsed();
+    it.gave_up_at.reset();
+  }
+
   /// Makes a call between two messages, after a delay.
   void at(caf::timespan delay, std::function<void()> call) {
     calls.emplace(sim.elapsed() + delay, std::move(call));
@@ -771,10 +838,17 @@ struct elastic_job::impl {
 
   void kill(process& it, bool is_noticed) {
     auto& life = *it.life;
-    if (*it.has_ended)
+    if (it.has_ended)
       return;
     go_on(it);
-    *it.has_ended = true;
+    it.has_ended = true;
+    // The kernel closes the sockets of a process before it has ended.
+    const auto exit_after =
+      milliseconds{is_noticed ? sim.draw() % (max_end_delay_ms + 1) : 0};
+    if (exit_after > 0ms)
+      at(exit_after, [exited = it.has_exited] { *exited = true; });
+    else
+      *it.has_exited = true;
     if (life.state != process_life::fate::ended)
       life.state = process_life::fate::killed;
     life.phase = run_phase::ended;
@@ -804,9 +878,9 @@ struct elastic_job::impl {
     if (it.code->done())
       return;
     const wait_clock::replacement clock{time};
-    time.offset = std::chrono::hours{1'000'000};
+    time.begin_end();
     it.code->resume();
-    time.offset = {};
+    time.end_end();
     attribute(it.life->task);
   }
 
@@ -820,7 +894,7 @@ struct elastic_job::impl {
   }
 
   void stop(process& it) {
-    if (*it.has_ended || it.life->is_stopped || it.code->done())
+    if (it.has_ended || it.life->is_stopped || it.code->done())
       return;
     it.life->is_stopped = true;
     net.pause(it.life->task);
@@ -851,6 +925,7 @@ struct elastic_job::impl {
   std::map<std::pair<lane_key, std::uint64_t>, peer_lanes> lane_ends;
   std::multimap<caf::timespan, std::function<void()>> calls;
   std::vector<chief_record> chiefs;
+  std::vector<std::string> membership_errors;
   std::uint64_t view_messages = 0, launcher_kills = 0;
   /// By id of an actor: its task.
   std::vector<std::uint32_t> owners;
@@ -885,7 +960,7 @@ void elastic_job::go_on(std::uint32_t task) {
 
 void elastic_job::partition(std::uint32_t task) {
   auto& it = impl_->process_of(task);
-  if (*it.has_ended)
+  if (it.has_ended)
     return;
   it.life->state = process_life::fate::partitioned;
   impl_->net.disconnect(task, net::close_reason::timed_out);
@@ -896,10 +971,23 @@ void elastic_job::cut(std::uint32_t task, std::uint32_t peer) {
 }
 
 void elastic_job::start_again(std::uint32_t task) {
-  if (!*impl_->process_of(task).has_ended)
+  if (!impl_->process_of(task).has_ended)
     return;
+  *impl_->process_of(task).has_exited = true;
   impl_->net.restart(task);
-  impl_->start(task, true);
+  const bool has_begun = std::ranges::any_of(
+    impl_->processes, [](const auto& x) { return x->has_started; });
+  impl_->start(task, has_begun);
+}
+
+void elastic_job::pause(process_life& of, milliseconds duration) {
+  if (duration <= 0ms)
+    return;
+  impl_->at(duration, [] {}); // the clock stops at that time
+  of.in_user_code = true;
+  std::unique_lock hold{of.peers->lock};
+  of.peers->wait(hold, wait_clock::now() + duration, [] { return false; });
+  of.in_user_code = false;
 }
 
 void elastic_job::after(milliseconds delay, std::function<void()> call) {
@@ -920,6 +1008,10 @@ const std::vector<std::unique_ptr<process_life>>& elastic_job::lives() const {
 
 const std::vector<elastic_job::chief_record>& elastic_job::chiefs() const {
   return impl_->chiefs;
+}
+
+const std::vector<std::string>& elastic_job::membership_errors() const {
+  return impl_->membership_errors;
 }
 
 std::uint64_t elastic_job::view_messages() const {

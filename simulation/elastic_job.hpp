@@ -67,12 +67,18 @@ struct process_life {
   /// For `fit_options::leave`.
   std::atomic<bool> leave{false};
   run_phase phase = run_phase::starting;
+  bool in_user_code = false; ///< During `elastic_job::pause`.
+  /// The program of the chief has processed the steps before this one, as far
+  /// as this process knows.
+  std::uint64_t processed_by_chief = 0;
   /// Kind of the last message about a view change that it has sent since it
   /// took its view. None: there was none.
   std::optional<view_change::message_kind> last_sent;
   /// The views that it has taken, in their order.
   std::vector<membership::view> views;
   std::shared_ptr<peer_table> peers;
+  /// It has given up its job, and has taken the next view at the same time.
+  bool gave_up_too_early = false;
   bool is_completed = false; ///< Its program has returned.
   /// Exception of its program or of its start. Null: none.
   std::exception_ptr error;
@@ -122,8 +128,12 @@ public:
   void partition(std::uint32_t task);
   /// Ends the connections and lanes between two processes.
   void cut(std::uint32_t task, std::uint32_t peer);
-  /// Starts a process of a task that was killed. It joins the job.
+  /// Starts a process of a task that was killed. It joins the job, or takes
+  /// part in its start if no process has begun.
   void start_again(std::uint32_t task);
+  /// Lets the program of a process wait, as one that computes. Only this
+  /// program may call it.
+  void pause(process_life& of, std::chrono::milliseconds duration);
   /// Makes a call between two messages, after a time on the virtual clock.
   void after(std::chrono::milliseconds delay, std::function<void()> call);
 
@@ -135,6 +145,8 @@ public:
   const std::vector<std::unique_ptr<process_life>>& lives() const;
   /// In the order in which the chiefs were spawned.
   const std::vector<chief_record>& chiefs() const;
+  /// Errors that have ended membership actors. Empty: none.
+  const std::vector<std::string>& membership_errors() const;
   /// Number of messages about view changes that were sent.
   std::uint64_t view_messages() const;
   /// Number of processes that the launcher has ended.

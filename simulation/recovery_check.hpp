@@ -12,19 +12,22 @@
 //
 //   - A process that completes its program has the weights, the histories and
 //     the evaluations of an undisturbed job, to the last bit.
-//   - Each process hears of each step at most once, in order, with the content
-//     of the undisturbed job.
+//   - Each process is told of each step at most once without `repeated`, in
+//     order, with the content of the undisturbed job.
+//   - The chiefs are told of all steps, in order. A process is told of a step
+//     again only if it has become the chief, and if no member of its view knows
+//     that the chief before it has processed the step.
+//   - The file that the job saves never goes back to an earlier position. After
+//     the last step it has the model after that step.
+//   - All calls of an excluded process throw.
 //   - Each view has one content in all processes, and at most one chief.
+//   - No process gives up the job if it can go on at the same time.
+//   - No membership actor ends with an error.
 //   - The job ends in bounded time.
 //   - If more than half of the processes remain, or all others are known to be
 //     dead, or a launcher decides, then the job is completed.
 
 namespace troupe::simulation {
-
-/// Number of steps of the training.
-inline constexpr std::uint64_t recovery_steps = 20;
-/// Number of replicas of the training.
-inline constexpr std::uint32_t recovery_replicas = 8;
 
 /// Result of a simulated job.
 struct recovery_result {
@@ -38,6 +41,7 @@ struct recovery_result {
   std::size_t joined = 0;    ///< Of these: processes that have joined.
   std::size_t left = 0;      ///< Processes that have left.
   std::size_t view_changes = 0;
+  std::size_t repeated = 0;  ///< Callbacks of steps that were repeated.
   std::size_t delivered = 0; ///< Delivered messages.
   double seconds = 0;        ///< On the virtual clock.
 };

@@ -11,14 +11,20 @@ using std::chrono::milliseconds;
 /// Maximum number of messages between a moment and its fault. It is more than
 /// those of a step.
 constexpr std::uint64_t max_messages = 900;
+/// Number of messages at whose end most jobs have begun.
+constexpr std::uint64_t start_messages = 200;
 
 class plan_generator {
 public:
-  plan_generator(std::uint64_t seed, std::uint64_t steps)
-    : steps_{steps}, rng_{seed} {}
+  explicit plan_generator(std::uint64_t seed) : rng_{seed} {}
 
   recovery_plan make() {
     plan_.processes = static_cast<std::uint32_t>(between(2, 4));
+    if (happens(0.4))
+      plan_.program =
+        happens(0.5) ? job_program::plain_loop : job_program::joinable_loop;
+    if (happens(0.5))
+      plan_.user_code_time = happens(0.5) ? delay(1, 20) : delay(20, 300);
     plan_.on_one_host = happens(0.7);
     plan_.has_launcher = plan_.on_one_host && happens(0.5);
     if (happens(0.7))
@@ -64,7 +70,7 @@ private:
       out.type = cut;
       out.peer = static_cast<std::uint32_t>(between(0, plan_.processes - 2));
       out.peer += out.peer >= out.task;
-    } else {
+    } else if (plan_.program == job_program::fits) {
       out.type = leave;
     }
     if ((out.type == kill || out.type == power_off) && happens(0.5))
@@ -76,11 +82,18 @@ private:
     using enum process_fault::moment;
     const bool is_first = plan_.faults.empty();
     const auto choice = between(0, 99);
-    if (is_first || choice < 40) {
+    if (choice < (is_first ? 55 : 30)) {
       out.when = step;
-      out.count = between(0, steps_ - 1);
+      out.count = between(0, recovery_steps - 1);
       out.messages = between(0, max_messages);
-    } else if (choice < 80) {
+    } else if (is_first && choice < 60) {
+      out.when = delivery;
+      out.count = between(0, start_messages);
+    } else if (is_first || choice < 50) {
+      out.when = user_code;
+      out.count = user_code_piece();
+      out.messages = happens(0.6) ? 0 : between(0, 100);
+    } else if (choice < 85) {
       out.when = view_message;
       out.count = between(1, 40);
       out.messages = between(0, happens(0.5) ? 5 : 200);
@@ -89,15 +102,22 @@ private:
     }
   }
 
-  const std::uint64_t steps_;
+  /// Most often the first and the last one.
+  std::uint64_t user_code_piece() {
+    const auto last = user_code_pieces(plan_.program);
+    if (happens(0.2))
+      return happens(0.5) ? 1 : last;
+    return between(1, last);
+  }
+
   std::mt19937_64 rng_;
   recovery_plan plan_;
 };
 
 } // namespace
 
-recovery_plan random_recovery_plan(std::uint64_t seed, std::uint64_t steps) {
-  return plan_generator{seed, steps}.make();
+recovery_plan random_recovery_plan(std::uint64_t seed) {
+  return plan_generator{seed}.make();
 }
 
 const char* name_of(process_fault::kind kind) {
@@ -119,6 +139,11 @@ const char* name_of(process_fault::kind kind) {
   return "";
 }
 
+const char* name_of(job_program program) {
+  constexpr const char* names[] = {"fits", "plain loop", "joinable loop"};
+  return names[std::size_t(program)];
+}
+
 std::string to_string(const process_fault& fault) {
   using enum process_fault::kind;
   using enum process_fault::moment;
@@ -135,6 +160,13 @@ std::string to_string(const process_fault& fault) {
       out += " at view message " + std::to_string(fault.count) + " + "
              + std::to_string(fault.messages);
       break;
+    case user_code:
+      out += " in its own code " + std::to_string(fault.count) + " + "
+             + std::to_string(fault.messages);
+      break;
+    case delivery:
+      out += " at message " + std::to_string(fault.count);
+      break;
     case with_last:
       out += " at once";
       break;
@@ -149,6 +181,10 @@ std::string to_string(const recovery_plan& plan) {
   auto out = std::to_string(plan.processes) + " processes on "
              + (plan.on_one_host ? "one host" : "several hosts")
              + (plan.has_launcher ? " with a launcher" : "");
+  out += std::string{", "} + name_of(plan.program);
+  if (plan.user_code_time.count() > 0)
+    out += ", up to " + std::to_string(plan.user_code_time.count())
+           + " ms in its own code";
   out += ", latency " + std::to_string(plan.latency.count()) + " us";
   if (plan.delayed > 0)
     out += ", delays";

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "troupe/simulation/recovery_program.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -18,12 +20,17 @@ struct process_fault {
     stop,      ///< The process is stopped, and goes on after a time.
     partition, ///< The process reaches no other one any more.
     cut,       ///< The connections between two processes end.
-    leave,     ///< The process is asked to leave its job.
+    leave,     ///< The process is asked to leave its job. Fits only.
   };
   enum class moment : std::uint8_t {
     step,         ///< The first process has committed `count` steps.
     view_message, ///< `count` messages about view changes were sent.
-    with_last,    ///< Together with the fault before it in the plan.
+    /// The program of the process is in code of its own for the `count`th time:
+    /// before its first call, in a callback, between two calls or after its
+    /// last call.
+    user_code,
+    delivery,  ///< `count` messages were delivered since the start of the job.
+    with_last, ///< Together with the fault before it in the plan.
   };
 
   kind type = kind::kill;
@@ -41,6 +48,10 @@ struct process_fault {
 /// The form of a job, and its faults.
 struct recovery_plan {
   std::uint32_t processes = 2;
+  job_program program = job_program::fits;
+  /// Maximum time that a program spends in code of its own, each time. Zero: it
+  /// takes no time.
+  std::chrono::milliseconds user_code_time{0};
   bool on_one_host = true;   ///< As in `elastic_job_options`.
   bool has_launcher = false; ///< As in `elastic_job_options`.
   /// Minimum time that a message takes, and maximum additional time. With a
@@ -52,8 +63,7 @@ struct recovery_plan {
 };
 
 /// Draws a plan for a job of 2 to 4 processes, with one to three faults.
-/// @param steps number of steps of the job.
-recovery_plan random_recovery_plan(std::uint64_t seed, std::uint64_t steps);
+recovery_plan random_recovery_plan(std::uint64_t seed);
 
 /// Returns the plan as one line.
 std::string to_string(const recovery_plan& plan);
@@ -61,5 +71,7 @@ std::string to_string(const process_fault& fault);
 
 /// Returns "kill", "power off" and so on.
 const char* name_of(process_fault::kind kind);
+/// Returns "fits" and so on.
+const char* name_of(job_program program);
 
 } // namespace troupe::simulation

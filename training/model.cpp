@@ -166,7 +166,8 @@ std::string model::weights_sha256() const {
 void model::save(const std::filesystem::path& file,
                  const std::string& note) const {
   const auto write = [&] {
-    save_model(*state_, file, note);
+    if (!save_model(*state_, file, note))
+      return;
     record_event(
       state_->strategy->recorder,
       {.kind = flight_event_kind::checkpoint_saved, .text = file.string()});

@@ -118,6 +118,10 @@ public:
   /// `incarnation`. Empty: the view of the job cannot change.
   virtual std::vector<std::uint64_t> members() const { return {}; }
 
+  /// Returns the id of the view of which this group has, or last had, replicas.
+  /// Zero: the view of the job cannot change.
+  virtual std::uint64_t view_id() const { return 0; }
+
   /// Lets processes leave the job, between two runs: the next view places their
   /// replicas on the others, as `enter_next_view` says. All processes of the
   /// view make the same call. A process that wants to leave remains if no other

@@ -48,7 +48,7 @@ public:
       group_ = options_.make_group(first);
       placement_ = group_->replica_placement();
     }
-    view_id_ = first.view_id;
+    view_id_ = entered_view_id_ = first.view_id;
     members_ = incarnations_of(first);
     options_.peers->update([this] {
       auto& stop = options_.peers->stop;
@@ -121,6 +121,8 @@ public:
   }
 
   std::vector<std::uint64_t> members() const override { return members_; }
+
+  std::uint64_t view_id() const override { return entered_view_id_; }
 
   leave_result let_leave(const std::vector<std::uint64_t>& leavers,
                          const view_change::job_position& position,
@@ -434,6 +436,7 @@ private:
     group_ = std::move(made);
     placement_ = group_->replica_placement();
     members_ = incarnations_of(next);
+    entered_view_id_ = next.view_id;
     return true;
   }
 
@@ -455,6 +458,7 @@ private:
   std::string last_failure_;  ///< Of a run, or of the lanes of a view.
   bool joins_;                ///< This process does not belong to a view yet.
   std::uint64_t view_id_ = 0; ///< Last view that this group has tried to enter.
+  std::uint64_t entered_view_id_ = 0; ///< Last view that it has entered.
 };
 
 } // namespace

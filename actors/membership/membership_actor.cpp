@@ -515,9 +515,13 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
 
   void reject_candidate(net::connection& connection, const std::string& text) {
+    reject_candidate(connection, *connection.open(membership_channel), 1, text);
+  }
+  /// @param tag number of the message on the channel.
+  void reject_candidate(net::connection& connection, net::channel& control,
+                        std::uint64_t tag, const std::string& text) {
     const auto reason = net::printable(text, net::max_sentence_bytes);
-    post(*connection.open(membership_channel), 1,
-         {membership::message_kind::reject, reason, {}});
+    post(control, tag, {membership::message_kind::reject, reason, {}});
     connection.close(reason);
     log(own_name() + " rejected a process that asked to join: " + reason);
   }
@@ -606,7 +610,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       return log.rejection;
     });
     if (!rejection.empty())
-      return reject_candidate(*asker.connection,
+      return reject_candidate(*asker.connection, *asker.membership,
+                              ++asker.last_tag,
                               "no process can join this job: " + rejection);
     if (!asker.results->post({net::frame_kind::oneway, net::priority::control,
                               0, ++asker.last_tag, net::encode(out)}))

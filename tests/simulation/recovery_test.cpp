@@ -1,10 +1,12 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/simulation/recovery_check.hpp"
 #include "troupe/tests/support/sanitizers.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 
@@ -23,6 +25,14 @@ protected:
   // The jobs log each loss.
   SimulatedRecovery() { log_from(log_level::off); }
   ~SimulatedRecovery() override { log_from(log_level::warning); }
+
+  /// Runs a plan with one seed, which the test prints if a check fails.
+  static recovery_result run_seed(std::uint64_t seed,
+                                  const recovery_plan& plan) {
+    const auto one = check_recovery(seed, plan);
+    EXPECT_EQ(one.failure, "") << "seed " << seed << ": " << one.plan;
+    return one;
+  }
 
   /// Runs a plan with several seeds.
   /// @returns sums over the jobs.
@@ -70,6 +80,7 @@ TEST_F(SimulatedRecovery, RandomFaultsChangeNoBit) {
     sum.joined += one.joined;
     sum.left += one.left;
     sum.view_changes += one.view_changes;
+    sum.repeated += one.repeated;
     sum.reached.insert(one.reached.begin(), one.reached.end());
   }
   EXPECT_GT(sum.fired, seeds);
@@ -77,6 +88,7 @@ TEST_F(SimulatedRecovery, RandomFaultsChangeNoBit) {
   EXPECT_GT(sum.view_changes, seeds / 2);
   EXPECT_GT(sum.joined, seeds / 100);
   EXPECT_GT(sum.left, seeds / 20);
+  EXPECT_GT(sum.repeated, seeds / 50);
   EXPECT_GT(sum.reached.size(), test::slowness == 1 ? 20u : 8u);
 }
 
@@ -200,6 +212,186 @@ TEST_F(SimulatedRecovery, AMinorityDoesNotEndTheOthersByTheLauncher) {
                         .has_launcher = true,
                         .faults = {fault(partition, 0, 7), stopped}});
   EXPECT_EQ(sum.completed, 3 * test::seeds_of(20));
+}
+
+// -- faults in code of the program --------------------------------------------
+
+process_fault in_user_code(process_fault::kind type, std::uint32_t task,
+                           std::uint64_t piece) {
+  process_fault out;
+  out.type = type;
+  out.task = task;
+  out.when = process_fault::moment::user_code;
+  out.count = piece;
+  return out;
+}
+
+constexpr std::array all_programs{job_program::fits, job_program::plain_loop,
+                                  job_program::joinable_loop};
+
+TEST_F(SimulatedRecovery, ProgramsHaveTheirNumberOfPiecesOfUserCode) {
+  for (const auto program : all_programs) {
+    std::uint64_t pieces = 0;
+    program_hooks hooks;
+    hooks.in_user_code = [&] { ++pieces; };
+    program_result result;
+    run_program(program,
+                one_device_strategy{"cpu:0", {.replicas = recovery_replicas}},
+                hooks, result);
+    EXPECT_EQ(pieces, user_code_pieces(program)) << name_of(program);
+  }
+}
+
+// The other process learns of the loss in its own code, or in its next call.
+TEST_F(SimulatedRecovery, OfTwoProcessesOneMayDieOutsideOfEachRun) {
+  std::size_t jobs = 0, completed = 0;
+  for (const auto program : all_programs)
+    for (std::uint64_t piece = 1; piece <= user_code_pieces(program); ++piece)
+      for (std::uint32_t task = 0; task < 2; ++task) {
+        const auto one =
+          check_recovery(piece, {.program = program,
+                                 .user_code_time = 20ms,
+                                 .faults = {in_user_code(kill, task, piece)}});
+        ASSERT_EQ(one.failure, "") << "seed " << piece << ": " << one.plan;
+        ASSERT_EQ(one.fired, 1u) << one.plan;
+        // Before its first call, the job may not have begun.
+        jobs += piece > 1;
+        completed += one.completed;
+      }
+  // After the last call, both may have completed the job.
+  EXPECT_GE(completed, jobs);
+}
+
+TEST_F(SimulatedRecovery, AProcessMayDieAtEachMessageOfTheStart) {
+  std::size_t fired = 0;
+  for (std::uint64_t message = 0; message < 200; ++message) {
+    process_fault killed;
+    killed.task = message % 3;
+    killed.when = process_fault::moment::delivery;
+    killed.count = message;
+    if (message % 2 == 0)
+      killed.until = 5ms;
+    const auto one =
+      check_recovery(message, {.processes = 3, .faults = {killed}});
+    ASSERT_EQ(one.failure, "") << "seed " << message << ": " << one.plan;
+    fired += one.fired;
+  }
+  EXPECT_EQ(fired, 200u);
+}
+
+// The chief is stopped where it has just made a step, or before it saves. When
+// it goes on, the others have excluded it and have saved the model.
+TEST_F(SimulatedRecovery, AnExcludedProcessReplacesNoFile) {
+  for (const auto piece : {12u, 13u, 14u, 20u, 21u}) {
+    auto stopped = in_user_code(stop, 0, piece);
+    stopped.until = 2500ms;
+    const auto sum =
+      run({.processes = 3, .faults = {stopped}}, test::seeds_of(5));
+    EXPECT_EQ(sum.completed, 2 * test::seeds_of(5)) << piece;
+  }
+}
+
+// Two processes end, and the others know of one death later than of the other,
+// or outside of a run. Meanwhile too few members answer.
+TEST_F(SimulatedRecovery, NoProcessGivesUpBeforeItKnowsOfADeath) {
+  run_seed(661, {.processes = 4,
+                 .user_code_time = 254ms,
+                 .latency = 5ms,
+                 .faults = {in_user_code(partition, 3, 20),
+                            at_once(fault(power_off, 3, 0)),
+                            at_once(fault(kill, 0, 0))}});
+  auto killed = fault(kill, 0, 15);
+  killed.messages = 657;
+  killed.until = 29ms;
+  run_seed(243, {.processes = 3,
+                 .user_code_time = 116ms,
+                 .latency = 1ms,
+                 .faults = {killed, in_user_code(leave, 0, 13),
+                            in_user_code(kill, 1, 26)}});
+}
+
+// Two members propose, and the older proposal arrives last.
+TEST_F(SimulatedRecovery, AMemberTakesPartInTheNewestAttemptOnly) {
+  auto stopped = fault(stop, 2, 7);
+  stopped.messages = 341;
+  stopped.until = 500ms;
+  auto cut_off = fault(cut, 1, 15);
+  cut_off.messages = 43;
+  run_seed(3839, {.processes = 3,
+                  .program = job_program::joinable_loop,
+                  .latency = 1ms,
+                  .faults = {stopped, cut_off}});
+}
+
+// -- jobs that have failed once -----------------------------------------------
+
+// The process that joins compared its copies before it had received them.
+TEST_F(SimulatedRecovery, AProcessMayJoinInASave) {
+  auto lost = fault(power_off, 2, 3);
+  lost.messages = 131;
+  lost.until = 35ms;
+  const auto one =
+    run_seed(52, {.processes = 4,
+                  .user_code_time = 12ms,
+                  .has_launcher = true,
+                  .latency = 1ms,
+                  .duplicated = 0.02,
+                  .faults = {lost, at_once(fault(leave, 3, 0))}});
+  EXPECT_EQ(one.joined, 1u) << one.plan;
+}
+
+// A process that was connected already is told that it cannot join.
+TEST_F(SimulatedRecovery, AProcessIsRejectedAfterItHasConnected) {
+  auto stopped = fault(stop, 0, 0);
+  stopped.when = process_fault::moment::delivery;
+  stopped.count = 79;
+  stopped.messages = 0;
+  stopped.until = 2947ms;
+  auto killed = at_once(fault(kill, 1, 0));
+  killed.until = 33ms;
+  auto last = fault(kill, 0, 0);
+  last.messages = 739;
+  run_seed(874, {.program = job_program::plain_loop,
+                 .user_code_time = 212ms,
+                 .has_launcher = true,
+                 .duplicated = 0.02,
+                 .faults = {stopped, killed, last}});
+}
+
+// A process knows that the chief has processed a step, and its successor does
+// not.
+TEST_F(SimulatedRecovery, NoCallbackIsRepeatedThatAnyProcessKnowsOf) {
+  auto cut_off = at_once(fault(cut, 0, 0));
+  cut_off.peer = 1;
+  run_seed(184, {.processes = 3,
+                 .on_one_host = false,
+                 .faults = {in_user_code(leave, 0, 26), cut_off}});
+  auto stopped = in_user_code(stop, 0, 22);
+  stopped.messages = 52;
+  stopped.until = 436ms;
+  cut_off = in_user_code(cut, 0, 24);
+  cut_off.messages = 10;
+  cut_off.peer = 1;
+  run_seed(
+    866, {.processes = 3, .has_launcher = true, .faults = {stopped, cut_off}});
+}
+
+// The actors of all processes end, also those that wait for a process that was
+// silent before it was started again.
+TEST_F(SimulatedRecovery, AProcessThatWasSilentIsStartedAgain) {
+  auto killed = fault(kill, 1, 19);
+  killed.messages = 169;
+  killed.until = 4ms;
+  auto silent = fault(power_off, 0, 25);
+  silent.when = process_fault::moment::view_message;
+  silent.messages = 3;
+  silent.until = 14ms;
+  auto stopped = in_user_code(stop, 0, 21);
+  stopped.until = 2862ms;
+  run_seed(1005678, {.processes = 4,
+                     .on_one_host = false,
+                     .latency = 5ms,
+                     .faults = {killed, silent, stopped}});
 }
 
 } // namespace

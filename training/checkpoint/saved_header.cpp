@@ -4,9 +4,12 @@
 #include "troupe/models/detail/json.hpp"
 #include "troupe/net/base/log_rate_limiter.hpp"
 
+#include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace troupe {
@@ -72,6 +75,20 @@ ordered to_json(const fit_position& position) {
   if (!position.replica_shares.empty())
     out["replica_shares"] = position.replica_shares;
   return out;
+}
+
+/// The id of a job as text: a JSON number need not be exact.
+std::string to_hex(std::uint64_t id) {
+  char text[17] = {};
+  std::snprintf(text, sizeof text, "%016llx",
+                static_cast<unsigned long long>(id));
+  return text;
+}
+
+ordered to_json(const saved_position& position) {
+  return {{"id", to_hex(position.job)},
+          {"view", position.view},
+          {"call", position.call}};
 }
 
 // -- reading ------------------------------------------------------------------
@@ -245,6 +262,18 @@ fit_position position_of(const field& object, std::uint32_t version) {
   return out;
 }
 
+saved_position saved_position_of(const field& object) {
+  saved_position out;
+  const auto id = object["id"].text();
+  const auto* const end = id.data() + id.size();
+  const auto [last, error] = std::from_chars(id.data(), end, out.job, 16);
+  if (error != std::errc{} || last != end)
+    object["id"].throw_damaged("is not a number of 16 hexadecimal digits");
+  out.view = object["view"].count();
+  out.call = object["call"].count();
+  return out;
+}
+
 json parsed(std::string_view text, const std::string& file_name) {
   // The parser calls itself for each nested bracket, so the depth must be
   // checked during parsing.
@@ -264,6 +293,10 @@ json parsed(std::string_view text, const std::string& file_name) {
 }
 
 } // namespace
+
+bool is_later(const saved_position& a, const saved_position& b) {
+  return a.job == b.job && std::tie(a.view, a.call) > std::tie(b.view, b.call);
+}
 
 std::string write_header(const saved_header& header) {
   auto list = ordered::array();
@@ -285,6 +318,8 @@ std::string write_header(const saved_header& header) {
     {"parameters", std::move(list)},
     {"best_weights", header.best_weights},
     {"note", header.note}};
+  if (header.saved_at)
+    object["job"] = to_json(*header.saved_at);
   if (header.fit)
     object["fit"] = to_json(*header.fit);
   return object.dump(-1, ' ', false, ordered::error_handler_t::replace);
@@ -310,6 +345,8 @@ saved_header read_header(std::string_view text, std::uint32_t version,
   });
   header.best_weights = top["best_weights"].flag();
   header.note = top["note"].text();
+  if (top.has("job"))
+    header.saved_at = saved_position_of(top["job"]);
   if (top.has("fit"))
     header.fit = position_of(top["fit"], version);
   if (version > 1)

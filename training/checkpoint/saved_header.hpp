@@ -7,6 +7,21 @@
 
 namespace troupe {
 
+/// Where a job of several processes was when it saved a model. Of two positions
+/// of one job, the later one has the newer view, or the same view and more
+/// calls.
+struct saved_position {
+  std::uint64_t job = 0;  ///< Value of `strategy_state::job_id`.
+  std::uint64_t view = 0; ///< View of the process that has saved the model.
+  std::uint64_t call = 0; ///< Value of `strategy_state::all_calls`.
+
+  friend bool operator==(const saved_position&,
+                         const saved_position&) = default;
+};
+
+/// True if both positions are of one job, and `a` is later than `b`.
+bool is_later(const saved_position& a, const saved_position& b);
+
 /// The header of a saved model: everything except the elements of its tensors.
 struct saved_header {
   models::model_description model;
@@ -18,6 +33,8 @@ struct saved_header {
   std::uint64_t steps = 0;
   std::uint64_t next_epoch = 0; ///< Value of `model_state::next_epoch`.
   std::string note;
+  /// None: the job had one process.
+  std::optional<saved_position> saved_at;
   /// Interrupted fit, without the elements of the best weights. None: no fit
   /// was interrupted.
   std::optional<fit_position> fit;

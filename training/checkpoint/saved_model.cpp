@@ -1,7 +1,7 @@
 #include "troupe/training/checkpoint/saved_model.hpp"
 
+#include "troupe/actors/core/log.hpp"
 #include "troupe/net/base/log_rate_limiter.hpp"
-#include "troupe/training/checkpoint/saved_header.hpp"
 #include "troupe/training/support/atomic_file.hpp"
 #include "troupe/training/support/sha256.hpp"
 
@@ -60,7 +60,7 @@ std::uint32_t get(const char* from) {
   return x;
 }
 
-saved_header header_of(const model_state& state, const std::string& note) {
+saved_header make_header(const model_state& state, const std::string& note) {
   saved_header out;
   out.model = state.net.description();
   out.parameters = state.net.parameters();
@@ -71,6 +71,9 @@ saved_header header_of(const model_state& state, const std::string& note) {
   out.steps = state.loop_optimizer.steps();
   out.next_epoch = state.next_epoch;
   out.note = note;
+  if (const auto& job = *state.strategy; job.job_id != 0)
+    out.saved_at =
+      saved_position{job.job_id, job.group->view_id(), job.all_calls()};
   out.fit = state.interrupted;
   out.best_weights = state.interrupted && state.interrupted->best_weights;
   return out;
@@ -141,6 +144,17 @@ public:
     hash_.add(std::as_bytes(to));
   }
 
+  /// Reads the elements, and checks the hash.
+  void check_elements() {
+    std::vector<char> part(std::size_t{1} << 16);
+    for (auto left = size_ - elements_begin_ - hash_bytes; left > 0;) {
+      const auto count = std::min<std::uint64_t>(left, part.size());
+      read({part.data(), static_cast<std::size_t>(count)});
+      left -= count;
+    }
+    check_hash();
+  }
+
   void check_hash() {
     const auto found = hash_.finish();
     sha256::value stored;
@@ -209,26 +223,6 @@ std::unique_ptr<model_state> load(reader& source,
 
 } // namespace
 
-void save_model(const model_state& state, const fs::path& file,
-                const std::string& note) {
-  const auto header = write_header(header_of(state, note));
-  std::string front{magic};
-  put(front, saved_model_version);
-  put(front, static_cast<std::uint32_t>(header.size()));
-  sha256 hash;
-  atomic_file out{file};
-  const auto write = [&](std::span<const std::byte> bytes) {
-    hash.add(bytes);
-    out.write(bytes);
-  };
-  write(std::as_bytes(std::span{front}));
-  write(std::as_bytes(std::span{header}));
-  for (const auto& flat : buffers(state))
-    each_parameter(state.model_parameters, flat, write);
-  out.write(hash.finish());
-  out.commit();
-}
-
 namespace {
 
 template <class F>
@@ -253,9 +247,67 @@ load_model(const fs::path& file, std::shared_ptr<strategy_state> target) {
                         [&] { return load(source, std::move(target)); });
 }
 
-std::string saved_note(const fs::path& file) {
+saved_header header_of(const fs::path& file) {
   reader source{file};
-  return with_file_name(source, [&] { return source.header().note; });
+  return with_file_name(source, [&] { return source.header(); });
+}
+
+std::string saved_note(const fs::path& file) {
+  return header_of(file).note;
+}
+
+namespace {
+
+/// True if the file was saved by the same job at a later position than `own`.
+bool is_newer(const fs::path& file, const saved_position& own) {
+  std::error_code none;
+  if (!fs::is_regular_file(file, none)) // a pipe is not read
+    return false;
+  try {
+    reader source{file};
+    const auto found =
+      with_file_name(source, [&] { return source.header(); }).saved_at;
+    if (!found || !is_later(*found, own))
+      return false;
+    source.check_elements();
+    return true;
+  } catch (const std::runtime_error& e) {
+    log(log_level::warning,
+        std::string{e.what()} + "; the model that this job saves replaces it");
+    return false;
+  }
+}
+
+} // namespace
+
+bool save_model(const model_state& state, const fs::path& file,
+                const std::string& note) {
+  const auto described = make_header(state, note);
+  const auto header = write_header(described);
+  std::string front{magic};
+  put(front, saved_model_version);
+  put(front, static_cast<std::uint32_t>(header.size()));
+  sha256 hash;
+  atomic_file out{file};
+  const auto write = [&](std::span<const std::byte> bytes) {
+    hash.add(bytes);
+    out.write(bytes);
+  };
+  write(std::as_bytes(std::span{front}));
+  write(std::as_bytes(std::span{header}));
+  for (const auto& flat : buffers(state))
+    each_parameter(state.model_parameters, flat, write);
+  out.write(hash.finish());
+  // Another process of the job may have saved the file during the writes.
+  if (described.saved_at && is_newer(file, *described.saved_at)) {
+    log(log_level::warning,
+        "\"" + file.string()
+          + "\" is kept: this job has saved it in a newer view, without this "
+            "process");
+    return false;
+  }
+  out.commit();
+  return true;
 }
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/training/checkpoint/saved_header.hpp"
 #include "troupe/training/loop/model_state.hpp"
 
 #include <filesystem>
@@ -13,9 +14,13 @@ namespace troupe {
 /// for a new version.
 inline constexpr std::uint32_t saved_model_version = 3;
 
-/// Writes a model to a file, which appears complete or not at all.
+/// Writes a model to a file, which appears complete or not at all. Keeps a file
+/// that the same job has saved at a later position: this process was excluded
+/// then, and the job has gone on without it. A file that cannot be read is
+/// replaced, with a warning.
+/// @returns false if the file was kept.
 /// @errors throws std::runtime_error that names the file.
-void save_model(const model_state& state, const std::filesystem::path& file,
+bool save_model(const model_state& state, const std::filesystem::path& file,
                 const std::string& note);
 
 /// Reads a saved model. The model belongs to the strategy `target`, which may
@@ -26,6 +31,12 @@ void save_model(const model_state& state, const std::filesystem::path& file,
 ///         has not registered.
 std::unique_ptr<model_state> load_model(const std::filesystem::path& file,
                                         std::shared_ptr<strategy_state> target);
+
+/// Returns the header of a saved model, without reading or checking the
+/// elements of its tensors.
+/// @errors throws std::runtime_error that names the file if the header cannot
+///         be read or is invalid.
+saved_header header_of(const std::filesystem::path& file);
 
 /// Returns the note of a saved model, without reading or checking the elements
 /// of its tensors.

@@ -101,8 +101,8 @@ void check_equal_copies(const model_state& state,
                         std::chrono::milliseconds join_timeout) {
   if (state.strategy->placement.job.processes() > 1
       || state.model_parameters.copies() > 1)
-    compare_copies(
-      all_gather_text(state.strategy, describe_copies(state), join_timeout));
+    compare_copies(all_gather_text(
+      state.strategy, [&] { return describe_copies(state); }, join_timeout));
 }
 
 } // namespace troupe

@@ -157,6 +157,8 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
   if (options.resume)
     resume();
   model_.interrupted.reset();
+  auto& told = model_.strategy->callbacks_told;
+  told = {.fit = told.fit + 1};
 }
 
 void fit_loop::resume() {
@@ -453,7 +455,7 @@ void fit_loop::synchronize_workers(
     end_ = fit_end::left;
     return;
   }
-  unprocessed_by_chief_.clear();
+  forget_processed(model_.steps);
   if (thrown_)
     std::rethrow_exception(std::exchange(thrown_, nullptr));
   for (auto& x : outcomes)

@@ -9,11 +9,19 @@
 namespace troupe {
 
 void fit_loop::keep_until_processed(const commit_record& commit) {
+  forget_processed(commit.processed_by_chief);
+  if (is_callback_chief_)
+    forget_processed(commit.step + 1);
+  else if (!options_.callbacks.empty())
+    unprocessed_by_chief_.push_back(commit);
+}
+
+void fit_loop::forget_processed(std::uint64_t end) {
+  auto& known_end = model_.strategy->callbacks_told.end;
+  known_end = std::max(known_end, end);
   auto& kept = unprocessed_by_chief_;
-  while (!kept.empty() && kept.front().step < commit.processed_by_chief)
+  while (!kept.empty() && kept.front().step < known_end)
     kept.pop_front();
-  if (!is_callback_chief_ && !options_.callbacks.empty())
-    kept.push_back(commit);
 }
 
 void fit_loop::repeat_step_callbacks() {
@@ -21,9 +29,12 @@ void fit_loop::repeat_step_callbacks() {
   is_callback_chief_ = model_.strategy->placement.process == 0;
   if (was_chief || !is_callback_chief_)
     return;
+  forget_processed(0); // another process may have told more
   try {
-    for (const auto& one : std::exchange(unprocessed_by_chief_, {}))
+    for (const auto& one : std::exchange(unprocessed_by_chief_, {})) {
       call_step_callbacks(one);
+      forget_processed(one.step + 1);
+    }
   } catch (...) {
     if (!thrown_)
       thrown_ = std::current_exception();

@@ -89,7 +89,7 @@ private:
   bool is_to_stop() const;
   void on_commit_guarded(const commit_record& commit);
   void on_commit(const commit_record& commit);
-  // The functions up to `keep_until_processed` are in fit_callbacks.cpp.
+  // The functions up to `forget_processed` are in fit_callbacks.cpp.
 
   void call_step_callbacks(const commit_record& commit);
   void call_epoch_callbacks(const epoch_record& record);
@@ -98,6 +98,8 @@ private:
   void repeat_step_callbacks();
   /// Keeps a step until the chief is known to have processed it.
   void keep_until_processed(const commit_record& commit);
+  /// The chief has processed all steps before this one.
+  void forget_processed(std::uint64_t end);
   /// Carries out what follows the last step of an epoch: validation, the record
   /// of the epoch, early stopping and callbacks.
   /// @returns false if early stopping ends the fit.

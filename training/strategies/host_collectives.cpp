@@ -103,10 +103,18 @@ std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::string& own_text,
                 std::chrono::milliseconds join_timeout) {
+  return all_gather_text(
+    state, [&] { return own_text; }, join_timeout);
+}
+
+std::vector<std::string>
+all_gather_text(const std::shared_ptr<strategy_state>& state,
+                const std::function<std::string()>& own_text,
+                std::chrono::milliseconds join_timeout) {
   std::vector<std::string> texts;
   job_call call;
   call.run = [&] {
-    texts = gather_text_once(state, own_text, join_timeout);
+    texts = gather_text_once(state, own_text(), join_timeout);
     return encode_text(texts);
   };
   call.complete = [&](const std::string& result) {

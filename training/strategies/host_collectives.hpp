@@ -31,6 +31,14 @@ all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::string& own_text,
                 std::chrono::milliseconds join_timeout = {});
 
+/// As `all_gather_text`. The text may depend on the state of the job.
+/// @param own_text called when this process has the state, again after each
+///                 loss.
+std::vector<std::string>
+all_gather_text(const std::shared_ptr<strategy_state>& state,
+                const std::function<std::string()>& own_text,
+                std::chrono::milliseconds join_timeout = {});
+
 /// As `all_gather_text`, among the processes of the current view.
 /// @errors throws `job_error` if a process is lost.
 std::vector<std::string>

@@ -24,18 +24,16 @@ bool is_loss(const job_error& error) {
 
 /// Position and report of a process.
 struct located_report {
-  std::uint64_t calls = 0;      ///< As `strategy_state::calls`.
-  std::uint64_t loop_calls = 0; ///< As `strategy_state::loop_calls`.
+  std::uint64_t calls = 0;          ///< As `strategy_state::calls`.
+  std::uint64_t loop_calls = 0;     ///< As `strategy_state::loop_calls`.
+  std::uint64_t job_id = 0;         ///< As `strategy_state::job_id`.
+  callback_progress callbacks_told; ///< As in `strategy_state`.
   bool lacks_state = false;
 
   /// Calls that the process has completed.
   std::uint64_t all_calls() const { return calls + loop_calls; }
   call_report report;
 };
-
-std::uint64_t all_calls(const strategy_state& state) {
-  return state.calls + state.loop_calls;
-}
 
 std::uint64_t bytes_of(const std::vector<tensor>& all) {
   std::uint64_t out = 0;
@@ -77,7 +75,7 @@ void on_next_view(strategy_state& state) {
 bool enter_next_view(strategy_state& state, std::uint64_t steps) {
   std::optional<view_change::job_position> position;
   if (!state.lacks_state)
-    position = {all_calls(state), steps};
+    position = {state.all_calls(), steps};
   if (!state.group->enter_next_view(position, state.callback_timeout))
     return false;
   on_next_view(state);
@@ -162,16 +160,27 @@ gather_reports(const std::shared_ptr<strategy_state>& state,
                const job_call& call) {
   const auto texts = gather_text_once(
     state,
-    encode_text(state->calls, state->loop_calls, state->lacks_state,
-                call.steps ? call.steps() : 0,
+    encode_text(state->calls, state->loop_calls, state->job_id,
+                state->callbacks_told.fit, state->callbacks_told.end,
+                state->lacks_state, call.steps ? call.steps() : 0,
                 call.report ? call.report() : std::string{}),
     state->callback_timeout); // another process may be in a callback
   std::vector<located_report> out(texts.size());
   for (std::size_t p = 0; p < texts.size(); ++p)
-    if (!decode_text(texts[p], out[p].calls, out[p].loop_calls,
+    if (!decode_text(texts[p], out[p].calls, out[p].loop_calls, out[p].job_id,
+                     out[p].callbacks_told.fit, out[p].callbacks_told.end,
                      out[p].lacks_state, out[p].report.steps,
                      out[p].report.text))
       throw_inconsistent("a process sent a malformed report");
+  // What any process knows to be processed by the chief is not repeated.
+  auto& told = state->callbacks_told;
+  for (const auto& x : out)
+    if (x.lacks_state)
+      continue;
+    else if (x.callbacks_told.fit > told.fit) // it has completed this fit
+      told.end = ~std::uint64_t{0};
+    else if (x.callbacks_told.fit == told.fit)
+      told.end = std::max(told.end, x.callbacks_told.end);
   return out;
 }
 
@@ -278,6 +287,7 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
     const auto source = std::ranges::find_if(all, is_source) - all.begin();
     if (std::size_t(source) == all.size())
       throw_inconsistent("no process has the state of the job");
+    state->job_id = all[std::size_t(source)].job_id;
     const auto is_behind = [&](const located_report& x) {
       return x.all_calls() < most;
     };
@@ -292,9 +302,9 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
       throw_inconsistent("two processes are more than one call apart");
     if (std::ranges::any_of(all, has_old_call)
         && pass_result(state, call, std::size_t(source),
-                       all_calls(*state) + 1 == most))
+                       state->all_calls() + 1 == most))
       return true;
-    if (all_calls(*state) < most) { // and joins
+    if (state->all_calls() < most) { // and joins
       if (!complete_from_log(*state, call))
         throw_inconsistent("the result of a call is not known any more");
       return true;
@@ -361,7 +371,7 @@ bool let_leave_in_views(const std::shared_ptr<strategy_state>& state,
   if (state->lacks_state && state->group->is_joining())
     return false;
   const auto before = state->group->members();
-  switch (state->group->let_leave(leavers, {all_calls(*state), 0},
+  switch (state->group->let_leave(leavers, {state->all_calls(), 0},
                                   state->callback_timeout)) {
     case unchanged:
       return false;

@@ -53,6 +53,16 @@ private:
   throw std::logic_error(what + " was called " + why);
 }
 
+/// Returns an id for the job whose first view has these members. Zero: there
+/// are none. The incarnations are random, so two jobs have different ids.
+std::uint64_t job_id_of(const std::vector<std::uint64_t>& members) {
+  constexpr std::uint64_t prime = 0x100000001b3; // of the hash FNV-1a
+  std::uint64_t out = members.empty() ? 0 : 0xcbf29ce484222325;
+  for (const auto x : members)
+    out = (out ^ x) * prime;
+  return out;
+}
+
 } // namespace
 
 std::shared_ptr<strategy_state>
@@ -64,6 +74,8 @@ make_strategy_state(std::unique_ptr<replica_group> group, std::string name,
   state->replicas = group->replicas();
   state->placement = group->replica_placement();
   state->lacks_state = group->is_joining();
+  if (!state->lacks_state) // others get the id with the state
+    state->job_id = job_id_of(group->members());
   state->is_one_process = state->placement.job.processes() == 1
                           && group->incarnation() == 0 && !state->lacks_state;
   state->copies = state->placement.job.processes() == 1 || state->lacks_state

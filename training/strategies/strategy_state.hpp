@@ -47,6 +47,13 @@ struct known_variable {
   shape dims;
 };
 
+/// For which steps of a fit the program in the process of the chief has
+/// processed the callbacks, as far as a process knows.
+struct callback_progress {
+  std::uint64_t fit = 0; ///< Number of the fit of this program, from 1.
+  std::uint64_t end = 0; ///< All steps before this one are processed.
+};
+
 /// State that all handles of a strategy share.
 struct strategy_state {
   std::string name;
@@ -102,6 +109,11 @@ struct strategy_state {
   /// A loop (training_loop.hpp) is one call.
   std::uint64_t calls = 0;
   std::string last_result;
+  /// Of the last fit. Each process tells it the others after a view change.
+  callback_progress callbacks_told;
+  /// Id of the job, which its processes derive from their first view. Zero: it
+  /// has one process, or its view cannot change.
+  std::uint64_t job_id = 0;
   /// The program is in a loop, in which it can make further calls.
   bool in_loop = false;
   /// Number of completed calls that were made in loops.
@@ -110,9 +122,13 @@ struct strategy_state {
   /// step function.
   bool has_stuck_replica = false;
 
+  /// Number of completed calls, also of those in loops. It is equal in all
+  /// processes that are at one position.
+  std::uint64_t all_calls() const { return calls + loop_calls; }
+
   /// True if the job has, or once had, other processes.
   bool spans_processes() const {
-    return cluster || placement.job.processes() > 1;
+    return cluster || !is_one_process || placement.job.processes() > 1;
   }
 
   void observe(std::weak_ptr<placement_observer> added) {

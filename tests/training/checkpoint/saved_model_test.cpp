@@ -1,3 +1,4 @@
+#include "troupe/actors/core/log.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
@@ -243,6 +244,98 @@ TEST_F(SavedModel, ErrorNamesTheHeaderField) {
 TEST_F(SavedModel, ErrorNamesAMissingFile) {
   EXPECT_THROW(model::load(folder / "none"), std::runtime_error);
   EXPECT_THROW(model::load(folder), std::runtime_error);
+}
+
+// -- files of a job of several processes --------------------------------------
+
+/// A model of a job, whose position the test sets.
+class SavedModelOfJob : public SavedModel {
+protected:
+  SavedModelOfJob() {
+    log_to(
+      [this](log_level, std::string_view line) { lines_.emplace_back(line); });
+  }
+  ~SavedModelOfJob() override { log_to(nullptr); }
+
+  /// Saves the model after one more step, at a position of a job.
+  void save(std::uint64_t job, std::uint64_t call) {
+    model_.fit(digits_200().batch(100), {.max_steps = 1});
+    auto& state = *model_.made_in().state();
+    state.job_id = job;
+    state.calls = call;
+    state.loop_calls = 0;
+    model_.save(folder / "model");
+  }
+  std::uint64_t saved_steps() const {
+    return header_of(folder / "model").steps;
+  }
+
+  const one_device_strategy strategy_{"cpu:0"};
+  const strategy_scope scope_{strategy_.scope()};
+  model model_{small_net(), sgd{}};
+  std::vector<std::string> lines_; ///< Warnings.
+};
+
+TEST_F(SavedModelOfJob, HasThePositionOfTheJob) {
+  save(0xfedcba9876543210, 5);
+  EXPECT_EQ(header_of(folder / "model").saved_at,
+            (saved_position{.job = 0xfedcba9876543210, .view = 0, .call = 5}));
+  save(0, 0);
+  EXPECT_FALSE(header_of(folder / "model").saved_at);
+}
+
+TEST_F(SavedModelOfJob, KeepsAFileOfALaterPosition) {
+  save(7, 5);
+  save(7, 4);
+  EXPECT_EQ(saved_steps(), 1u);
+  EXPECT_EQ(lines_.size(), 1u);
+  EXPECT_EQ(files(), 1u);
+  save(7, 5); // the same position
+  EXPECT_EQ(saved_steps(), 3u);
+}
+
+TEST_F(SavedModelOfJob, ReplacesTheFileOfAnotherJob) {
+  save(7, 5);
+  save(8, 1);
+  EXPECT_EQ(saved_steps(), 2u);
+  save(0, 0); // a job of one process
+  EXPECT_EQ(saved_steps(), 3u);
+  save(7, 1);
+  EXPECT_EQ(saved_steps(), 4u);
+  EXPECT_TRUE(lines_.empty());
+}
+
+TEST_F(SavedModelOfJob, ReplacesADamagedFileWithAWarning) {
+  save(7, 5);
+  const auto good = text_of("model");
+  auto flipped = good;
+  flipped[flipped.size() - 40] ^= 1; // in the elements
+  const auto no_id =
+    with_replaced_header(good, R"("id":"0000000000000007")", R"("id":"x")");
+  const auto deep = good.substr(0, 16) + std::string(good.size() - 16, '[');
+  for (const auto& bytes : {flipped, no_id, deep, good.substr(0, 100),
+                            std::string{"a text"}, std::string{}}) {
+    put("model", bytes);
+    lines_.clear();
+    save(7, 4);
+    EXPECT_EQ(lines_.size(), 1u);
+    EXPECT_EQ(header_of(folder / "model").saved_at->call, 4u);
+  }
+}
+
+TEST_F(SavedModelOfJob, DoesNotReadWhatIsNoFile) {
+  model_.made_in().state()->job_id = 7;
+  model_.save("/dev/null");
+  EXPECT_TRUE(lines_.empty());
+}
+
+TEST(SavedPosition, IsLaterByItsViewAndThenByItsCall) {
+  const saved_position at{.job = 7, .view = 2, .call = 5};
+  EXPECT_FALSE(is_later(at, at));
+  EXPECT_TRUE(is_later(at, {.job = 7, .view = 2, .call = 4}));
+  EXPECT_TRUE(is_later(at, {.job = 7, .view = 1, .call = 6}));
+  EXPECT_FALSE(is_later(at, {.job = 7, .view = 3, .call = 4}));
+  EXPECT_FALSE(is_later(at, {.job = 8, .view = 1, .call = 4}));
 }
 
 } // namespace
