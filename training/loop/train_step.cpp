@@ -2,6 +2,7 @@
 
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/tape.hpp"
@@ -347,16 +348,20 @@ void train_step::publish(replica& self, std::int64_t examples, float rate,
     return;
   std::vector<tensor> state{self.values};
   state.insert(state.end(), model_.slots[0].begin(), model_.slots[0].end());
+  std::vector<state_source::gradient_part> sums;
+  for (std::size_t b = 0; b < self.sums.size(); ++b)
+    sums.push_back({self.tracker.buckets()[b].begin, self.sums[b]});
   source->on_update({.steps = self.steps_done,
                      .is_skipped = !updated,
                      .examples = static_cast<std::uint64_t>(examples),
                      .learning_rate = rate,
                      .state = state,
-                     .sums = {self.sums.data(), self.sums.size()}});
+                     .sums = sums});
 }
 
 void train_step::follow(std::uint64_t step, std::uint64_t examples, float rate,
                         std::uint64_t first, std::span<const float> sums) {
+  const flush_denormals as_in_a_step;
   const auto update = rule_of(step, static_cast<std::int64_t>(examples), rate);
   auto& all = model_.model_parameters;
   auto own_values = all.values(0);

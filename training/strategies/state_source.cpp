@@ -207,11 +207,8 @@ void state_source::impl::copy_for(served& one, const update& x) {
     for (std::size_t i = 0; i < x.state.size(); ++i)
       added.parts[i].copy_from(x.state[i]);
   } else if (added.header.what == state_item::kind::sums) {
-    std::size_t begin = 0;
-    for (const auto& part : x.sums) {
-      added.parts[0].range(begin, begin + part.size()).copy_from(part);
-      begin += part.size();
-    }
+    for (const auto& [first, sums] : x.sums)
+      added.parts[0].range(first, first + sums.size()).copy_from(sums);
   }
   const std::lock_guard hold{lock};
   if (to.current != following)

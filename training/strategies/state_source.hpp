@@ -57,6 +57,11 @@ public:
   /// The call is complete, or has failed for good. No step runs.
   void end();
 
+  /// Elements of a gradient from `first` on.
+  struct gradient_part {
+    std::size_t first = 0;
+    tensor sums; ///< [n] float32
+  };
   /// An update that a replica of this process has made.
   struct update {
     std::uint64_t steps = 0; ///< Steps that the model has made with it.
@@ -65,8 +70,8 @@ public:
     float learning_rate = 0;
     /// Parameters, then slots: [elements] float32 each.
     std::span<const tensor> state;
-    /// The summed gradient in parts that follow each other.
-    std::span<const tensor> sums;
+    /// The summed gradient in parts, in any order.
+    std::span<const gradient_part> sums;
   };
   /// True if `on_update` has something to do.
   bool is_followed() const { return followed_.load(std::memory_order_relaxed); }

@@ -68,7 +68,8 @@ struct training_source {
     const auto sum = filled(static_cast<float>(++steps));
     if (!is_skipped)
       state.update(0, sum.data<float>());
-    const tensor parts[]{sum.range(0, 1000), sum.range(1000, elements)};
+    const state_source::gradient_part parts[]{{1000, sum.range(1000, elements)},
+                                              {0, sum.range(0, 1000)}};
     source.on_update({.steps = steps,
                       .is_skipped = is_skipped,
                       .examples = 16,
