@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -38,9 +39,7 @@ using namespace troupe::benchmarks;
 using namespace std::chrono_literals;
 
 /// Maximum wait for anything that the workers have to do.
-constexpr auto patience = 30s;
-/// Steps of a worker between two events.
-constexpr std::uint64_t steps_between = 100;
+constexpr auto patience = 120s;
 
 std::int64_t now_ns() {
   return clock::now().time_since_epoch() / 1ns;
@@ -166,9 +165,14 @@ struct figures {
 class churning_job {
 public:
   /// @param fault signal that an event sends to its victim.
-  churning_job(const training_options& o, std::uint32_t workers, int fault)
-    : options_{o},
+  /// @param steps of a worker between two events.
+  /// @param copies_ahead a process that joins copies a large state before.
+  churning_job(const training_options& o, std::uint32_t workers, int fault,
+               std::uint64_t steps, bool copies_ahead)
+    : steps_between{steps},
+      options_{o},
       fault_{fault},
+      copies_ahead_{copies_ahead},
       ports_{workers},
       records_{workers},
       children_(workers) {
@@ -262,6 +266,8 @@ private:
     runtime actors;
     multi_worker_options how;
     how.join_running_job = joins;
+    if (!copies_ahead_)
+      how.copy_ahead_bytes = std::numeric_limits<std::size_t>::max();
     how.log = [](net::severity, const std::string&) {};
     const multi_worker_mirrored_strategy on{
       actors,
@@ -298,8 +304,10 @@ private:
     }
   }
 
+  const std::uint64_t steps_between;
   training_options options_;
   int fault_;
+  bool copies_ahead_;
   witness witness_;
   net::reserved_ports ports_;
   shared_records records_;
@@ -343,7 +351,8 @@ void print(const std::string& name, const figures& found, bool json) {
 int main(int argc, char** argv) {
   training_options o;
   std::uint32_t workers = 4, events = 200;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1, steps = 100;
+  bool copy_after = false;
   std::string which = "any", signal = "KILL";
   bool json = false;
   CLI::App app{"Trains over processes, kills or stops a worker, starts it "
@@ -365,11 +374,17 @@ int main(int argc, char** argv) {
   app.add_option("--signal", signal, "STOP: the worker falls silent for good")
     ->check(CLI::IsMember({"KILL", "STOP"}))
     ->capture_default_str();
+  app.add_option("--steps", steps, "of each worker between two events")
+    ->check(CLI::Range(5, 100000))
+    ->capture_default_str();
+  app.add_flag("--copy-after-join", copy_after,
+               "a large state is copied while the others wait");
   app.add_option("--seed", seed, "of the choice of workers")
     ->capture_default_str();
   app.add_flag("--json", json, "one line of JSON");
   return run_main(app, argc, argv, [&] {
-    churning_job job{o, workers, signal == "STOP" ? SIGSTOP : SIGKILL};
+    churning_job job{o, workers, signal == "STOP" ? SIGSTOP : SIGKILL, steps,
+                     !copy_after};
     figures found;
     found.step_s = job.time_steps();
     std::mt19937_64 dice{seed};

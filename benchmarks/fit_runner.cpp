@@ -2,7 +2,6 @@
 
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/benchmarks/workload.hpp"
-#include "troupe/models/zoo.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -57,7 +56,7 @@ void fit_runner::begin(const std::string& name, std::uint64_t batch,
   std::optional<strategy_scope> scope;
   if (chosen.name() != "default")
     scope.emplace(chosen.scope());
-  model_ = std::make_unique<model>(models::find_model(name),
+  model_ = std::make_unique<model>(description_of(find_workload(name)),
                                    rule_for(find_workload(name), batch));
 }
 

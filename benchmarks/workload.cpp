@@ -1,6 +1,8 @@
 #include "troupe/benchmarks/workload.hpp"
 
 #include "troupe/data/sources/synthetic.hpp"
+#include "troupe/models/layers.hpp"
+#include "troupe/models/zoo.hpp"
 #include "troupe/tensors/ops/conv2d_max_pool.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
@@ -12,6 +14,9 @@ namespace troupe::benchmarks {
 namespace {
 
 constexpr auto relu = activation::relu;
+
+/// Units of the layers of "wide".
+constexpr int wide_1 = 4096, wide_2 = 15'616;
 
 tensor mlp(std::span<const variable> variables, const tensor& images) {
   auto h = reshape(images, shape{images.dims()[0], 784});
@@ -56,6 +61,17 @@ const std::vector<workload>& workloads() {
      .forward = lenet,
      .rule = adam{.learning_rate = 1e-3f},
      .activation_bytes = 5 * (14 * 14 * 32 + 7 * 7 * 64) + 4 * (1024 + 10)},
+    {.name = "wide",
+     .example = {28, 28, 1},
+     .parameters = {{"dense_1/kernel", {784, wide_1}},
+                    {"dense_1/bias", {wide_1}},
+                    {"dense_2/kernel", {wide_1, wide_2}},
+                    {"dense_2/bias", {wide_2}},
+                    {"dense_3/kernel", {wide_2, 10}},
+                    {"dense_3/bias", {10}}},
+     .forward = mlp,
+     .rule = sgd{.learning_rate = 0.01f},
+     .activation_bytes = 4 * (wide_1 + wide_2 + 10)},
   };
   return list;
 }
@@ -67,7 +83,17 @@ const workload& find_workload(std::string_view name) {
     if (one.name == name)
       return one;
   throw std::invalid_argument("there is no benchmark of '" + std::string{name}
-                              + "'; use mlp or lenet");
+                              + "'; use mlp, lenet or wide");
+}
+
+models::model_description description_of(const workload& one) {
+  if (one.name != "wide")
+    return models::find_model(one.name);
+  using namespace models;
+  return {.name = "wide",
+          .input = one.example,
+          .layers = stack(flatten{}, models::dense{wide_1, relu},
+                          models::dense{wide_2, relu}, models::dense{10})};
 }
 
 update_rule rule_for(const workload& model, std::uint64_t batch) {

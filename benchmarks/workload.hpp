@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/data/pipeline/dataset.hpp"
+#include "troupe/models/description.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
 
@@ -27,9 +28,13 @@ struct workload {
   std::size_t activation_bytes;
 };
 
-/// Returns the workload "mlp" or "lenet".
+/// Returns the workload "mlp", "lenet" or "wide". The last one is an mlp with
+/// 257 MiB of parameters, of which each step changes all.
 /// @errors throws std::invalid_argument for another name.
 const workload& find_workload(std::string_view name);
+
+/// Returns the workload's model.
+models::model_description description_of(const workload& one);
 
 /// Returns the update rule of the workload. With fewer than 16 examples in a
 /// batch, the learning rate is divided by 10: training on so few random

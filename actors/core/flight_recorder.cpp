@@ -136,6 +136,8 @@ std::string to_string(flight_event_kind x) {
       return "role missing";
     case flight_event_kind::job_failed:
       return "job failed";
+    case flight_event_kind::state_copied_ahead:
+      return "state copied ahead";
   }
   return "event " + std::to_string(static_cast<unsigned>(x));
 }

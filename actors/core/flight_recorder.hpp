@@ -46,6 +46,9 @@ enum class flight_event_kind : std::uint8_t {
   /// the operation that waits for it.
   role_missing = 25,
   job_failed = 26, ///< The error `text` has left a call of the strategy.
+  /// This process, which is going to join, has copied `bytes` from `process`
+  /// and has followed its updates up to `step`.
+  state_copied_ahead = 27,
 };
 
 /// Returns the name of the kind, such as "step committed", or "event 77" for a

@@ -4,6 +4,7 @@
 #include "troupe/actors/membership/cluster.hpp"
 #include "troupe/actors/membership/job_overview.hpp"
 #include "troupe/actors/membership/membership_actor.hpp"
+#include "troupe/actors/membership/state_lanes.hpp"
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/net/shm/event_notifier.hpp"
 #include "troupe/strategies/error_code.hpp"
@@ -31,6 +32,9 @@ public:
   std::unique_ptr<replica_group>
   make_elastic_group(const replica_group_options& group_options);
 
+  /// Makes the lanes for the state of processes that join.
+  std::unique_ptr<state_lanes> make_state_lanes();
+
   std::uint32_t processes() const {
     return static_cast<std::uint32_t>(options.names.size());
   }
@@ -53,6 +57,8 @@ public:
   std::vector<std::string> transports; ///< By task, see `transport_to`.
 
 private:
+  class lanes_of_state;
+
   void check() const;
   void end_membership();
   void open_router();

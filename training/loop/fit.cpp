@@ -7,6 +7,7 @@
 #include "troupe/training/loop/worker_consistency.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
+#include "troupe/training/strategies/state_source.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
 
 #include <algorithm>
@@ -282,13 +283,25 @@ void fit_loop::train(std::uint64_t end) {
   call.resume = [&](const call_report& latest) {
     deliver_commits();
     on_state_copied(latest);
+    follower_.reset();
   };
+  call.prepare = [&] { return copy_ahead(); };
+  call.copied_ahead =
+    [&](const call_report& latest) -> const placement_observer* {
+    return is_copied_ahead(latest) ? &model_ : nullptr;
+  };
+  const auto& source = model_.strategy->source;
   try {
     make_call(model_.strategy, call);
   } catch (...) {
+    if (source)
+      source->end();
     model_.steps = updated_;
     throw;
   }
+  if (source)
+    source->end();
+  follower_.reset();           // another process has completed the call
   step_->set_batches(nullptr); // Ends the thread that reads.
   // Any worker may have stopped the run. If that one is lost, the fit goes on.
   synchronize_workers(true, [this] { repeat_step_callbacks(); });
@@ -317,6 +330,9 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
   if (options_.on_nan == on_nan::stop)
     bad_step_.reset();
   last_commit_ = clock::now();
+  if (const auto& source = model_.strategy->source)
+    source->begin(model_.strategy->calls + model_.strategy->loop_calls,
+                  model_.model_parameters.size(), 1 + model_.rule.slots());
   run_request request;
   request.first_step = model_.steps;
   request.steps = end - model_.steps;
@@ -337,6 +353,8 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
 }
 
 void fit_loop::keep_commits() {
+  if (const auto& source = model_.strategy->source)
+    source->pause();
   updated_ = step_->resync_replicas();
   known_commits_.clear();
   if (!step_->keeps_totals())

@@ -3,6 +3,7 @@
 #include "troupe/training/loop/snapshot_restore.hpp"
 #include "troupe/training/loop/train_step.hpp"
 #include "troupe/training/strategies/job_call.hpp"
+#include "troupe/training/strategies/state_follower.hpp"
 
 #include <chrono>
 #include <deque>
@@ -53,6 +54,17 @@ private:
   /// In a new view: the model has the state of the process with this report,
   /// which has done the most steps.
   void on_state_copied(const call_report& latest);
+  // The functions up to `is_copied_ahead` are in fit_following.cpp.
+
+  /// In a process that joins: copies the model's state from a member and
+  /// follows its updates, until it has caught up. No effect if the state is
+  /// small or no member gives it.
+  /// @returns true if it has tried.
+  bool copy_ahead();
+  /// @returns false if another member is to be tried.
+  bool copy_ahead_from(std::uint32_t task);
+  /// True if the model has the state of this report. Follows up to it.
+  bool is_copied_ahead(const call_report& latest);
   /// Tells all workers how the run or the callbacks ended on each worker.
   /// @param audits a run has ended, and the copies of the state are compared.
   /// @param repeat_callbacks called in the chief if the one that has called the
@@ -149,6 +161,8 @@ private:
   bool has_received_state_ = false;
   /// Positions before steps with an audit, from the last snapshot on.
   std::vector<snapshot_mark> marks_;
+  /// In a process that joins: has copied the model's state. None: it has not.
+  std::optional<state_follower> follower_;
   std::uint64_t healed_step_ = 0; ///< Step to which `heal` has returned.
   int heals_ = 0;                 ///< How often it has returned there.
   /// Callbacks of all steps before this one have been called.

@@ -2,10 +2,12 @@
 
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/example_losses.hpp"
+#include "troupe/training/strategies/state_source.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -186,11 +188,13 @@ void train_step::operator()(step_context& step) {
   const bool good = sum(self) && agrees;
   if (gathers_metrics_)
     keep_total(step.step, self.metrics, good);
-  if (good && read.global_rows > 0)
-    update_copy(self,
-                rule_of(step.step, read.global_rows, learning_rate(step.step)));
+  const bool updates = good && read.global_rows > 0;
+  const auto rate = updates ? learning_rate(step.step) : 0;
+  if (updates)
+    update_copy(self, rule_of(step.step, read.global_rows, rate));
   self.stopped = self.stopped || !agrees; // the step is made again
   record(self, good);
+  publish(self, read.global_rows, rate, updates);
   for (auto& one : self.sums)
     one = {};
 }
@@ -334,6 +338,45 @@ void train_step::update_copy(replica& self, const rule_step& update) {
           update(values + begin, sum + begin - offset, slots, last - first);
         });
   }
+}
+
+void train_step::publish(replica& self, std::int64_t examples, float rate,
+                         bool updated) {
+  const auto& source = model_.strategy->source;
+  if (!source || !source->is_followed() || &self != &replicas_.front()
+      || self.stopped)
+    return;
+  std::vector<tensor> state{self.values};
+  state.insert(state.end(), model_.slots[0].begin(), model_.slots[0].end());
+  std::vector<state_source::gradient_part> sums;
+  for (std::size_t b = 0; b < self.sums.size(); ++b)
+    sums.push_back({self.tracker.buckets()[b].begin, self.sums[b]});
+  source->on_update({.steps = self.steps_done,
+                     .is_skipped = !updated,
+                     .examples = static_cast<std::uint64_t>(examples),
+                     .learning_rate = rate,
+                     .state = state,
+                     .sums = sums});
+}
+
+void train_step::follow(std::uint64_t step, std::uint64_t examples, float rate,
+                        std::uint64_t first, std::span<const float> sums) {
+  const flush_denormals as_in_a_step;
+  const auto update = rule_of(step, static_cast<std::int64_t>(examples), rate);
+  auto& all = model_.model_parameters;
+  auto own_values = all.values(0);
+  auto* const values = own_values.mutable_data<float>().data();
+  for (const auto& bucket : update_ranges_)
+    for (const auto& range : bucket) {
+      const auto begin = std::max<std::size_t>(range.begin, first);
+      const auto end = std::min<std::size_t>(range.end, first + sums.size());
+      if (begin >= end)
+        continue;
+      std::array<float*, 2> slots{};
+      for (std::size_t s = 0; s < model_.rule.slots(); ++s)
+        slots[s] = model_.slots[0][s].mutable_data<float>().data() + begin;
+      update(values + begin, sums.data() + (begin - first), slots, end - begin);
+    }
 }
 
 std::uint64_t train_step::resync_replicas() {

@@ -58,6 +58,15 @@ public:
 
   float learning_rate(std::uint64_t step) const;
 
+  /// In a process that joins, makes a part of an update that the members have
+  /// made, in the first copy of the state.
+  /// @param step     number of the step.
+  /// @param examples of its global batch.
+  /// @param first    first element of the part.
+  /// @param sums     summed gradient of the elements from `first` on.
+  void follow(std::uint64_t step, std::uint64_t examples, float rate,
+              std::uint64_t first, std::span<const float> sums);
+
   /// After a failed run, makes the copies of this process equal to the copy of
   /// the replica with the most steps. Replicas that share one copy have made
   /// each update as a whole; of several copies, one may have made an update
@@ -125,6 +134,8 @@ private:
                     float rate) const;
   /// Records whether the step of a replica has made its update.
   void record(replica& self, bool updated);
+  /// Gives the update to the processes that follow.
+  void publish(replica& self, std::int64_t examples, float rate, bool updated);
 
   const std::shared_ptr<model_state> shared_model_;
   model_state& model_;

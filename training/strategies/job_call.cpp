@@ -3,6 +3,7 @@
 #include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/core/wait_clock.hpp"
 #include "troupe/actors/group/respawn_limit.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
@@ -11,10 +12,18 @@
 
 #include <algorithm>
 #include <iterator>
+#include <thread>
 
 namespace troupe {
 
 namespace {
+
+using namespace std::chrono_literals;
+
+/// A process that joins with a large state does not ask in calls that take less
+/// time than this.
+constexpr auto short_call = 500ms;
+constexpr auto poll_interval = 10ms;
 
 bool is_loss(const job_error& error) {
   return (error.code == ec::peer_lost || error.code == ec::unreachable
@@ -231,39 +240,74 @@ bool complete_from_log(strategy_state& state, const job_call& call) {
   return true;
 }
 
+/// What a process tells the others before the state is copied.
+struct state_request {
+  std::uint64_t runs = 0;
+  std::vector<std::string> texts; ///< By observer: `state_text`.
+  /// By observer: 1 if this process needs its tensors.
+  std::vector<std::uint8_t> needs;
+};
+
+/// Gathers the requests of all processes, by process.
+std::vector<state_request>
+gather_requests(const std::shared_ptr<strategy_state>& state,
+                const state_request& own) {
+  std::vector<state_request> out;
+  for (const auto& text :
+       gather_text_once(state, encode_text(own.runs, own.texts, own.needs),
+                        state->callback_timeout)) {
+    auto& one = out.emplace_back();
+    if (!decode_text(text, one.runs, one.texts, one.needs)
+        || one.texts.size() != own.texts.size()
+        || one.needs.size() != own.texts.size())
+      throw_inconsistent("another process has other models or optimizers");
+  }
+  return out;
+}
+
 /// Copies the state of one process to those that lack some of it. All take part
-/// in a gather of each tensor, to which only that process contributes.
+/// in a gather of each tensor that some process needs, to which only that
+/// process contributes.
+/// @param ahead observer whose tensors this process has already. Null: none.
 void copy_state(const std::shared_ptr<strategy_state>& state,
-                std::uint32_t source, bool is_receiver) {
+                std::uint32_t source, bool is_receiver,
+                const placement_observer* ahead) {
   std::vector<std::shared_ptr<placement_observer>> owners;
-  std::vector<std::string> texts;
+  state_request own{.runs = state->runs, .texts = {}, .needs = {}};
   for (const auto& one : state->observers)
     if (auto owner = one.lock()) {
-      texts.push_back(owner->state_text());
+      own.texts.push_back(owner->state_text());
+      own.needs.push_back(is_receiver && owner.get() != ahead);
       owners.push_back(std::move(owner));
     }
-  auto runs = state->runs;
-  const auto gathered =
-    gather_text_once(state, encode_text(runs, texts), state->callback_timeout);
-  if (!decode_text(gathered.at(source), runs, texts)
-      || texts.size() != owners.size())
-    throw_inconsistent("another process has other models or optimizers");
+  const auto requests = gather_requests(state, own);
+  const auto& [runs, texts, unused] = requests.at(source);
   std::vector<tensor> parts;
-  for (std::size_t i = 0; i < owners.size(); ++i)
-    for (auto& x : owners[i]->state_tensors(texts[i]))
+  std::vector<bool> is_wanted; // by part: this process needs it
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    auto tensors = owners[i]->state_tensors(texts[i]);
+    if (std::ranges::none_of(requests,
+                             [&](const auto& x) { return x.needs[i] != 0; }))
+      continue;
+    for (auto& x : tensors) {
       parts.push_back(std::move(x));
+      is_wanted.push_back(own.needs[i] != 0);
+    }
+  }
   const auto sender = state->placement.job.replicas_of(source).front();
   // Nothing is changed before all of it has arrived, because the sender may be
   // lost.
   std::vector<tensor> received;
   for (const auto& part : parts)
     received.push_back(gather_from(state, sender, part));
-  record_event(state->recorder, {.kind = flight_event_kind::state_copied,
-                                 .bytes = bytes_of(parts)});
+  if (!parts.empty())
+    record_event(state->recorder, {.kind = flight_event_kind::state_copied,
+                                   .bytes = bytes_of(parts)});
   if (!is_receiver)
     return;
   for (std::size_t i = 0; i < parts.size(); ++i)
-    parts[i].copy_from(received[i]);
+    if (is_wanted[i])
+      parts[i].copy_from(received[i]);
   for (std::size_t i = 0; i < owners.size(); ++i)
     owners[i]->on_copied(texts[i]);
   state->runs = runs;
@@ -325,7 +369,10 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
   const auto& latest = all.at(source).report;
   if (is_needed)
     copy_state(state, static_cast<std::uint32_t>(source),
-               state->lacks_state || own_steps < latest.steps);
+               state->lacks_state || own_steps < latest.steps,
+               state->lacks_state && call.copied_ahead
+                 ? call.copied_ahead(latest)
+                 : nullptr);
   if (call.resume)
     call.resume(latest);
   state->lacks_state = false;
@@ -336,11 +383,40 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
   return false;
 }
 
+/// True if a process that joins should copy the state of this process's models
+/// while the members go on.
+bool copies_ahead(const strategy_state& state) {
+  if (!state.source || state.in_loop)
+    return false;
+  std::size_t bytes = 0;
+  for (const auto& one : state.observers)
+    if (const auto owner = one.lock())
+      bytes += bytes_of(owner->state_tensors(owner->state_text()));
+  return bytes >= state.copy_ahead_bytes;
+}
+
+/// A process that joins waits for the end of a short call in which it cannot
+/// copy the state ahead, such as a gather between two epochs.
+/// @returns true if the call is completed in this process.
+bool wait_for_result(strategy_state& state, const job_call& call) {
+  const auto end = wait_clock::now() + short_call;
+  while (wait_clock::now() < end) {
+    std::this_thread::sleep_for(poll_interval);
+    if (complete_from_log(state, call))
+      return true;
+  }
+  return false;
+}
+
 void make_call_in_views(const std::shared_ptr<strategy_state>& state,
                         const job_call& call) {
   const in_call_guard inside{*state};
   if (state->lacks_state && state->group->is_joining()) {
     if (complete_from_log(*state, call))
+      return;
+    if (copies_ahead(*state)
+        && (call.prepare ? call.prepare() && complete_from_log(*state, call)
+                         : wait_for_result(*state, call)))
       return;
     const auto before = state->group->members();
     if (!enter_next_view(*state, 0))

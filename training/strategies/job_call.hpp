@@ -40,6 +40,17 @@ struct job_call {
   /// call it. Null: there is nothing to prepare.
   /// @param latest report of the process with the most steps.
   std::function<void(const call_report& latest)> resume{};
+  /// Called in a process that joins before it asks to join, when no member has
+  /// completed the call. It may copy some of the state while the members go on.
+  /// Null: nothing is copied before.
+  /// @returns true if the call may have been completed meanwhile.
+  std::function<bool()> prepare{};
+  /// After `prepare`, in the view which this process has joined: returns the
+  /// observer whose tensors have the state of this report already. Null: all
+  /// tensors must be copied.
+  /// @param latest report of the process with the most steps.
+  std::function<const placement_observer*(const call_report& latest)>
+    copied_ahead{};
 };
 
 /// Makes a call together with the other processes of the job. If a process is
@@ -52,7 +63,7 @@ struct job_call {
 ///   on loss  `run` throws. Enter the next view with the position (call, steps)
 ///   on join  the same in all members. The process that joins completes all
 ///            calls of which a member knows the result; it enters the view in
-///            the next call
+///            the next call, before which it calls `prepare`
 ///   then     the processes of the view gather their positions and reports.
 ///            Those that are a call behind complete it by the result of a
 ///            process that has completed it. This is repeated until all are in

@@ -5,11 +5,13 @@
 #include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/group/respawning_group.hpp"
+#include "troupe/actors/membership/state_lanes.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
+#include "troupe/training/strategies/state_source.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <algorithm>
@@ -145,8 +147,11 @@ make_multi_worker_state(runtime& local_runtime,
     static_cast<std::size_t>(options.communication.bytes_per_pack);
   state->callback_timeout = std::max(options.communication.timeout,
                                      options.communication.callback_timeout);
-  if (joined)
+  if (joined) {
     state->transport = transports_of(*joined);
+    state->source = std::make_shared<state_source>(make_state_lanes(*joined));
+    state->copy_ahead_bytes = options.copy_ahead_bytes;
+  }
   state->cluster = std::move(joined);
   state->launcher = launcher;
   if (launcher && state->cluster)

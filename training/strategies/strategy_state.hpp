@@ -17,6 +17,7 @@ namespace troupe {
 
 class flight_recorder;
 class replica_context;
+class state_source;
 
 /// An object whose state all processes of a job have, and whose form depends on
 /// the placement of the replicas.
@@ -68,6 +69,12 @@ struct strategy_state {
   std::string transport = "none"; ///< Transport of tensors to other workers.
   /// The cluster that `group` runs on. Null: a job of one process.
   std::shared_ptr<void> cluster;
+  /// Gives the state to processes that join, while the replicas go on. Null: it
+  /// is copied when they have joined.
+  std::shared_ptr<state_source> source;
+  /// A process that joins copies the state of a model before it asks to join if
+  /// that takes at least this number of bytes.
+  std::size_t copy_ahead_bytes = std::size_t{32} << 20;
   std::unique_ptr<replica_group> group;
   /// Has the last events of this process. Null: none are recorded.
   std::shared_ptr<flight_recorder> recorder;

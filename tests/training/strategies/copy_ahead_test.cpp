@@ -1,0 +1,277 @@
+#include "losses.hpp"
+#include "state_ends.hpp"
+#include "troupe/actors/core/flight_recorder.hpp"
+#include "troupe/models/zoo.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/training/strategies/state_item.hpp"
+#include "troupe/training/strategies/state_source.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <future>
+
+// Workers that copy the state of the job before they join it.
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+using namespace std::chrono_literals;
+
+constexpr auto patience = 60s;
+constexpr std::uint32_t workers = 4;
+constexpr std::uint64_t lost_after = 3, gate_step = 40, last_gate = 190;
+
+/// What is trained.
+struct training {
+  /// The parameters have several buckets, and the inputs are so small that
+  /// denormal numbers occur in slots, unless they are flushed.
+  bool is_wide = false;
+
+  model make() const {
+    if (is_wide)
+      return {models::mlp(), adam{}, {.seed = 5}};
+    return small_model();
+  }
+  /// 200 batches: more than the replicas make while the callbacks wait at a
+  /// gate.
+  data::dataset batches() const {
+    const auto all = digits_200().shuffle().batch(4).repeat(4);
+    if (!is_wide)
+      return all;
+    return all.map([](const batch& x) {
+      auto out = x;
+      out.inputs = x.inputs * 3e-36;
+      return out;
+    });
+  }
+};
+
+/// Lets the lost worker start again when the survivors have come to a step, and
+/// lets them wait there until it is about to copy the state of one of them.
+/// Near the end of the epoch they wait until it has asked to join.
+class two_gates {
+public:
+  void wait_at(const strategy& on, std::uint64_t step) {
+    if (step == gate_step) {
+      {
+        const std::lock_guard hold{lock_};
+        sources_.push_back(on.state()->source);
+      }
+      std::call_once(once_, [this] { may_join_.set_value(); });
+      const auto end = std::chrono::steady_clock::now() + patience;
+      while (!is_followed_ && !any_followed() && !is_asked(on)
+             && std::chrono::steady_clock::now() < end)
+        std::this_thread::yield();
+      is_followed_ = true;
+    } else if (step == last_gate) {
+      auto& peers = peers_of(on);
+      std::unique_lock hold{peers.lock};
+      EXPECT_TRUE(peers.wait(hold, peer_table::clock::now() + patience,
+                             [&] {
+                               return peers.stop.requested
+                                      || peers.view.members.size() == workers;
+                             }))
+        << "no process asked to join";
+    }
+  }
+  void wait_for_survivors() {
+    EXPECT_EQ(reached_.wait_for(patience), std::future_status::ready);
+  }
+
+private:
+  static bool is_asked(const strategy& on) {
+    auto& peers = peers_of(on);
+    return peers.get([&] { return peers.stop.requested; });
+  }
+  bool any_followed() {
+    const std::lock_guard hold{lock_};
+    return std::ranges::any_of(sources_,
+                               [](const auto& x) { return x->is_followed(); });
+  }
+
+  std::once_flag once_;
+  std::promise<void> may_join_;
+  std::future<void> reached_ = may_join_.get_future();
+  std::mutex lock_;
+  std::vector<std::shared_ptr<state_source>> sources_;
+  std::atomic<bool> is_followed_ = false;
+};
+
+struct outcome {
+  std::vector<std::string> weights{workers};
+  std::vector<flight_event> events; ///< Of the worker that has joined.
+};
+
+/// Trains one epoch. One worker is lost, and joins again.
+/// @param joined called by the worker that joins, before its fit.
+outcome train_with_join(const training& what, std::uint32_t lost,
+                        const std::function<void(const strategy&)>& joined) {
+  two_gates all;
+  outcome out;
+  int lives = 0; // of the lost worker
+  multi_worker_options options;
+  options.copy_ahead_bytes = 1;
+  const auto thrown =
+    run_on_cluster(workers, options, [&](const strategy& on, std::uint32_t w) {
+      const bool is_first = w == lost && lives++ == 0;
+      const auto scope = on.scope();
+      auto it = what.make();
+      fit_options how{.epochs = 1};
+      how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (x.repeated)
+          return;
+        if (is_first && x.step == lost_after)
+          cut_off(on);
+        if (w != lost && on.state()->views > 0)
+          all.wait_at(on, x.step);
+      }});
+      if (w == lost && !is_first)
+        joined(on);
+      try {
+        it.fit(what.batches(), how);
+        out.weights[w] = it.weights_sha256();
+        if (w == lost)
+          out.events = on.state()->recorder->events();
+      } catch (const job_error&) {
+        if (!is_first)
+          throw;
+        all.wait_for_survivors();
+        throw start_again{options};
+      }
+    });
+  expect_nothing_thrown(thrown);
+  EXPECT_EQ(lives, 2);
+  return out;
+}
+
+std::string undisturbed(const training& what) {
+  const auto on = turns(workers);
+  const auto scope = on.scope();
+  auto it = what.make();
+  it.fit(what.batches(), {.epochs = 1});
+  return it.weights_sha256();
+}
+
+std::ptrdiff_t count(const std::vector<flight_event>& events,
+                     flight_event_kind kind) {
+  return std::ranges::count(events, kind, &flight_event::kind);
+}
+
+using enum flight_event_kind;
+
+/// A run in which the members have stopped at different steps, so that one of
+/// them copies the state, and all others with it, says nothing about the copy
+/// of the process that joins. The chance of that is about one in five.
+constexpr int max_runs = 8;
+
+struct CopyAhead
+  : ::testing::TestWithParam<std::pair<std::uint32_t, training>> {};
+
+TEST_P(CopyAhead, GivesTheUndisturbedWeightsWithoutACopyAfterTheJoin) {
+  const auto& [lost, what] = GetParam();
+  const auto expected = undisturbed(what);
+  std::ptrdiff_t copies = 1;
+  for (int i = 0; i < max_runs && copies > 0; ++i) {
+    const auto found = train_with_join(what, lost, [](const strategy&) {});
+    for (const auto& x : found.weights)
+      EXPECT_EQ(x, expected);
+    EXPECT_EQ(count(found.events, state_copied_ahead), 1);
+    copies = count(found.events, state_copied);
+  }
+  EXPECT_EQ(copies, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CopyAhead,
+                         ::testing::Values(std::pair{3u, training{}},
+                                           std::pair{0u, training{}},
+                                           std::pair{1u, training{true}}));
+
+/// Replaces the lanes of a process that joins. The first sources are lost in
+/// the middle of their state.
+class failing_lanes final : public state_lanes {
+public:
+  /// @param tasks gets the tasks that are asked.
+  failing_lanes(state_source& inner, int failures,
+                std::vector<std::uint32_t>& tasks)
+    : inner_{inner.lanes()}, failures_{failures}, tasks_{tasks} {}
+
+  void serve(std::function<void(opener)>) override {}
+  std::vector<std::uint32_t> sources() const override {
+    return inner_.sources();
+  }
+  std::unique_ptr<transfer_lane>
+  open(std::uint32_t task, std::chrono::milliseconds timeout) override {
+    tasks_.push_back(task);
+    if (failures_-- <= 0)
+      return inner_.open(task, timeout);
+    auto [source, follower] = state_lane_ends();
+    lost_.push_back(
+      std::async(std::launch::async, [lane = std::move(source)]() mutable {
+        state_item x;
+        x.tensors = 3;
+        x.total = static_cast<std::uint64_t>(small_size());
+        x.part = tensor::full({small_size() / 2}, 77);
+        lane->sender().send(1, 0, to_transfer(x));
+        for (bool done = false; !done && !lane->failure();) {
+          for (const auto& event : lane->progress())
+            done |= std::holds_alternative<tensor_transfer::delivered>(event);
+          lane->wait(10ms);
+        }
+      }));
+    return std::move(follower);
+  }
+  std::string name(std::uint32_t task) const override {
+    return inner_.name(task);
+  }
+
+  static std::int64_t small_size() {
+    const auto on = turns(1);
+    const auto scope = on.scope();
+    auto it = small_model();
+    std::int64_t out = 0;
+    for (const auto& x : it.variables())
+      out += static_cast<std::int64_t>(x.dims().elements());
+    return out;
+  }
+
+private:
+  state_lanes& inner_;
+  int failures_;
+  std::vector<std::uint32_t>& tasks_;
+  std::vector<std::future<void>> lost_;
+};
+
+TEST(CopyAheadFaults, TwoSourcesThatAreLostAreReplacedByAThird) {
+  std::shared_ptr<state_source> real;
+  std::vector<std::uint32_t> tasks;
+  const auto found = train_with_join({}, 3, [&](const strategy& on) {
+    real = on.state()->source;
+    auto made = std::make_unique<failing_lanes>(*real, 2, tasks);
+    on.state()->source = std::make_shared<state_source>(std::move(made));
+  });
+  const auto expected = undisturbed({});
+  for (const auto& x : found.weights)
+    EXPECT_EQ(x, expected);
+  EXPECT_EQ(tasks, (std::vector<std::uint32_t>{2, 1, 0}));
+  EXPECT_EQ(count(found.events, state_copied_ahead), 1);
+}
+
+TEST(CopyAheadFaults, IfAllSourcesAreLostTheStateIsCopiedAfterTheJoin) {
+  std::shared_ptr<state_source> real;
+  std::vector<std::uint32_t> tasks;
+  const auto found = train_with_join({}, 3, [&](const strategy& on) {
+    real = on.state()->source;
+    auto made = std::make_unique<failing_lanes>(*real, 100, tasks);
+    on.state()->source = std::make_shared<state_source>(std::move(made));
+  });
+  const auto expected = undisturbed({});
+  for (const auto& x : found.weights)
+    EXPECT_EQ(x, expected);
+  EXPECT_EQ(tasks.size(), 4u);
+  EXPECT_EQ(count(found.events, state_copied_ahead), 0);
+  EXPECT_EQ(count(found.events, state_copied), 1);
+}
+
+} // namespace

@@ -1,0 +1,328 @@
+#include "state_ends.hpp"
+#include "troupe/training/strategies/state_follower.hpp"
+#include "troupe/training/strategies/state_source.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+// A process that copies the state of a model from another one, and follows its
+// updates.
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+using namespace std::chrono_literals;
+using result = state_follower::result;
+
+constexpr auto patience = 20s;
+constexpr std::size_t elements = 5'000'000; // more than one part
+
+tensor filled(float first) {
+  tensor out{{std::int64_t{elements}}};
+  auto data = out.mutable_data<float>();
+  for (std::size_t i = 0; i < elements; ++i)
+    data[i] = first + static_cast<float>(i % 1000);
+  return out;
+}
+
+/// A state with one slot. An update adds the sum to the parameters and counts
+/// in the slot, so each missing or repeated one is seen.
+struct small_state {
+  std::vector<tensor> tensors{filled(0), filled(1)};
+
+  void update(std::uint64_t first, std::span<const float> sums) {
+    auto values = tensors[0].mutable_data<float>().subspan(first, sums.size());
+    auto slots = tensors[1].mutable_data<float>().subspan(first, sums.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      values[i] += sums[i];
+      slots[i] += 1;
+    }
+  }
+  state_follower::target target() {
+    return {tensors,
+            [this](const state_item&, std::uint64_t first,
+                   std::span<const float> sums) { update(first, sums); }};
+  }
+  void clear() {
+    for (auto& x : tensors)
+      std::ranges::fill(x.mutable_data<float>(), -1.0f);
+  }
+};
+
+bool same(const small_state& a, const small_state& b) {
+  return same_bits(a.tensors[0], b.tensors[0])
+         && same_bits(a.tensors[1], b.tensors[1]);
+}
+
+/// A source whose replica is the test.
+struct training_source {
+  explicit training_source(std::unique_ptr<local_state_lanes> made =
+                             std::make_unique<local_state_lanes>())
+    : lanes{*made}, source{std::move(made)} {
+    source.begin(7, elements, 2);
+  }
+
+  void step(bool is_skipped = false) {
+    const auto sum = filled(static_cast<float>(++steps));
+    if (!is_skipped)
+      state.update(0, sum.data<float>());
+    const state_source::gradient_part parts[]{{1000, sum.range(1000, elements)},
+                                              {0, sum.range(0, 1000)}};
+    source.on_update({.steps = steps,
+                      .is_skipped = is_skipped,
+                      .examples = 16,
+                      .learning_rate = 0.5f,
+                      .state = state.tensors,
+                      .sums = parts});
+  }
+  /// Waits until the memory for a process is there.
+  void wait_for_follower() {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (!source.is_followed() && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    ASSERT_TRUE(source.is_followed());
+  }
+
+  local_state_lanes& lanes;
+  state_source source;
+  small_state state;
+  std::uint64_t steps = 100;
+};
+
+TEST(StateTransfer, CopiesTheStateAndFollowsTheUpdates) {
+  training_source at;
+  small_state copy;
+  copy.clear();
+  state_follower follower{at.lanes.open(0, patience), copy.target()};
+  at.wait_for_follower();
+  at.step();
+  EXPECT_EQ(follower.follow(patience), result::caught_up);
+  ASSERT_TRUE(follower.current());
+  EXPECT_EQ(follower.current()->call, 7u);
+  EXPECT_EQ(follower.current()->steps, 101u);
+  EXPECT_TRUE(same(copy, at.state));
+  at.step();
+  at.step(true);
+  EXPECT_EQ(follower.follow_to(103, patience), result::caught_up);
+  EXPECT_EQ(follower.current()->steps, 103u);
+  EXPECT_TRUE(same(copy, at.state));
+  for (int i = 0; i < 5; ++i) { // the memory of the gradients is used again
+    at.step();
+    EXPECT_EQ(follower.follow_to(at.steps, patience), result::caught_up);
+  }
+  EXPECT_TRUE(same(copy, at.state));
+}
+
+TEST(StateTransfer, UpdatesWhileTheStateIsSentAreMadeAfterIt) {
+  training_source at;
+  small_state copy;
+  state_follower follower{at.lanes.open(0, patience), copy.target()};
+  at.wait_for_follower();
+  at.step(); // the follower does not receive yet
+  at.step();
+  at.step();
+  EXPECT_EQ(follower.follow(patience), result::caught_up);
+  EXPECT_EQ(follower.current()->steps, 103u);
+  EXPECT_TRUE(same(copy, at.state));
+}
+
+TEST(StateTransfer, AProcessThatDoesNotKeepUpIsDropped) {
+  training_source at;
+  small_state copy;
+  state_follower follower{at.lanes.open(0, patience), copy.target()};
+  at.wait_for_follower();
+  for (std::size_t i = 0; i < 2 + state_source::max_waiting; ++i)
+    at.step();
+  EXPECT_FALSE(at.source.is_followed());
+  EXPECT_EQ(follower.follow_to(at.steps, patience), result::ended);
+  EXPECT_EQ(follower.reason(), "this process does not keep up with the steps");
+}
+
+TEST(StateTransfer, EndsWithTheCall) {
+  training_source at;
+  small_state copy;
+  state_follower follower{at.lanes.open(0, patience), copy.target()};
+  at.wait_for_follower();
+  at.step();
+  at.source.end();
+  EXPECT_EQ(follower.follow_to(at.steps + 1, patience), result::ended);
+  EXPECT_EQ(follower.reason(), "the call has ended");
+  EXPECT_EQ(follower.current()->steps, at.steps);
+  EXPECT_TRUE(same(copy, at.state));
+}
+
+TEST(StateTransfer, ASourceThatHasCopiedAStepItselfGivesUp) {
+  training_source at;
+  small_state copy;
+  state_follower follower{at.lanes.open(0, patience), copy.target()};
+  at.wait_for_follower();
+  at.step();
+  ++at.steps;
+  at.step();
+  EXPECT_EQ(follower.follow_to(at.steps, patience), result::ended);
+  EXPECT_EQ(follower.reason(), "the source has copied a step itself");
+}
+
+TEST(StateTransfer, DoesNotWaitForAStepThatTheSourceHasNotMade) {
+  training_source at;
+  small_state copy;
+  state_follower follower{at.lanes.open(0, patience), copy.target()};
+  at.wait_for_follower();
+  at.step();
+  at.source.pause();
+  EXPECT_EQ(follower.follow_to(at.steps + 1, patience), result::caught_up);
+  EXPECT_EQ(follower.current()->steps, at.steps);
+  EXPECT_TRUE(same(copy, at.state));
+}
+
+TEST(StateTransfer, WithoutStepsNothingArrives) {
+  training_source at;
+  small_state copy;
+  state_follower follower{at.lanes.open(0, patience), copy.target()};
+  EXPECT_EQ(follower.follow(50ms), result::silent);
+  EXPECT_FALSE(follower.current());
+}
+
+TEST(StateTransfer, ASourceThatIsLostFailsIt) {
+  auto at = std::make_unique<training_source>();
+  small_state copy;
+  state_follower follower{at->lanes.open(0, patience), copy.target()};
+  at->wait_for_follower();
+  at->step();
+  at.reset();
+  EXPECT_EQ(follower.follow_to(200, patience), result::failed);
+  EXPECT_FALSE(follower.current());
+  EXPECT_NE(follower.reason().find("the lane has ended"), std::string::npos)
+    << follower.reason();
+}
+
+TEST(StateTransfer, ServesTwoProcessesAndEndsTheLaneOfAThird) {
+  training_source at;
+  small_state one, two, three;
+  state_follower first{at.lanes.open(0, patience), one.target()};
+  at.wait_for_follower();
+  state_follower second{at.lanes.open(0, patience), two.target()};
+  state_follower third{at.lanes.open(0, patience), three.target()};
+  EXPECT_EQ(third.follow(patience), result::failed);
+  at.step();
+  EXPECT_EQ(first.follow(patience), result::caught_up);
+  // The memory for the second one may be there only after that step.
+  result found = result::silent;
+  for (int i = 0; i < 100 && found == result::silent; ++i) {
+    at.step();
+    EXPECT_EQ(first.follow_to(at.steps, patience), result::caught_up);
+    found = second.follow(20ms);
+  }
+  EXPECT_EQ(found, result::caught_up);
+  EXPECT_EQ(second.follow_to(at.steps, patience), result::caught_up);
+  EXPECT_TRUE(same(one, at.state));
+  EXPECT_TRUE(same(two, at.state));
+}
+
+// -- items that are wrong -----------------------------------------------------
+
+/// Sends items as a source that is not to be trusted.
+struct raw_source {
+  raw_source() {
+    auto [source, other] = state_lane_ends();
+    lane = std::move(source);
+    follower.emplace(std::move(other), copy.target());
+  }
+  void send(const state_item& x) { send(to_transfer(x)); }
+  void send(tensors x) {
+    lane->sender().send(1, 0, std::move(x));
+    lane->progress();
+  }
+  /// Both ends run on this thread, so the lane is driven in turns.
+  result follow() {
+    auto found = result::silent;
+    for (int i = 0; i < 2000 && found == result::silent; ++i) {
+      lane->progress();
+      found = follower->follow(1ms);
+    }
+    return found;
+  }
+
+  std::unique_ptr<transfer_lane> lane;
+  small_state copy;
+  std::optional<state_follower> follower;
+};
+
+state_item values_of(const tensor& whole, std::uint32_t index,
+                     std::size_t first, std::size_t end) {
+  state_item x;
+  x.what = state_item::kind::values;
+  x.call = 7;
+  x.steps = 101;
+  x.tensor = index;
+  x.tensors = 2;
+  x.first = first;
+  x.total = whole.size();
+  x.part = whole.range(first, end);
+  return x;
+}
+
+TEST(StateTransferFaults, AFlippedBitIsFound) {
+  raw_source at;
+  auto damaged = to_transfer(values_of(filled(3), 0, 0, 1000));
+  damaged[1] = damaged[1].clone();
+  damaged[1].raw()[1234] ^= std::byte{4};
+  at.send(damaged);
+  EXPECT_EQ(at.follow(), result::failed);
+  EXPECT_EQ(at.follower->reason(),
+            "a part of the state was damaged on its way");
+}
+
+TEST(StateTransferFaults, APartThatIsMissingIsFound) {
+  raw_source at;
+  at.send(values_of(filled(3), 0, 0, 1000));
+  at.send(values_of(filled(3), 0, 2000, 3000));
+  EXPECT_EQ(at.follow(), result::failed);
+  EXPECT_EQ(at.follower->reason(), "the source has a state of another form");
+}
+
+TEST(StateTransferFaults, AStateOfAnotherSizeIsFound) {
+  raw_source at;
+  at.send(values_of(filled(3).range(0, 4000), 0, 0, 1000));
+  EXPECT_EQ(at.follow(), result::failed);
+}
+
+TEST(StateTransferFaults, AnUpdateBeforeTheStateIsFound) {
+  raw_source at;
+  auto x = values_of(filled(3), 0, 0, 1000);
+  x.what = state_item::kind::sums;
+  x.examples = 16;
+  at.send(x);
+  EXPECT_EQ(at.follow(), result::failed);
+  EXPECT_EQ(at.follower->reason(),
+            "the source has sent a part of another step than the next");
+}
+
+TEST(StateTransferFaults, AnyTransferIsReadOrRefused) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 dice{seed};
+  const auto good = to_transfer(values_of(filled(3), 0, 0, 1000));
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    tensors x{good[0].clone(), good[1]};
+    if (dice() % 8 == 0)
+      x.pop_back();
+    else if (dice() % 8 == 0)
+      x.push_back(good[1]);
+    for (auto n = 1 + dice() % 8; n > 0; --n)
+      x[0].raw()[dice() % x[0].bytes()] = std::byte(dice());
+    if (dice() % 4 == 0)
+      x[0] = x[0].range(0, 1 + dice() % x[0].size());
+    const auto read = read_item(x);
+    refused += std::holds_alternative<std::string>(read);
+    if (const auto* item = std::get_if<state_item>(&read); item && item->part) {
+      EXPECT_LE(item->first + item->part.size(), item->total);
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+} // namespace

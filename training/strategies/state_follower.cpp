@@ -1,0 +1,142 @@
+#include "troupe/training/strategies/state_follower.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <variant>
+
+namespace troupe {
+
+namespace {
+
+/// The lane has one channel, on which the source sends.
+constexpr std::uint32_t channel = 1;
+
+} // namespace
+
+state_follower::state_follower(std::unique_ptr<transfer_lane> lane, target into)
+  : lane_{std::move(lane)}, into_{std::move(into)} {
+  lane_->receiver().open_channel(channel);
+}
+
+void state_follower::fail(std::string reason) {
+  position_.reset();
+  failed_ = true;
+  reason_ = std::move(reason);
+}
+
+template <class Done>
+state_follower::result
+state_follower::receive_until(std::chrono::milliseconds timeout,
+                              Done&& is_done) {
+  using clock = std::chrono::steady_clock;
+  auto deadline = clock::now() + timeout;
+  auto packets = lane_->received_packets();
+  for (;;) {
+    if (failed_)
+      return result::failed;
+    if (position_ && is_done())
+      return result::caught_up;
+    if (ended_)
+      return result::ended;
+    for (auto& event : lane_->progress()) {
+      if (auto* x = std::get_if<tensor_transfer::arrived>(&event)) {
+        if (!failed_ && !ended_)
+          take(x->tensors);
+        lane_->receiver().release(x->transfer);
+      } else if (!failed_) {
+        fail("the source violates the protocol of the lane");
+      }
+    }
+    if (failed_ || ended_ || (position_ && is_done()))
+      continue;
+    if (lane_->failure()) {
+      fail("the lane has ended: " + *lane_->failure());
+      continue;
+    }
+    const auto now = clock::now();
+    if (lane_->received_packets() != packets) {
+      packets = lane_->received_packets();
+      deadline = now + timeout;
+    }
+    if (now >= deadline)
+      return result::silent;
+    lane_->wait(deadline - now);
+  }
+}
+
+state_follower::result
+state_follower::follow(std::chrono::milliseconds timeout) {
+  return receive_until(timeout, [this] { return waiting_ == 0; });
+}
+
+state_follower::result
+state_follower::follow_to(std::uint64_t steps,
+                          std::chrono::milliseconds timeout) {
+  return receive_until(timeout,
+                       [&] { return paused_ || position_->steps >= steps; });
+}
+
+void state_follower::take(const tensors& transfer) {
+  const auto read = read_item(transfer);
+  if (const auto* why = std::get_if<std::string>(&read))
+    return fail(*why);
+  const auto& x = std::get<state_item>(read);
+  if (x.part)
+    bytes_ += x.part.bytes();
+  using enum state_item::kind;
+  if (x.what == ended) {
+    ended_ = true;
+    reason_ = x.text;
+    return;
+  }
+  paused_ = x.what == paused;
+  if (paused_ && has_values_ && position_)
+    return;
+  if (x.what == values && !has_values_)
+    take_values(x);
+  else if (x.what != values && has_values_ && x.steps == steps_ + 1
+           && x.call == call_)
+    take_sums(x);
+  else
+    fail("the source has sent a part of another step than the next");
+  if (failed_)
+    return;
+  if (!x.is_last()) {
+    position_.reset();
+    return;
+  }
+  has_values_ = true;
+  next_tensor_ = 0;
+  next_first_ = 0;
+  steps_ = x.steps;
+  call_ = x.call;
+  waiting_ = x.waiting;
+  position_ = {x.call, x.steps};
+}
+
+void state_follower::take_values(const state_item& x) {
+  if (x.tensors != into_.state.size() || x.tensor != next_tensor_
+      || x.first != next_first_ || x.total != into_.state[x.tensor].size())
+    return fail("the source has a state of another form");
+  into_.state[x.tensor]
+    .range(x.first, x.first + x.part.size())
+    .copy_from(x.part);
+  next_first_ = x.first + x.part.size();
+  if (next_first_ == x.total) {
+    next_first_ = 0;
+    ++next_tensor_;
+  }
+}
+
+void state_follower::take_sums(const state_item& x) {
+  if (x.what == state_item::kind::skipped)
+    return;
+  if (x.first != next_first_ || x.total != into_.state.front().size()
+      || x.examples == 0)
+    return fail("the source has a gradient of another form");
+  position_.reset();
+  into_.update(x, x.first, x.part.data<float>());
+  next_first_ = x.first + x.part.size();
+}
+
+} // namespace troupe
