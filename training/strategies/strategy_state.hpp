@@ -99,16 +99,23 @@ struct strategy_state {
   /// A call (job_call.hpp) is made. Runs outside of calls are not repeated.
   bool in_call = false;
   /// Number of completed calls (job_call.hpp), and the result of the last one.
-  /// A loop (training_loop.hpp) is one call.
+  /// A loop (training_loop.hpp) is one call. All calls that a client decides on
+  /// (client_calls.hpp) are in a loop.
   std::uint64_t calls = 0;
   std::string last_result;
   /// The program is in a loop, in which it can make further calls.
   bool in_loop = false;
+  /// A client decides which calls are made (client_calls.hpp).
+  bool has_client = false;
   /// Number of completed calls that were made in loops.
   std::uint64_t loop_calls = 0;
   /// When the last run failed, a replica of this process was still inside its
   /// step function.
   bool has_stuck_replica = false;
+
+  /// True if a process that joins lacks calls of the program, because it joins
+  /// between two of them and does not repeat them.
+  bool are_calls_copied() const { return in_loop || has_client; }
 
   /// True if the job has, or once had, other processes.
   bool spans_processes() const {
