@@ -1,6 +1,8 @@
 #include "troupe/training/loop/model_state.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/training/loop/example_losses.hpp"
+#include "troupe/training/strategies/text_codec.hpp"
 
 #include <stdexcept>
 
@@ -86,7 +88,8 @@ void model_state::restore_state() {
 }
 
 std::string model_state::state_text() {
-  return loop_optimizer.state_text();
+  return encode_text(loop_optimizer.state_text(), steps, next_epoch, note,
+                     interrupted.has_value());
 }
 
 std::vector<tensor> model_state::state_tensors(const std::string&) {
@@ -94,8 +97,26 @@ std::vector<tensor> model_state::state_tensors(const std::string&) {
 }
 
 void model_state::on_copied(const std::string& text) {
+  std::string of_optimizer, other_note;
+  std::uint64_t other_steps = 0, other_epoch = 0;
+  bool is_interrupted = false;
+  if (!decode_text(text, of_optimizer, other_steps, other_epoch, other_note,
+                   is_interrupted))
+    throw job_error(ec::protocol, "a worker sent a malformed state of a model");
   broadcast_copy(0);
-  loop_optimizer.on_copied(text);
+  loop_optimizer.on_copied(of_optimizer);
+  // A process that has made the calls of the program has these, or gets them
+  // from the fit in which it is.
+  if (!strategy->lacks_state || !strategy->are_calls_copied())
+    return;
+  if (is_interrupted)
+    throw job_error(ec::invalid,
+                    "a fit of the model \"" + net.name()
+                      + "\" was interrupted; no process can join before it is "
+                        "resumed or another fit has begun");
+  steps = other_steps;
+  next_epoch = other_epoch;
+  note = other_note;
 }
 
 namespace {

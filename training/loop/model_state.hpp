@@ -112,10 +112,12 @@ struct model_state final : placement_observer {
   void on_new_placement() override;
   void keep_state() override;
   void restore_state() override;
-  /// The updates that `loop_optimizer` counts, and its learning rate.
+  /// The state of `loop_optimizer`, and what the calls of `fit` have left.
   std::string state_text() override;
   /// The values and slots of the first copy.
   std::vector<tensor> state_tensors(const std::string&) override;
+  /// @errors throws `job_error` (invalid) if a process joins between two calls
+  ///         while a fit is interrupted.
   void on_copied(const std::string& text) override;
 
 private:
