@@ -14,7 +14,7 @@ namespace {
 
 // -- state --------------------------------------------------------------------
 
-/// The part of a worker that its client talks to. It never blocks, so it hears
+/// The part of a worker that its client sends to. It never blocks, so it hears
 /// of the end of the client while a request runs.
 struct worker_state {
   static inline const char* name = "worker";

@@ -7,8 +7,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <future>
+#include <map>
+#include <mutex>
 #include <thread>
 
 // The job of a client goes on when nodes are lost and when nodes are added.
@@ -50,6 +53,8 @@ steps_factory training_with(const std::shared_ptr<hooks>& at) {
         models::cross_entropy(shared->net(in[0], {.training = true}), in[1])
         / global_batch;
       const auto gradients = t.gradient(loss, shared->net.variables());
+      if (self.replica_id() == on.local_replica_ids().front())
+        ++shared->count; // once in each node and step
       if (at->in_step)
         at->in_step(on, self.replica_id(), shared->calls[self.replica_id()]++);
       const auto sums = self.all_reduce(sum, gradients);
@@ -80,12 +85,14 @@ steps_factory training_with(const std::shared_ptr<hooks>& at) {
       shared->net.fit(digits_200().shuffle().batch(global_batch), {});
       return {};
     };
+    // [doc:begin snapshot]
     out.snapshot = [=]() -> tensors {
       return {tensor::full({}, double(shared->count.load()), dtype::float64)};
     };
     out.restore = [=](const tensors& x) {
       shared->count = std::int64_t(x.at(0).item<double>());
     };
+    // [doc:end]
     return out;
   };
 }
@@ -302,6 +309,37 @@ TEST(RemoteLosses, TwoOfThreeNodesOneAfterTheOtherChangeNoBit) {
     EXPECT_EQ(found, undisturbed(3));
     EXPECT_EQ(remote.workers(), 1u);
   }
+}
+
+/// A worker that is still in a request may wait for one that is not.
+TEST(RemoteLosses, AreFollowedByWorkersWithoutARequest) {
+  std::mutex lock;
+  std::vector<strategy> made;
+  several_nodes there{
+    3, "idle", [&](const strategy& on, const std::string&) {
+      const std::lock_guard hold{lock};
+      made.push_back(on);
+      return step_functions{.call = {{"none", [](auto& in) { return in; }}}};
+    }};
+  runtime here;
+  remote_strategy remote{here, there.addresses, {.steps = "idle"}};
+  ASSERT_EQ(made.size(), 3u);
+  std::erase_if(made, [](const strategy& x) { return x.worker() == 2; });
+  there.nodes[2].reset();
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (const auto& one : made) {
+    const auto has_entered = [&peers = peers_of(one)] {
+      return peers.get([&] {
+        return peers.view.view_id == 2 && !peers.stop.requested
+               && !peers.stop.stopped;
+      });
+    };
+    while (!has_entered() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+    EXPECT_TRUE(has_entered());
+  }
+  made.clear();
+  EXPECT_EQ(remote.call("none").size(), 2u);
 }
 
 TEST(RemoteLosses, OneOfTwoNodesWithoutEvidenceOfItsDeathEndsWithAnError) {
