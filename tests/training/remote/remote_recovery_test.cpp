@@ -4,6 +4,7 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/support/tcp_proxy.hpp"
+#include "troupe/training/strategies/training_loop.hpp"
 
 #include <gtest/gtest.h>
 
@@ -32,6 +33,8 @@ struct hooks {
   std::function<void(const strategy&, std::uint32_t replica, int step)> in_step;
   /// After a step of "fit".
   std::function<void(const strategy&, std::uint64_t step)> in_fit;
+  /// Gets the text with which the fit of "throw" ends.
+  std::function<void(const std::string&)> on_end_of_fit;
 };
 
 /// Step functions that share a model, an optimizer and a number that counts
@@ -82,7 +85,14 @@ steps_factory training_with(const std::shared_ptr<hooks>& at) {
     out.call["throw"] = [=](const tensors& in) -> tensors {
       if (in.empty() || in[0].item<float>() == float(on.worker()))
         throw std::runtime_error("no such file");
-      shared->net.fit(digits_200().shuffle().batch(global_batch), {});
+      try {
+        shared->net.fit(digits_200().shuffle().batch(global_batch),
+                        {.epochs = 1'000'000});
+      } catch (const job_error& e) {
+        if (at->on_end_of_fit)
+          at->on_end_of_fit(e.what());
+        throw;
+      }
       return {};
     };
     // [doc:begin snapshot]
@@ -486,6 +496,10 @@ TEST(RemoteExceptions, OfACallOnAllNodesLeaveTheStrategyUsable) {
 /// The other node waits in `fit` for the one that has thrown.
 TEST(RemoteExceptions, OfACallOnOneNodeEndTheWaitOfTheOthers) {
   const training_nodes there{2};
+  std::promise<std::string> end_of_fit;
+  there.at->on_end_of_fit = [&](const std::string& x) {
+    end_of_fit.set_value(x);
+  };
   runtime here;
   remote_node watcher{here, there.addresses[0]};
   remote_strategy remote{here, there.addresses, small};
@@ -495,6 +509,9 @@ TEST(RemoteExceptions, OfACallOnOneNodeEndTheWaitOfTheOthers) {
                                      "no such file"))
     << error.what();
   EXPECT_EQ(job_error_of([&] { remote.call("weights"); }).code, ec::cancelled);
+  auto reason = end_of_fit.get_future();
+  ASSERT_EQ(reason.wait_for(patience), std::future_status::ready);
+  EXPECT_TRUE(contains(reason.get(), "the client has released this worker"));
   expect_no_roles_on(watcher);
 }
 
@@ -556,6 +573,59 @@ TEST(RemoteAdd, ANodeAtOnceAfterALoss) {
   });
   EXPECT_EQ(found, undisturbed(2));
   EXPECT_EQ(remote.workers(), 2u);
+}
+
+/// A function of `call` may have a loop of its own. No process joins in it.
+TEST(RemoteAdd, ANodeBetweenCallsWithLoops) {
+  std::atomic<int> cuts = 0;
+  const steps_factory loops = [&](const strategy& on, const std::string&) {
+    struct components {
+      model net{small_net(true), adam{}, {.seed = 5}};
+    };
+    const auto shared = std::make_shared<components>();
+    step_functions out;
+    out.call["loop"] = [=, &cuts](const tensors& in) -> tensors {
+      const auto batches =
+        on.distribute(digits_200().shuffle().batch(global_batch));
+      for (auto& step : on.loop("batches", batches)) {
+        if (!in.empty() && step.number == 5 && on.worker() == 2 && cuts++ == 0)
+          cut_off(on);
+        on.run(
+          [shared](replica_context& self, const batch& mine) {
+            tape t;
+            const auto loss =
+              models::cross_entropy(
+                shared->net(mine.inputs, {.training = true}), mine.labels)
+              / mine.global_rows;
+            shared->net.optimizer().apply(
+              self.all_reduce(sum, t.gradient(loss, shared->net.variables())),
+              shared->net.variables());
+          },
+          step.values);
+      }
+      return {bytes_of(shared->net.weights_sha256())};
+    };
+    return out;
+  };
+  std::string expected;
+  {
+    const auto on = turns(3);
+    const auto scope = on.scope();
+    auto does = loops(on, "");
+    does.call["loop"]({});
+    expected = text_of(does.call["loop"]({})[0]);
+  }
+  const several_nodes there{3, "loops", loops};
+  const several_nodes further{1, "loops", loops};
+  runtime here;
+  remote_strategy remote{here, there.addresses, {.steps = "loops"}};
+  EXPECT_EQ(remote.call("loop", {tensor::full({}, 1)}).size(), 2u);
+  EXPECT_EQ(cuts, 1);
+  remote.add(further.addresses[0]);
+  const auto found = remote.call("loop");
+  ASSERT_EQ(found.size(), 3u);
+  for (const auto& one : found)
+    EXPECT_EQ(text_of(one[0]), expected);
 }
 
 TEST(RemoteAdd, ANodeHasItsShareOfTheReplicas) {
