@@ -114,16 +114,17 @@ struct model_state final : placement_observer {
   void restore_state() override;
   /// The state of `loop_optimizer`, and what the calls of `fit` have left.
   std::string state_text() override;
-  /// The values and slots of the first copy.
-  std::vector<tensor> state_tensors(const std::string&) override;
-  /// @errors throws `job_error` (invalid) if a process joins between two calls
-  ///         while a fit is interrupted.
+  /// The values and slots of the first copy, and the best weights of an
+  /// interrupted fit.
+  std::vector<tensor> state_tensors(const std::string& text) override;
   void on_copied(const std::string& text) override;
 
 private:
   std::vector<tensor> first_copy() const;
 
   std::vector<tensor> kept_; ///< The last kept values and slots. Empty: none.
+  /// Gets the best weights of another process's interrupted fit.
+  tensor best_weights_;
 };
 
 /// Throws std::invalid_argument if the data does not fit the model.

@@ -575,6 +575,57 @@ TEST(RemoteAdd, ANodeAtOnceAfterALoss) {
   EXPECT_EQ(remote.workers(), 2u);
 }
 
+/// Each call goes on with the fit that the call before has interrupted. Early
+/// stopping returns to the weights of an epoch before the node was added.
+TEST(RemoteAdd, ANodeBetweenTwoPartsOfAFit) {
+  const steps_factory parts = [](const strategy&, const std::string&) {
+    const auto net = std::make_shared<model>(small_net(true), adam{},
+                                             model_options{.seed = 5});
+    step_functions out;
+    out.call["fit"] = [=](const tensors& in) -> tensors {
+      fit_options how{.epochs = 3};
+      how.max_steps = in[0].item<float>() > 0 ? 15 : 0;
+      how.resume = in[1].item<float>() > 0;
+      how.validation = digits_200().batch(global_batch);
+      how.early_stopping = {.monitor = monitored_metric::validation_loss,
+                            .patience = 5,
+                            .min_delta = 100, // the first epoch stays the best
+                            .restore_best = true};
+      const auto found =
+        net->fit(digits_200().shuffle().batch(global_batch), how);
+      tensors out{bytes_of(net->weights_sha256())};
+      for (const auto& one : found.epochs)
+        out.push_back(tensor::full({}, one.loss, dtype::float64));
+      return out;
+    };
+    return out;
+  };
+  const tensors first{tensor::full({}, 1), tensor::full({}, 0)};
+  const tensors rest{tensor::full({}, 0), tensor::full({}, 1)};
+  tensors expected;
+  {
+    const auto on = turns(3);
+    const auto scope = on.scope();
+    auto does = parts(on, "");
+    does.call["fit"](first);
+    expected = does.call["fit"](rest);
+  }
+  several_nodes there{3, "parts", parts};
+  const several_nodes further{1, "parts", parts};
+  runtime here;
+  remote_strategy remote{here, there.addresses, {.steps = "parts"}};
+  there.nodes[0].reset();
+  remote.call("fit", first);
+  remote.add(further.addresses[0]);
+  const auto found = remote.call("fit", rest);
+  ASSERT_EQ(found.size(), 3u);
+  for (const auto& one : found) {
+    ASSERT_EQ(one.size(), expected.size());
+    for (std::size_t i = 0; i < one.size(); ++i)
+      EXPECT_TRUE(same_bits(one[i], expected[i])) << i;
+  }
+}
+
 /// A function of `call` may have a loop of its own. No process joins in it.
 TEST(RemoteAdd, ANodeBetweenCallsWithLoops) {
   std::atomic<int> cuts = 0;
