@@ -199,6 +199,27 @@ TEST(Clients, ReportOneOfTwoNodesThatIsStoppedDuringAStep) {
   EXPECT_EQ(remaining.run("sum", no_signal)[0][0].item<float>(), 1.0f);
 }
 
+/// One of three is no majority, although it knows that the others are dead.
+TEST(Clients, ReportTwoOfThreeNodesThatAreKilledAtOnce) {
+  const node_processes nodes{3};
+  runtime actors;
+  remote_strategy remote{actors, nodes.addresses, {.steps = "small"}};
+  remote.run("sum", no_signal);
+  for (const std::size_t one : {0, 1}) {
+    nodes.processes[one]->signal(SIGKILL);
+    EXPECT_EQ(nodes.processes[one]->end(), 128 + SIGKILL);
+  }
+  try {
+    remote.run("sum", no_signal);
+    ADD_FAILURE() << "no error was reported";
+  } catch (const job_error& x) {
+    EXPECT_EQ(x.code, ec::peer_lost);
+    const std::string begin =
+      "node " + nodes.addresses[0] + " (worker 0), function \"sum\", step 1: ";
+    EXPECT_EQ(std::string{x.what()}.rfind(begin, 0), 0u) << x.what();
+  }
+}
+
 /// In the end only the node is left that was added.
 TEST(Clients, AddANodeThatGoesOnAlone) {
   node_processes nodes{2};

@@ -27,6 +27,14 @@ std::string new_job_name(const std::string& steps) {
   return steps + " " + std::to_string(number);
 }
 
+/// True if the worker is lost, or does not belong to the job any more.
+bool is_out_of_job(const worker_status& status) {
+  return is_lost(status)
+         || (!status.done && !status.failed_here
+             && (status.code == ec::peer_lost || status.code == ec::unreachable
+                 || status.code == ec::cancelled));
+}
+
 } // namespace
 
 // -- begin and end ------------------------------------------------------------
@@ -191,7 +199,7 @@ void remote_strategy::impl::note_replies(
   for (std::size_t w = 0; w < replies.size(); ++w)
     if (replies[w].status.done)
       nodes[w].replica_ids = replies[w].status.replica_ids;
-    else if (!has_failed_itself(replies[w].status))
+    else if (is_out_of_job(replies[w].status))
       note_loss(w, replies[w].status);
 }
 
@@ -240,10 +248,17 @@ bool is_job_intact(const std::vector<worker_reply>& replies) {
   return calls.has_value();
 }
 
+/// Returns why the request has failed, if it is no loss: first what a worker
+/// says of itself.
 std::optional<worker_failure>
-find_own_failure(const std::vector<worker_reply>& replies) {
-  const auto it =
+find_other_failure(const std::vector<worker_reply>& replies) {
+  const auto is_failure = [](const worker_status& x) {
+    return !x.done && !is_out_of_job(x);
+  };
+  auto it =
     std::ranges::find_if(replies, has_failed_itself, &worker_reply::status);
+  if (it == replies.end())
+    it = std::ranges::find_if(replies, is_failure, &worker_reply::status);
   if (it == replies.end())
     return std::nullopt;
   return worker_failure{static_cast<std::size_t>(it - replies.begin()),
@@ -281,7 +296,7 @@ remote_strategy::impl::run_on_all(worker_request&& request) {
   auto replies = run_all(system, workers(), request, options.request_timeout,
                          loss_timeout());
   const auto activity = activity_of(request);
-  if (const auto bad = find_own_failure(replies)) {
+  if (const auto bad = find_other_failure(replies)) {
     if (!is_job_intact(replies))
       fail(cause_of(replies), activity);
     note_losses(replies);
