@@ -656,6 +656,12 @@ TEST(RemoteAdd, ANodeBetweenCallsWithLoops) {
       }
       return {bytes_of(shared->net.weights_sha256())};
     };
+    // The end of a loop does not let processes join in the rest of a request.
+    out.call["defers"] = [on](const tensors&) -> tensors {
+      auto& peers = peers_of(on);
+      return {tensor::full(
+        {}, peers.get([&] { return peers.deferral.active; }) ? 1 : 0)};
+    };
     return out;
   };
   std::string expected;
@@ -677,6 +683,8 @@ TEST(RemoteAdd, ANodeBetweenCallsWithLoops) {
   ASSERT_EQ(found.size(), 3u);
   for (const auto& one : found)
     EXPECT_EQ(text_of(one[0]), expected);
+  for (const auto& one : remote.call("defers"))
+    EXPECT_EQ(one.at(0).item<float>(), 1);
 }
 
 TEST(RemoteAdd, ANodeHasItsShareOfTheReplicas) {
