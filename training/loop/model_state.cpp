@@ -122,7 +122,7 @@ std::string model_state::state_text() {
 
 std::vector<tensor> model_state::state_tensors(const std::string& text) {
   auto out = first_copy();
-  if (read_model(text).has_best_weights) {
+  if (!text.empty() && read_model(text).has_best_weights) {
     best_weights_ = interrupted && interrupted->best_weights
                       ? interrupted->best_weights
                       : tensor::zeros(model_parameters.values(0).dims());

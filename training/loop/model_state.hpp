@@ -115,7 +115,7 @@ struct model_state final : placement_observer {
   /// The state of `loop_optimizer`, and what the calls of `fit` have left.
   std::string state_text() override;
   /// The values and slots of the first copy, and the best weights of an
-  /// interrupted fit.
+  /// interrupted fit if the text says so. Empty text: without them.
   std::vector<tensor> state_tensors(const std::string& text) override;
   void on_copied(const std::string& text) override;
 
