@@ -78,7 +78,7 @@ void run_ender::end() {
 // -- state --------------------------------------------------------------------
 
 /// Number and results of a `run`.
-struct request_runner_state::step_record {
+struct request_runner_state::kept_results {
   std::uint64_t number = 0;
   std::shared_ptr<typed_step_results<tensors>> results;
 };
@@ -236,7 +236,7 @@ request_runner_state::run_for_replicas(const step_functions::for_replica& fn,
       results->set(id, fn(self, channel->inputs.wait_for(id, timeout)));
     },
     results);
-  last_ = std::make_shared<const step_record>(step_record{number, results});
+  last_ = std::make_shared<const kept_results>(kept_results{number, results});
   const auto own =
     typed_step_results<tensors>::take(results, strategy_->local_replica_ids());
   status.result_ids = own.replica_ids();

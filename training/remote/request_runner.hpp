@@ -88,7 +88,7 @@ struct request_runner_state {
   request_runner_options options;
 
 private:
-  struct step_record;
+  struct kept_results;
 
   template <class F>
   worker_status guarded(F&& fn);
@@ -106,7 +106,7 @@ private:
   std::shared_ptr<step_snapshot> snapshot_; ///< Null: there is none.
   std::uint64_t next_request_ = 0;
   /// Results of the last `run`. Null: there are none.
-  std::shared_ptr<const step_record> last_;
+  std::shared_ptr<const kept_results> last_;
 };
 
 /// Behavior of the part of a worker that carries out requests.
