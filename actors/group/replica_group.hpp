@@ -143,6 +143,23 @@ public:
   /// run fails, and `enter_next_view` returns false.
   virtual bool has_left() const { return false; }
 
+  /// Leaves the job at once. It goes on without this process, as after a loss.
+  /// Ends the replicas of this process; later calls of `run` throw. No effect
+  /// if the view of the job cannot change.
+  virtual void leave_at_once() {}
+
+  /// True if the processes of the job change their view, or have changed it,
+  /// and wait until this one calls `enter_next_view`.
+  virtual bool is_view_change_pending() { return false; }
+
+  /// Sets a function that is called when `is_view_change_pending` becomes true
+  /// while no replica of this process has stopped. It is called on a thread of
+  /// an actor and must not block. No effect if the view cannot change.
+  /// @param listener null: none.
+  virtual void set_view_change_listener(std::function<void()> listener) {
+    (void)listener;
+  }
+
   /// True if this process does not belong to its job yet: it joins while the
   /// job runs. It hosts no replica, and calls of `run` fail.
   virtual bool is_joining() const { return false; }
@@ -166,6 +183,14 @@ public:
   virtual void defer_candidates(bool deferred) { (void)deferred; }
   /// True if a process waits because this one defers it.
   virtual bool has_deferred_candidate() { return false; }
+  /// Waits until a process waits because this one defers it, or a view change
+  /// begins.
+  /// @param timeout longest wait.
+  /// @returns as `has_deferred_candidate`.
+  virtual bool await_deferred_candidate(std::chrono::milliseconds timeout) {
+    (void)timeout;
+    return false;
+  }
   /// Ends the deferral, and waits until a view change begins or no process that
   /// was deferred waits any more. If a view change has begun, the next `run`
   /// fails. A process that is not admitted within some seconds counts as one

@@ -66,6 +66,7 @@ public:
       auto& stop = options_.peers->stop;
       stop.has_group = false;
       stop.end_run = {};
+      stop.on_requested = {};
       stop.status_source = {};
     });
   }
@@ -150,6 +151,42 @@ public:
                     "another process has left it");
   }
 
+  void leave_at_once() override {
+    if (!given_up_.empty())
+      return;
+    given_up_ = "this process has left its job";
+    joins_ = false;
+    // First, so that this process takes no part in the view change.
+    options_.on_giving_up();
+    end_group({});
+  }
+
+  bool is_view_change_pending() override {
+    if (joins_ || !group_)
+      return false;
+    return options_.peers->get([this] {
+      const auto& peers = *options_.peers;
+      return peers.stop.requested || peers.view.view_id > view_id_;
+    });
+  }
+
+  void set_view_change_listener(std::function<void()> listener) override {
+    options_.peers->update(
+      [&] { options_.peers->stop.on_requested = std::move(listener); });
+  }
+
+  std::function<void(const failure_report&)> run_terminator() override {
+    return [peers = options_.peers](const failure_report& why) {
+      std::function<void(const failure_report&)> end_run;
+      peers->update([&] {
+        peers->stop.end_of_runs = why;
+        end_run = peers->stop.end_run;
+      });
+      if (end_run)
+        end_run(why);
+    };
+  }
+
   bool is_joining() const override { return joins_; }
 
   void record_result(std::uint64_t call, const std::string& result) override {
@@ -209,6 +246,14 @@ public:
 
   bool has_deferred_candidate() override {
     const std::lock_guard hold{options_.peers->lock};
+    return is_awaited();
+  }
+
+  bool await_deferred_candidate(std::chrono::milliseconds timeout) override {
+    auto& peers = *options_.peers;
+    std::unique_lock hold{peers.lock};
+    peers.wait(hold, peer_table::clock::now() + timeout,
+               [&] { return peers.stop.requested || is_awaited(); });
     return is_awaited();
   }
 
@@ -290,7 +335,8 @@ private:
       return self && self->incarnation == peers.own_incarnation;
     };
     peers.wait(hold, deadline, [&] {
-      return is_member() || peers.failed || peers.no_next_view;
+      return is_member() || peers.failed || peers.no_next_view
+             || peers.stop.end_of_runs;
     });
     if (!is_member())
       throw job_error(ec::peer_lost,
@@ -393,7 +439,9 @@ private:
     const auto is_next = [&] {
       return peers.view.view_id > view_id_ && !peers.stop.requested;
     };
-    const auto has_ended = [&] { return peers.excluded || peers.no_next_view; };
+    const auto has_ended = [&] {
+      return peers.excluded || peers.no_next_view || peers.stop.end_of_runs;
+    };
     peers.wait(hold, deadline, [&] { return is_next() || has_ended(); });
     if (peers.excluded && peers.has_left)
       return {};
@@ -420,6 +468,7 @@ private:
       want_renewal(); // no effect if a process is lost: the view changes then
       return false;
     }
+    std::optional<failure_report> end_of_runs;
     const bool is_current = peers.get([&] {
       if (peers.stop.requested || peers.view.view_id != next.view_id)
         return false;
@@ -427,12 +476,15 @@ private:
       peers.stop.position.reset();
       peers.stop.end_run = made->run_terminator();
       peers.stop.status_source = made->status_source();
+      end_of_runs = peers.stop.end_of_runs;
       return true;
     });
     record_event(peers.recorder, {.kind = flight_event_kind::lanes_opened,
                                   .view = next.view_id});
     if (!is_current)
       return false;
+    if (end_of_runs)
+      made->run_terminator()(*end_of_runs);
     group_ = std::move(made);
     placement_ = group_->replica_placement();
     members_ = incarnations_of(next);

@@ -987,13 +987,17 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     const auto view_id = options.peers->view.view_id;
     note_stop();
     bool has_stopped = false;
+    std::function<void()> listener;
     options.peers->update([&] {
       auto& stop = options.peers->stop;
       stop.requested = true;
       has_stopped = stop.stopped || !stop.has_group;
+      listener = stop.on_requested;
     });
     if (has_stopped)
       return true;
+    if (listener)
+      listener();
     const membership_event end{membership_event::stop_overdue{view_id}};
     // If members are lost, or a lane is cut, that ends the run. If members
     // leave, the run in which all have agreed on that is about to end.

@@ -65,6 +65,12 @@ public:
     std::optional<view_change::job_position> position{};
     /// Ends the run of the group. Null: there is no group.
     std::function<void(const failure_report&)> end_run{};
+    /// Why all runs of this process end, also those of later groups. None: they
+    /// do not.
+    std::optional<failure_report> end_of_runs{};
+    /// Called when `requested` is set and the replicas still run. Null: no
+    /// call.
+    std::function<void()> on_requested{};
     /// Tells the status of the group's run. Null: there is no group.
     std::shared_ptr<job_status_source> status_source{};
   };

@@ -69,6 +69,9 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id)
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, stop, "stop")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, wake, "wake")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, info, "info")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, inputs, "inputs")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, results, "results")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, admit, "admit")
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 

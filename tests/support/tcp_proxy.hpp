@@ -60,6 +60,9 @@ public:
     blocked_.push_back(purpose);
   }
 
+  /// From now on nothing is passed on. The connections stay open.
+  void stall() { stalls_ = true; }
+
   /// Waits until a connection of a purpose was made, at most a minute.
   void wait_for_connection(const std::string& purpose) {
     std::unique_lock hold{lock_};
@@ -100,6 +103,8 @@ private:
           watched.push_back({x.ends[i].get(), events, 0});
         }
       ::poll(watched.data(), watched.size(), 5);
+      if (stalls_)
+        continue;
       accept();
       const std::lock_guard hold{lock_};
       for (auto& x : pairs_) {
@@ -197,7 +202,7 @@ private:
   std::map<std::string, int> to_flip_, made_; ///< By purpose.
   std::vector<std::string> blocked_;
   std::atomic<int> cuts_ = 0, flips_ = 0;
-  std::atomic<bool> ends_ = false;
+  std::atomic<bool> ends_ = false, stalls_ = false;
   std::thread thread_;
 };
 

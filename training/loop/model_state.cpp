@@ -1,8 +1,12 @@
 #include "troupe/training/loop/model_state.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/training/loop/example_losses.hpp"
+#include "troupe/training/loop/fit_position_text.hpp"
+#include "troupe/training/strategies/text_codec.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -85,17 +89,68 @@ void model_state::restore_state() {
   loop_optimizer.restore_state();
 }
 
-std::string model_state::state_text() {
-  return loop_optimizer.state_text();
+namespace {
+
+/// State of a model without its tensors.
+struct described_model {
+  std::string of_optimizer;
+  std::uint64_t steps = 0;
+  std::uint64_t next_epoch = 0;
+  std::string note;
+  /// Position of an interrupted fit. Empty: none is interrupted.
+  std::string interrupted;
+  bool has_best_weights = false; ///< It has best weights, which are copied.
+};
+
+described_model read_model(const std::string& text) {
+  described_model out;
+  if (!decode_text(text, out.of_optimizer, out.steps, out.next_epoch, out.note,
+                   out.interrupted, out.has_best_weights))
+    throw job_error(ec::protocol, "a worker sent a malformed state of a model");
+  return out;
 }
 
-std::vector<tensor> model_state::state_tensors(const std::string&) {
-  return first_copy();
+} // namespace
+
+std::string model_state::state_text() {
+  const bool has_best =
+    strategy->are_calls_copied() && interrupted && interrupted->best_weights;
+  return encode_text(loop_optimizer.state_text(), steps, next_epoch, note,
+                     interrupted ? to_text(*interrupted) : std::string{},
+                     has_best);
+}
+
+std::vector<tensor> model_state::state_tensors(const std::string& text) {
+  auto out = first_copy();
+  if (!text.empty() && read_model(text).has_best_weights) {
+    best_weights_ = interrupted && interrupted->best_weights
+                      ? interrupted->best_weights
+                      : tensor::zeros(model_parameters.values(0).dims());
+    out.push_back(best_weights_);
+  }
+  return out;
 }
 
 void model_state::on_copied(const std::string& text) {
+  const auto other = read_model(text);
   broadcast_copy(0);
-  loop_optimizer.on_copied(text);
+  loop_optimizer.on_copied(other.of_optimizer);
+  const auto best = std::exchange(best_weights_, {});
+  // A process that has made the calls of the program has these, or gets them
+  // from the fit in which it is.
+  if (!strategy->lacks_state || !strategy->are_calls_copied())
+    return;
+  steps = other.steps;
+  next_epoch = other.next_epoch;
+  note = other.note;
+  interrupted.reset();
+  if (other.interrupted.empty())
+    return;
+  if (!from_text(other.interrupted, interrupted.emplace()))
+    throw job_error(ec::protocol,
+                    "a worker sent a malformed position of a fit");
+  if (other.has_best_weights)
+    interrupted->best_weights = best;
 }
 
 namespace {

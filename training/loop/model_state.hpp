@@ -112,16 +112,19 @@ struct model_state final : placement_observer {
   void on_new_placement() override;
   void keep_state() override;
   void restore_state() override;
-  /// The updates that `loop_optimizer` counts, and its learning rate.
+  /// The state of `loop_optimizer`, and what the calls of `fit` have left.
   std::string state_text() override;
-  /// The values and slots of the first copy.
-  std::vector<tensor> state_tensors(const std::string&) override;
+  /// The values and slots of the first copy, and the best weights of an
+  /// interrupted fit if the text says so. Empty text: without them.
+  std::vector<tensor> state_tensors(const std::string& text) override;
   void on_copied(const std::string& text) override;
 
 private:
   std::vector<tensor> first_copy() const;
 
   std::vector<tensor> kept_; ///< The last kept values and slots. Empty: none.
+  /// Gets the best weights of another process's interrupted fit.
+  tensor best_weights_;
 };
 
 /// Throws std::invalid_argument if the data does not fit the model.

@@ -12,16 +12,15 @@ remote_strategy::remote_strategy(runtime& local_runtime,
 remote_strategy::~remote_strategy() = default;
 
 std::uint32_t remote_strategy::num_replicas_in_sync() const {
-  return static_cast<std::uint32_t>(impl_->worker_infos.size()
-                                    * impl_->options.devices.size());
+  return impl_->replicas;
 }
 
 std::uint32_t remote_strategy::workers() const {
-  return static_cast<std::uint32_t>(impl_->worker_infos.size());
+  return static_cast<std::uint32_t>(impl_->nodes_left());
 }
 
 const std::string& remote_strategy::transport() const {
-  return impl_->worker_infos.front().transport;
+  return impl_->first_info.transport;
 }
 
 remote_node& remote_strategy::node(std::size_t worker) {
@@ -29,46 +28,54 @@ remote_node& remote_strategy::node(std::size_t worker) {
   if (worker >= impl_->nodes.size())
     throw std::logic_error("node " + std::to_string(worker) + " of "
                            + std::to_string(impl_->nodes.size()));
-  return *impl_->nodes[worker];
+  return *impl_->nodes[worker].node;
 }
 
 per_replica<tensors> remote_strategy::run(std::string_view step,
                                           const per_replica<tensors>& inputs) {
   const auto lock = impl_->lock_exclusively();
-  impl_->check_function(impl_->worker_infos.front().runs, step, "run");
+  impl_->check_function(impl_->first_info.runs, step, "run");
   if (inputs.size() != num_replicas_in_sync()
       || inputs.replica_ids().back() != num_replicas_in_sync() - 1)
     throw std::invalid_argument("inputs for " + std::to_string(inputs.size())
                                 + " replicas; pass those of " + "all "
                                 + std::to_string(num_replicas_in_sync()));
-  worker_request task{std::string{step}, 0, {}, {}};
-  for (const auto& info : impl_->worker_infos) {
-    auto& tensor_counts = task.tensor_counts.emplace_back();
-    auto& worker_inputs = task.inputs.emplace_back();
-    for (const auto i : info.replica_ids) {
-      tensor_counts.push_back(static_cast<std::uint32_t>(inputs[i].size()));
-      worker_inputs.insert(worker_inputs.end(), inputs[i].begin(),
-                           inputs[i].end());
-    }
-  }
+  worker_request task;
+  task.function = step;
+  task.by_replica = inputs.values();
   return impl_->run(std::move(task));
 }
 
 per_replica<tensors> remote_strategy::run(std::string_view step,
                                           const tensors& inputs) {
   const auto lock = impl_->lock_exclusively();
-  impl_->check_function(impl_->worker_infos.front().runs, step, "run");
-  return impl_->run(impl_->make_request(step, inputs));
+  impl_->check_function(impl_->first_info.runs, step, "run");
+  return impl_->run({.function = std::string{step}, .common = inputs});
 }
 
 std::vector<tensors> remote_strategy::call(std::string_view function,
                                            const tensors& inputs) {
   const auto lock = impl_->lock_exclusively();
-  impl_->check_function(impl_->worker_infos.front().calls, function, "call");
-  const auto replies = impl_->run_on_all(impl_->make_request(function, inputs));
+  impl_->check_function(impl_->first_info.calls, function, "call");
+  const auto replies =
+    impl_->run_on_all({.function = std::string{function}, .common = inputs});
   std::vector<tensors> out;
   for (std::size_t w = 0; w < replies.size(); ++w)
-    out.push_back(impl_->split_by_replica(w, replies[w], 1).front());
+    if (replies[w].status.done)
+      out.push_back(impl_->split(w, replies[w], 1).front());
+  return out;
+}
+
+void remote_strategy::add(const std::string& address) {
+  const auto lock = impl_->lock_exclusively();
+  impl_->add(address);
+}
+
+std::vector<std::string> remote_strategy::lost_nodes() const {
+  std::vector<std::string> out;
+  for (const auto& one : impl_->nodes)
+    if (!one.worker)
+      out.push_back(one.address);
   return out;
 }
 

@@ -4,44 +4,83 @@
 #include "troupe/training/remote/remote_strategy.hpp"
 #include "troupe/training/remote/worker_client.hpp"
 
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace troupe {
 
 struct remote_strategy::impl {
-  impl(runtime& local_runtime, const std::vector<std::string>& nodes,
+  /// A node, and the worker that runs on it.
+  struct node_entry {
+    std::string address;
+    std::unique_ptr<remote_node> node;
+    worker_actor worker{}; ///< Null: it was lost.
+    /// Replicas that the worker hosts, as it has said last.
+    std::vector<std::uint32_t> replica_ids{};
+    std::string loss{}; ///< Why it was lost. Empty: it was not.
+  };
+
+  impl(runtime& local_runtime, const std::vector<std::string>& addresses,
        const remote_strategy_options& options);
   ~impl();
 
-  void check() const;
-  void spawn(runtime& local_runtime);
+  void check(const std::vector<std::string>& addresses) const;
+  void spawn();
   void join();
   std::chrono::milliseconds loss_timeout() const;
   std::unique_lock<std::mutex> lock_exclusively();
-  worker_request make_request(std::string_view name,
-                              const tensors& inputs) const;
+
+  /// Sends a request to all workers.
+  /// @returns the replies by worker; at least one is done. The others are lost.
+  /// @errors throws `job_error` if a worker itself fails, or the job does.
   std::vector<worker_reply> run_on_all(worker_request&& request);
   per_replica<tensors> run(worker_request&& request);
-  std::vector<tensors> split_by_replica(std::size_t worker,
-                                        const worker_reply& reply,
-                                        std::size_t replicas);
-  [[noreturn]] void fail(const worker_failure& cause,
-                         const std::string& activity);
+  void add(const std::string& address);
+  std::size_t nodes_left() const;
   void throw_if_failed() const;
   void check_function(const std::vector<std::string>& known,
                       std::string_view name, const char* verb) const;
+  /// Divides the flat list of a worker's result tensors.
+  std::vector<tensors> split(std::size_t worker, const worker_reply& reply,
+                             std::size_t parts);
 
+  runtime& local_runtime;
   caf::actor_system& system;
-  const std::vector<std::string> addresses;
   const remote_strategy_options options;
-  std::vector<std::unique_ptr<remote_node>> nodes;
-  std::vector<worker_actor> workers;
-  std::vector<worker_info> worker_infos;
+  const std::string job;         ///< Name of the job of the workers.
+  std::vector<node_entry> nodes; ///< By number of the worker.
+  std::uint32_t replicas = 0;    ///< Replicas of the job.
+  worker_info first_info;        ///< Of worker 0 at the start.
   /// Number of the next request to the workers.
   std::uint64_t next_request = 0;
   /// Error that made the strategy unusable. Empty: the strategy is usable.
   std::string failure_text;
   std::mutex run_mutex;
+
+private:
+  worker_arguments arguments_of(std::size_t worker, bool joins) const;
+  client_options connection_options() const;
+  worker_list workers() const;
+  std::string name_of(std::size_t worker) const;
+  void note_replies(const std::vector<worker_reply>& replies);
+  void note_loss(std::size_t worker, const worker_status& status);
+  void note_losses(const std::vector<worker_reply>& replies);
+  worker_failure cause_of(const std::vector<worker_reply>& replies) const;
+  static std::string activity_of(const worker_request& request);
+  /// Adds the results of replicas whose workers were lost.
+  void fetch_lost_results(std::uint64_t number, const std::string& activity,
+                          std::vector<std::optional<tensors>>& found);
+  void take_results(std::size_t worker, const worker_reply& reply,
+                    std::vector<std::optional<tensors>>& found);
+  std::size_t free_number(const std::string& address);
+  void admit(std::size_t number, node_entry&& added, std::uint64_t incarnation);
+  job_error error_of(const worker_failure& cause,
+                     const std::string& activity) const;
+  [[noreturn]] void fail(const worker_failure& cause,
+                         const std::string& activity);
 };
 
 } // namespace troupe

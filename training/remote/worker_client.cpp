@@ -6,9 +6,20 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <set>
 
 namespace troupe {
+
+bool is_lost(const worker_status& status) {
+  return !status.done && status.failed_here
+         && (status.code == ec::peer_lost || status.code == ec::unreachable);
+}
+
+bool has_failed_itself(const worker_status& status) {
+  return !status.done && status.failed_here && !is_lost(status);
+}
 
 namespace {
 
@@ -20,22 +31,26 @@ using std::chrono::milliseconds;
 /// `join_all` and `run_all`, so it reports their timeout first, with a reason.
 constexpr milliseconds reply_margin{500};
 
-/// Says whether the connection to the worker was lost.
-bool is_lost(const worker_status& status) {
-  return !status.done && status.failed_here
-         && (status.code == ec::peer_lost || status.code == ec::unreachable);
-}
+/// Whether the loss of a worker ends the wait for the others.
+enum class on_loss : std::uint8_t { fail, go_on };
 
 /// Collects the replies. The actor that sends the requests and the thread that
 /// waits share this object.
 class reply_collector {
 public:
-  explicit reply_collector(std::size_t workers) : replies_(workers) {}
+  reply_collector(const worker_list& workers, on_loss losses)
+    : replies_(workers.size()), losses_{losses} {
+    for (std::size_t i = 0; i < workers.size(); ++i)
+      if (!workers[i])
+        replies_[i] = worker_reply{
+          {.code = ec::peer_lost, .error_text = "it was lost before"}, {}};
+  }
 
   void add(std::size_t worker, worker_reply&& reply) {
     const std::lock_guard hold{lock_};
-    failed_ = failed_ || (!reply.status.done && reply.status.failed_here);
-    lost_ = lost_ || is_lost(reply.status);
+    const bool lost = is_lost(reply.status) && losses_ == on_loss::fail;
+    lost_ |= lost;
+    failed_ |= lost || has_failed_itself(reply.status);
     replies_[worker] = std::move(reply);
     changed_.notify_all();
   }
@@ -67,38 +82,130 @@ private:
   std::mutex lock_;
   std::condition_variable changed_;
   std::vector<std::optional<worker_reply>> replies_;
+  const on_loss losses_;
   bool failed_ = false, lost_ = false;
 };
 
 /// Sends a request to each worker and waits for the replies.
 /// @param request function that sends the request to one worker, with the
 ///        arguments `(actor, worker, index, timeout, on_reply, on_error)`.
-template <class Ask>
+/// @param on_begin called in the actor after the requests were sent.
+/// @param on_end called in the actor for each reply, with the actor, the index
+///        of the worker and its status.
+template <class Ask, class OnBegin, class OnEnd>
 std::vector<worker_reply>
-request_all(caf::actor_system& system, const std::vector<worker_actor>& workers,
-            milliseconds timeout, milliseconds after_failure, Ask request) {
-  const auto collector = std::make_shared<reply_collector>(workers.size());
+request_all(caf::actor_system& system, const worker_list& workers,
+            on_loss losses, milliseconds timeout, milliseconds after_failure,
+            Ask request, OnBegin on_begin, OnEnd on_end) {
+  const auto collector = std::make_shared<reply_collector>(workers, losses);
   system.spawn([=](caf::event_based_actor* self) {
+    const auto end = [=](std::size_t i, worker_reply&& x) {
+      on_end(self, i, x.status);
+      collector->add(i, std::move(x));
+    };
     for (std::size_t i = 0; i < workers.size(); ++i)
-      request(
-        self, workers[i], i, timeout + reply_margin,
-        [=](worker_reply&& x) { collector->add(i, std::move(x)); },
-        [=](const caf::error& e) {
-          const auto note = wire::to_wire(e, self->system());
-          collector->add(i, {{.code = note.code, .error_text = note.text}, {}});
-        });
+      if (workers[i])
+        request(
+          self, workers[i], i, timeout + reply_margin,
+          [=](worker_reply&& x) { end(i, std::move(x)); },
+          [=](const caf::error& e) {
+            const auto note = wire::to_wire(e, self->system());
+            end(i, {{.code = note.code, .error_text = note.text}, {}});
+          });
+    on_begin(self);
   });
   release_caf_logger();
   return collector->wait(timeout + 2 * reply_margin, after_failure);
 }
 
+template <class Ask>
+std::vector<worker_reply> request_all(caf::actor_system& system,
+                                      const worker_list& workers,
+                                      on_loss losses, milliseconds timeout,
+                                      milliseconds after_failure, Ask request) {
+  return request_all(
+    system, workers, losses, timeout, after_failure, request, [](auto*) {},
+    [](auto*, std::size_t, const worker_status&) {});
+}
+
+/// A request while it runs: sends each worker its inputs, and those of lost
+/// workers to the others.
+class input_sender {
+public:
+  input_sender(const worker_list& workers, const worker_request& task,
+               milliseconds timeout)
+    : workers_{workers}, task_{task}, timeout_{timeout} {}
+
+  /// Returns the inputs of the replicas that a worker is known to host.
+  input_list first_inputs(std::size_t worker) const {
+    return task_.by_replica.empty()
+             ? input_list{{},
+                          {static_cast<std::uint32_t>(task_.common.size())},
+                          task_.common}
+             : inputs_of(task_.placement[worker]);
+  }
+
+  /// Sends the inputs of the replicas that no worker is known to host.
+  void send_orphans(caf::event_based_actor* self) {
+    std::set<std::uint32_t> orphans;
+    for (std::uint32_t id = 0; id < task_.by_replica.size(); ++id)
+      orphans.insert(id);
+    for (std::size_t w = 0; w < workers_.size(); ++w)
+      for (const auto id : task_.placement[w])
+        if (workers_[w])
+          orphans.erase(id);
+    send_to_all(self, {orphans.begin(), orphans.end()});
+  }
+
+  void on_reply(caf::event_based_actor* self, std::size_t worker,
+                const worker_status& status) {
+    has_replied_.insert(worker);
+    if (!status.done && !has_failed_itself(status) && !task_.by_replica.empty())
+      send_to_all(self, task_.placement[worker]);
+  }
+
+  const worker_request& task() const { return task_; }
+
+private:
+  input_list inputs_of(const std::vector<std::uint32_t>& replicas) const {
+    input_list out;
+    for (const auto id : replicas) {
+      const auto& mine = task_.by_replica.at(id);
+      out.replica_ids.push_back(id);
+      out.tensor_counts.push_back(static_cast<std::uint32_t>(mine.size()));
+      out.all.insert(out.all.end(), mine.begin(), mine.end());
+    }
+    return out;
+  }
+
+  /// Sends inputs to the workers that have not replied.
+  void send_to_all(caf::event_based_actor* self,
+                   const std::vector<std::uint32_t>& replicas) {
+    if (replicas.empty())
+      return;
+    const auto inputs = inputs_of(replicas);
+    for (std::size_t w = 0; w < workers_.size(); ++w)
+      if (workers_[w] && !has_replied_.contains(w))
+        self
+          ->request(workers_[w], timeout_, atom::inputs_v, task_.number,
+                    inputs.replica_ids, inputs.tensor_counts, inputs.all)
+          .then([](bool) {},
+                [](const caf::error&) {}); // its reply to `run` says more
+  }
+
+  const worker_list workers_;
+  const worker_request task_;
+  const milliseconds timeout_;
+  std::set<std::size_t> has_replied_;
+};
+
 } // namespace
 
 std::vector<worker_reply> join_all(caf::actor_system& system,
-                                   const std::vector<worker_actor>& workers,
+                                   const worker_list& workers,
                                    milliseconds timeout,
                                    milliseconds after_failure) {
-  return request_all(system, workers, timeout, after_failure,
+  return request_all(system, workers, on_loss::fail, timeout, after_failure,
                      [](auto* self, const worker_actor& worker, std::size_t,
                         milliseconds limit, auto on_reply, auto on_error) {
                        self->request(worker, limit, atom::info_v)
@@ -111,28 +218,52 @@ std::vector<worker_reply> join_all(caf::actor_system& system,
 }
 
 std::vector<worker_reply> run_all(caf::actor_system& system,
-                                  const std::vector<worker_actor>& workers,
+                                  const worker_list& workers,
                                   const worker_request& task,
                                   milliseconds timeout,
                                   milliseconds after_failure) {
+  const auto sender = std::make_shared<input_sender>(workers, task, timeout);
   return request_all(
-    system, workers, timeout, after_failure,
-    [task](auto* self, const worker_actor& worker, std::size_t i,
-           milliseconds limit, auto on_reply, auto on_error) {
+    system, workers, on_loss::go_on, timeout, after_failure,
+    [sender](auto* self, const worker_actor& worker, std::size_t i,
+             milliseconds limit, auto on_reply, auto on_error) {
+      const auto inputs = sender->first_inputs(i);
       self
-        ->request(worker, limit, atom::run_v, task.function, task.number,
-                  task.tensor_counts[i], task.inputs[i])
+        ->request(worker, limit, atom::run_v, sender->task().function,
+                  sender->task().number, inputs.replica_ids,
+                  inputs.tensor_counts, inputs.all)
         .then(
           [=](worker_status& x, tensors& out) {
             on_reply({std::move(x), std::move(out)});
           },
           on_error);
+    },
+    [sender](auto* self) { sender->send_orphans(self); },
+    [sender](auto* self, std::size_t worker, const worker_status& status) {
+      sender->on_reply(self, worker, status);
     });
 }
 
-void leave_all(caf::actor_system& system,
-               const std::vector<worker_actor>& workers, milliseconds timeout) {
-  request_all(system, workers, timeout, milliseconds{0},
+std::vector<worker_reply>
+admit_on_all(caf::actor_system& system, const worker_list& workers,
+             std::uint64_t number, std::uint64_t incarnation,
+             milliseconds timeout, milliseconds after_failure) {
+  return request_all(
+    system, workers, on_loss::go_on, timeout, after_failure,
+    [=](auto* self, const worker_actor& worker, std::size_t, milliseconds limit,
+        auto on_reply, auto on_error) {
+      self->request(worker, limit, atom::admit_v, number, incarnation)
+        .then(
+          [=](worker_status& x) {
+            on_reply({std::move(x), {}});
+          },
+          on_error);
+    });
+}
+
+void leave_all(caf::actor_system& system, const worker_list& workers,
+               milliseconds timeout) {
+  request_all(system, workers, on_loss::go_on, timeout, milliseconds{0},
               [](auto* self, const worker_actor& worker, std::size_t,
                  milliseconds limit, auto on_reply, auto on_error) {
                 self->request(worker, limit, atom::stop_v)
@@ -142,6 +273,43 @@ void leave_all(caf::actor_system& system,
                     },
                     on_error);
               });
+}
+
+worker_reply results_of(caf::actor_system& system, const worker_actor& worker,
+                        std::uint64_t number,
+                        const std::vector<std::uint32_t>& replicas,
+                        milliseconds timeout) {
+  return request_all(system, {worker}, on_loss::fail, timeout, milliseconds{0},
+                     [=](auto* self, const worker_actor& to, std::size_t,
+                         milliseconds limit, auto on_reply, auto on_error) {
+                       self
+                         ->request(to, limit, atom::results_v, number, replicas)
+                         .then(
+                           [=](worker_status& x, tensors& out) {
+                             on_reply({std::move(x), std::move(out)});
+                           },
+                           on_error);
+                     })
+    .front();
+}
+
+std::vector<worker_reply> probe_all(caf::actor_system& system,
+                                    const worker_list& workers,
+                                    milliseconds timeout) {
+  return request_all(system, workers, on_loss::go_on, timeout, milliseconds{0},
+                     [](auto* self, const worker_actor& worker, std::size_t,
+                        milliseconds limit, auto on_reply, auto on_error) {
+                       self
+                         ->request(worker, limit, atom::inputs_v,
+                                   std::uint64_t{0},
+                                   std::vector<std::uint32_t>{},
+                                   std::vector<std::uint32_t>{}, tensors{})
+                         .then(
+                           [=](bool) {
+                             on_reply({{.done = true}, {}});
+                           },
+                           on_error);
+                     });
 }
 
 std::optional<worker_failure>
@@ -155,8 +323,7 @@ find_failure(const std::vector<worker_reply>& replies) {
   };
   if (auto lost = first(is_lost))
     return lost;
-  if (auto failed =
-        first([](const worker_status& x) { return !x.done && x.failed_here; }))
+  if (auto failed = first(has_failed_itself))
     return failed;
   return first([](const worker_status& x) { return !x.done; });
 }

@@ -1,9 +1,12 @@
+#include "troupe/actors/core/log.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/remote/remote_strategy_impl.hpp"
 #include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/reduce_op.hpp"
+#include "troupe/training/strategies/worker_difference.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -24,26 +27,40 @@ std::string new_job_name(const std::string& steps) {
   return steps + " " + std::to_string(number);
 }
 
+/// True if the worker is lost, or does not belong to the job any more.
+bool is_out_of_job(const worker_status& status) {
+  return is_lost(status)
+         || (!status.done && !status.failed_here
+             && (status.code == ec::peer_lost || status.code == ec::unreachable
+                 || status.code == ec::cancelled));
+}
+
 } // namespace
 
 // -- begin and end ------------------------------------------------------------
 
 remote_strategy::impl::impl(runtime& local_runtime,
-                            const std::vector<std::string>& nodes,
+                            const std::vector<std::string>& addresses,
                             const remote_strategy_options& options)
-  : system{local_runtime.system()}, addresses{nodes}, options{options} {
-  check();
-  spawn(local_runtime);
+  : local_runtime{local_runtime},
+    system{local_runtime.system()},
+    options{options},
+    job{new_job_name(options.steps)} {
+  check(addresses);
+  for (const auto& one : addresses)
+    nodes.push_back({one, nullptr});
+  spawn();
   join();
 }
 
 remote_strategy::impl::~impl() {
   if (failure_text.empty())
-    leave_all(system, workers, options.shutdown_timeout);
-  workers.clear();
+    leave_all(system, workers(), options.shutdown_timeout);
+  nodes.clear();
 }
 
-void remote_strategy::impl::check() const {
+void remote_strategy::impl::check(
+  const std::vector<std::string>& addresses) const {
   const auto refuse = [](const std::string& why) {
     throw std::invalid_argument("remote_strategy: " + why);
   };
@@ -73,32 +90,44 @@ void remote_strategy::impl::check() const {
              "connection must be 1 ms to 1 h");
 }
 
-void remote_strategy::impl::spawn(runtime& local_runtime) {
-  client_options node_options;
-  node_options.connection = options.connection;
-  node_options.request_timeout = options.request_timeout;
-  worker_arguments arguments;
-  arguments.job = new_job_name(options.steps);
-  arguments.addresses = addresses;
-  arguments.argument = options.argument;
-  arguments.devices = options.devices;
-  arguments.threads = options.threads;
-  arguments.transport = options.transport;
-  arguments.bytes_per_pack = options.communication.bytes_per_pack;
-  arguments.timeout_ms =
-    static_cast<std::uint64_t>(options.communication.timeout.count());
-  arguments.callback_timeout_ms =
-    static_cast<std::uint64_t>(options.communication.callback_timeout.count());
-  arguments.start_timeout_ms =
-    static_cast<std::uint64_t>(options.start_timeout.count());
-  for (const auto& where : addresses)
-    nodes.push_back(
-      std::make_unique<remote_node>(local_runtime, where, node_options));
-  for (const auto& one : nodes) {
-    workers.push_back(
-      one->spawn<worker_actor>(role_of_steps(options.steps), arguments));
-    ++arguments.index;
-  }
+client_options remote_strategy::impl::connection_options() const {
+  client_options out;
+  out.connection = options.connection;
+  out.request_timeout = options.request_timeout;
+  return out;
+}
+
+/// @param joins the worker takes the number of one that was lost.
+worker_arguments remote_strategy::impl::arguments_of(std::size_t worker,
+                                                     bool joins) const {
+  const auto ms = [](milliseconds x) {
+    return static_cast<std::uint64_t>(x.count());
+  };
+  worker_arguments out;
+  out.job = job;
+  for (const auto& one : nodes)
+    out.addresses.push_back(one.address);
+  out.index = static_cast<std::uint32_t>(worker);
+  out.joins = joins;
+  out.first_request = next_request;
+  out.argument = options.argument;
+  out.devices = options.devices;
+  out.threads = options.threads;
+  out.transport = options.transport;
+  out.bytes_per_pack = options.communication.bytes_per_pack;
+  out.timeout_ms = ms(options.communication.timeout);
+  out.callback_timeout_ms = ms(options.communication.callback_timeout);
+  out.start_timeout_ms = ms(options.start_timeout);
+  return out;
+}
+
+void remote_strategy::impl::spawn() {
+  for (auto& one : nodes)
+    one.node = std::make_unique<remote_node>(local_runtime, one.address,
+                                             connection_options());
+  for (std::size_t w = 0; w < nodes.size(); ++w)
+    nodes[w].worker = nodes[w].node->spawn<worker_actor>(
+      role_of_steps(options.steps), arguments_of(w, false));
 }
 
 /// The time within which the client learns that it has lost a worker: its
@@ -110,32 +139,133 @@ milliseconds remote_strategy::impl::loss_timeout() const {
 
 void remote_strategy::impl::join() {
   auto replies =
-    join_all(system, workers, options.request_timeout, loss_timeout());
+    join_all(system, workers(), options.request_timeout, loss_timeout());
   const auto activity = "starting \"" + options.steps + "\"";
   if (const auto bad = find_failure(replies))
     fail(*bad, activity);
-  std::uint32_t first = 0;
+  first_info = replies.front().status.info;
   for (std::size_t w = 0; w < replies.size(); ++w) {
-    auto& info = worker_infos.emplace_back(std::move(replies[w].status.info));
+    auto& status = replies[w].status;
     std::vector<std::uint32_t> requested(options.devices.size());
-    std::iota(requested.begin(), requested.end(), first);
-    if (info.replica_ids != requested)
+    std::iota(requested.begin(), requested.end(), replicas);
+    if (status.replica_ids != requested)
       fail({w, ec::protocol, "it has other replicas than requested"}, activity);
-    first += static_cast<std::uint32_t>(requested.size());
+    if (const auto text =
+          difference(first_info.description, status.info.description);
+        !text.empty())
+      fail({w, ec::invalid, "its step functions have " + text}, activity);
+    nodes[w].replica_ids = status.replica_ids;
+    replicas += static_cast<std::uint32_t>(requested.size());
   }
+}
+
+// -- the state of the nodes ---------------------------------------------------
+
+worker_list remote_strategy::impl::workers() const {
+  worker_list out;
+  for (const auto& one : nodes)
+    out.push_back(one.worker);
+  return out;
+}
+
+std::size_t remote_strategy::impl::nodes_left() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+    nodes, [](const node_entry& x) { return bool(x.worker); }));
+}
+
+std::string remote_strategy::impl::name_of(std::size_t worker) const {
+  return "node " + nodes[worker].address + " (worker " + std::to_string(worker)
+         + ")";
+}
+
+/// The job goes on without the worker.
+void remote_strategy::impl::note_loss(std::size_t worker,
+                                      const worker_status& status) {
+  auto& one = nodes[worker];
+  if (!one.worker)
+    return;
+  one.loss = net::printable_lines(status.error_text);
+  one.worker = nullptr;
+  one.replica_ids.clear();
+  log(log_level::warning, name_of(worker) + " was lost: " + one.loss
+                            + "; the job goes on with "
+                            + std::to_string(nodes_left()) + " of its "
+                            + std::to_string(nodes.size()) + " nodes");
+}
+
+/// Notes the workers that are lost, and where the replicas are.
+void remote_strategy::impl::note_replies(
+  const std::vector<worker_reply>& replies) {
+  for (std::size_t w = 0; w < replies.size(); ++w)
+    if (replies[w].status.done)
+      nodes[w].replica_ids = replies[w].status.replica_ids;
+    else if (is_out_of_job(replies[w].status))
+      note_loss(w, replies[w].status);
+}
+
+/// Notes only the workers whose connections are lost.
+void remote_strategy::impl::note_losses(
+  const std::vector<worker_reply>& replies) {
+  for (std::size_t w = 0; w < replies.size(); ++w)
+    if (is_lost(replies[w].status))
+      note_loss(w, replies[w].status);
+}
+
+job_error remote_strategy::impl::error_of(const worker_failure& cause,
+                                          const std::string& activity) const {
+  return {cause.code, name_of(cause.worker) + ", " + activity + ": "
+                        + net::printable_lines(cause.error_text)};
 }
 
 void remote_strategy::impl::fail(const worker_failure& cause,
                                  const std::string& activity) {
-  failure_text = "node " + addresses[cause.worker] + " (worker "
-                 + std::to_string(cause.worker) + "), " + activity + ": "
-                 + net::printable_lines(cause.error_text);
-  workers.clear();
-  nodes.clear();
-  throw job_error{cause.code, failure_text};
+  const auto error = error_of(cause, activity);
+  failure_text = error.what();
+  for (auto& one : nodes) {
+    one.worker = nullptr;
+    one.node.reset();
+  }
+  throw error;
 }
 
 // -- work ---------------------------------------------------------------------
+
+namespace {
+
+/// True if all workers that are not lost have ended the request, for reasons
+/// that are not failures of the job, and have made the same calls.
+bool is_job_intact(const std::vector<worker_reply>& replies) {
+  std::optional<std::uint64_t> calls;
+  for (const auto& [status, results] : replies) {
+    if (is_lost(status))
+      continue;
+    if (!status.done && status.code != ec::invalid)
+      return false;
+    if (calls.value_or(status.calls) != status.calls)
+      return false;
+    calls = status.calls;
+  }
+  return calls.has_value();
+}
+
+/// Returns why the request has failed, if it is no loss: first what a worker
+/// says of itself.
+std::optional<worker_failure>
+find_other_failure(const std::vector<worker_reply>& replies) {
+  const auto is_failure = [](const worker_status& x) {
+    return !x.done && !is_out_of_job(x);
+  };
+  auto it =
+    std::ranges::find_if(replies, has_failed_itself, &worker_reply::status);
+  if (it == replies.end())
+    it = std::ranges::find_if(replies, is_failure, &worker_reply::status);
+  if (it == replies.end())
+    return std::nullopt;
+  return worker_failure{static_cast<std::size_t>(it - replies.begin()),
+                        it->status.code, it->status.error_text};
+}
+
+} // namespace
 
 void remote_strategy::impl::throw_if_failed() const {
   if (!failure_text.empty())
@@ -155,35 +285,106 @@ void remote_strategy::impl::check_function(
 
 std::vector<worker_reply>
 remote_strategy::impl::run_on_all(worker_request&& request) {
-  for (const auto& all : request.inputs)
+  for (const auto& one : request.common)
+    check_unrecorded(one);
+  for (const auto& all : request.by_replica)
     for (const auto& one : all)
       check_unrecorded(one);
   request.number = next_request++;
-  auto replies =
-    run_all(system, workers, request, options.request_timeout, loss_timeout());
-  if (const auto bad = find_failure(replies))
-    fail(*bad, "function \"" + request.function + "\", step "
-                 + std::to_string(request.number));
+  for (const auto& one : nodes)
+    request.placement.push_back(one.replica_ids);
+  auto replies = run_all(system, workers(), request, options.request_timeout,
+                         loss_timeout());
+  const auto activity = activity_of(request);
+  if (const auto bad = find_other_failure(replies)) {
+    if (!is_job_intact(replies))
+      fail(cause_of(replies), activity);
+    note_losses(replies);
+    throw error_of(*bad, activity);
+  }
+  if (std::ranges::none_of(replies, &worker_status::done,
+                           &worker_reply::status))
+    fail(cause_of(replies), activity);
+  note_replies(replies);
   return replies;
 }
 
-/// Divides the flat list of a worker's result tensors by replica.
-std::vector<tensors> remote_strategy::impl::split_by_replica(
-  std::size_t worker, const worker_reply& reply, std::size_t replicas) {
-  std::uint64_t total = 0;
-  for (const auto count : reply.status.tensor_counts)
-    total += count;
-  if (reply.status.tensor_counts.size() != replicas
-      || total != reply.results.size())
+/// Returns why the job has failed. A worker that was lost before is the cause
+/// only if there is no other.
+worker_failure remote_strategy::impl::cause_of(
+  const std::vector<worker_reply>& replies) const {
+  auto current = replies;
+  for (std::size_t w = 0; w < nodes.size(); ++w)
+    if (!nodes[w].worker)
+      current[w].status.done = true;
+  return *find_failure(
+    std::ranges::all_of(current, &worker_status::done, &worker_reply::status)
+      ? replies
+      : current);
+}
+
+std::string remote_strategy::impl::activity_of(const worker_request& request) {
+  return "function \"" + request.function + "\", step "
+         + std::to_string(request.number);
+}
+
+std::vector<tensors> remote_strategy::impl::split(std::size_t worker,
+                                                  const worker_reply& reply,
+                                                  std::size_t parts) {
+  const auto& counts = reply.status.tensor_counts;
+  if (counts.size() != parts
+      || std::accumulate(counts.begin(), counts.end(), std::uint64_t{0})
+           != reply.results.size())
     fail({worker, ec::protocol, "the tensor counts do not match the results"},
          "its results");
   std::vector<tensors> out;
   auto next_tensor = reply.results.begin();
-  for (const auto count : reply.status.tensor_counts) {
+  for (const auto count : counts) {
     out.emplace_back(next_tensor, next_tensor + count);
     next_tensor += count;
   }
   return out;
+}
+
+void remote_strategy::impl::take_results(
+  std::size_t worker, const worker_reply& reply,
+  std::vector<std::optional<tensors>>& found) {
+  const auto& ids = reply.status.result_ids;
+  auto parts = split(worker, reply, ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= found.size())
+      fail({worker, ec::protocol, "the job has no replica of its results"},
+           "its results");
+    found[ids[i]] = std::move(parts[i]);
+  }
+}
+
+void remote_strategy::impl::fetch_lost_results(
+  std::uint64_t number, const std::string& activity,
+  std::vector<std::optional<tensors>>& found) {
+  std::vector<std::uint32_t> missing;
+  for (std::uint32_t id = 0; id < found.size(); ++id)
+    if (!found[id])
+      missing.push_back(id);
+  while (!missing.empty()) {
+    const auto it = std::ranges::find_if(
+      nodes, [](const node_entry& x) { return bool(x.worker); });
+    const auto w = static_cast<std::size_t>(it - nodes.begin());
+    if (it == nodes.end())
+      fail({0, ec::peer_lost, nodes.front().loss}, activity);
+    const auto reply =
+      results_of(system, it->worker, number, missing, options.request_timeout);
+    if (is_lost(reply.status)) {
+      note_loss(w, reply.status);
+      continue;
+    }
+    if (!reply.status.done) // it is too large, for example
+      throw error_of({w, reply.status.code, reply.status.error_text}, activity);
+    if (reply.status.result_ids != missing)
+      fail({w, ec::protocol, "it sent other results than requested"}, activity);
+    take_results(w, reply, found);
+    return;
+  }
 }
 
 std::unique_lock<std::mutex> remote_strategy::impl::lock_exclusively() {
@@ -194,25 +395,103 @@ std::unique_lock<std::mutex> remote_strategy::impl::lock_exclusively() {
   return lock;
 }
 
-worker_request
-remote_strategy::impl::make_request(std::string_view name,
-                                    const tensors& inputs) const {
-  const std::vector<std::uint32_t> tensor_counts{
-    static_cast<std::uint32_t>(inputs.size())};
-  return {
-    std::string{name}, 0,
-    std::vector<std::vector<std::uint32_t>>(workers.size(), tensor_counts),
-    std::vector<tensors>(workers.size(), inputs)};
+per_replica<tensors> remote_strategy::impl::run(worker_request&& request) {
+  const auto number = request.number = next_request;
+  const auto activity = activity_of(request);
+  const auto replies = run_on_all(std::move(request));
+  std::vector<std::optional<tensors>> found(replicas);
+  for (std::size_t w = 0; w < replies.size(); ++w)
+    if (replies[w].status.done)
+      take_results(w, replies[w], found);
+  fetch_lost_results(number, activity, found);
+  std::vector<tensors> out;
+  for (auto& one : found)
+    out.push_back(std::move(*one));
+  return per_replica<tensors>{std::move(out)};
 }
 
-per_replica<tensors> remote_strategy::impl::run(worker_request&& request) {
-  const auto replies = run_on_all(std::move(request));
-  std::vector<tensors> out;
-  for (std::size_t w = 0; w < replies.size(); ++w)
-    for (auto& one :
-         split_by_replica(w, replies[w], worker_infos[w].replica_ids.size()))
-      out.push_back(std::move(one));
-  return per_replica<tensors>{std::move(out)};
+// -- nodes that are added -----------------------------------------------------
+
+/// Returns the number of a lost worker, of the node with this address if it is
+/// one of them.
+/// @errors throws std::invalid_argument if there is none.
+std::size_t remote_strategy::impl::free_number(const std::string& address) {
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument("node " + address + " cannot be added: " + why);
+  };
+  note_losses(probe_all(system, workers(), loss_timeout()));
+  std::optional<std::size_t> out;
+  for (std::size_t w = 0; w < nodes.size(); ++w) {
+    if (nodes[w].worker && nodes[w].address == address)
+      refuse("it belongs to the job already");
+    if (!nodes[w].worker && (!out || nodes[w].address == address))
+      out = w;
+  }
+  if (!out)
+    refuse("none of the " + std::to_string(nodes.size())
+           + " nodes of the job is lost, and a job has no more processes than "
+             "at its start");
+  return *out;
+}
+
+void remote_strategy::impl::add(const std::string& address) {
+  net::parse_address(address);
+  throw_if_failed();
+  if (nodes.size() == 1)
+    throw std::invalid_argument("node " + address
+                                + " cannot be added: the job has one node, and "
+                                  "a job has no more processes than at its "
+                                  "start");
+  const auto number = free_number(address);
+  node_entry added{address, std::make_unique<remote_node>(
+                              local_runtime, address, connection_options())};
+  auto arguments = arguments_of(number, true);
+  arguments.addresses[number] = address;
+  added.worker =
+    added.node->spawn<worker_actor>(role_of_steps(options.steps), arguments);
+  const auto replies =
+    join_all(system, {added.worker}, options.request_timeout, milliseconds{0});
+  const auto refused = [&](ec code, const std::string& why) {
+    return job_error{code,
+                     "node " + address + " (worker " + std::to_string(number)
+                       + ") cannot be added: " + net::printable_lines(why)};
+  };
+  const auto& status = replies.front().status;
+  if (!status.done)
+    throw refused(status.code, status.error_text);
+  if (const auto text =
+        difference(first_info.description, status.info.description);
+      !text.empty())
+    throw refused(ec::invalid, "its step functions have " + text);
+  admit(number, std::move(added), status.info.incarnation);
+}
+
+/// Makes the worker of a node a member of the job.
+/// @errors throws `job_error` if the job does not admit it, and if the job has
+///         failed.
+void remote_strategy::impl::admit(std::size_t number, node_entry&& added,
+                                  std::uint64_t incarnation) {
+  auto all = workers();
+  all[number] = added.worker;
+  auto replies = admit_on_all(system, all, next_request++, incarnation,
+                              options.request_timeout, loss_timeout());
+  const auto activity = "adding node " + added.address;
+  const auto own = std::exchange(replies[number], {{.failed_here = false}, {}});
+  if (own.status.done
+      && std::ranges::none_of(replies, &worker_status::done,
+                              &worker_reply::status))
+    fail(cause_of(replies), activity);
+  if (own.status.done) {
+    nodes[number] = std::move(added);
+    nodes[number].replica_ids = own.status.replica_ids;
+    replies[number] = own;
+    return note_replies(replies);
+  }
+  note_losses(replies);
+  throw job_error{own.status.code,
+                  "node " + added.address + " (worker " + std::to_string(number)
+                    + ") cannot be added: "
+                    + net::printable_lines(own.status.error_text)};
 }
 
 } // namespace troupe

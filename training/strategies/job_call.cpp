@@ -158,7 +158,7 @@ std::string describe_change(const strategy_state& state,
 /// A process that joins needs the results of calls, but not of those in a loop.
 void record(strategy_state& state, const std::string& result) {
   state.last_result = result;
-  if (state.in_loop)
+  if (state.are_calls_copied())
     ++state.loop_calls;
   else
     state.group->record_result(state.calls++, result);
@@ -386,7 +386,7 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
 /// True if a process that joins should copy the state of this process's models
 /// while the members go on.
 bool copies_ahead(const strategy_state& state) {
-  if (!state.source || state.in_loop)
+  if (!state.source || state.are_calls_copied())
     return false;
   std::size_t bytes = 0;
   for (const auto& one : state.observers)
@@ -406,6 +406,19 @@ bool wait_for_result(strategy_state& state, const job_call& call) {
       return true;
   }
   return false;
+}
+
+/// Enters the view after a loss.
+/// @returns false if the error is none, or there is no next view.
+bool recover(strategy_state& state, std::uint64_t steps,
+             const job_error& error) {
+  const auto before = state.group->members();
+  if (!is_loss(error) || !enter_next_view(state, steps))
+    return false;
+  log_new_view(state, state.is_one_process
+                        ? error.what()
+                        : describe_change(state, before, {}, &error));
+  return true;
 }
 
 void make_call_in_views(const std::shared_ptr<strategy_state>& state,
@@ -430,15 +443,32 @@ void make_call_in_views(const std::shared_ptr<strategy_state>& state,
       record(*state, call.run());
       return;
     } catch (const job_error& e) {
-      const auto before = state->group->members();
-      if (!is_loss(e)
-          || !enter_next_view(*state, call.steps ? call.steps() : 0))
+      if (!recover(*state, call.steps ? call.steps() : 0, e))
         throw;
-      log_new_view(*state, state->is_one_process
-                             ? e.what()
-                             : describe_change(*state, before, {}, &e));
     }
   }
+}
+
+void enter_pending_view_in_views(const std::shared_ptr<strategy_state>& state) {
+  const in_call_guard inside{*state};
+  job_call none;
+  none.complete = [](const std::string&) {
+    throw_inconsistent("this process lacks a call that it does not make");
+  };
+  if (state->group->is_view_change_pending()) {
+    const auto before = state->group->members();
+    if (!enter_next_view(*state, 0))
+      throw job_error(ec::peer_lost, "the processes of the job could not agree "
+                                     "on a view after a loss");
+    log_new_view(*state, describe_change(*state, before, {}, nullptr));
+  }
+  while (state->must_catch_up)
+    try {
+      catch_up(state, none);
+    } catch (const job_error& e) {
+      if (!recover(*state, 0, e))
+        throw;
+    }
 }
 
 bool let_leave_in_views(const std::shared_ptr<strategy_state>& state,
@@ -471,6 +501,17 @@ void make_call(const std::shared_ptr<strategy_state>& state,
   } catch (...) {
     if (!state->in_call)
       on_job_failure(*state, std::current_exception());
+    throw;
+  }
+}
+
+void enter_pending_view(const std::shared_ptr<strategy_state>& state) {
+  if (state->lacks_state)
+    return; // no member of the job yet
+  try {
+    enter_pending_view_in_views(state);
+  } catch (...) {
+    on_job_failure(*state, std::current_exception());
     throw;
   }
 }

@@ -73,6 +73,15 @@ struct job_call {
 void make_call(const std::shared_ptr<strategy_state>& state,
                const job_call& call);
 
+/// Takes part in a view change while this process makes no call: enters the
+/// next view, and gathers positions until all processes of the view are in the
+/// same call. No effect if no view change is pending. A process that makes a
+/// call waits in it for those that make none, so those call this function soon
+/// after the listener of the group was called, and after each call.
+/// @pre no call is active.
+/// @errors throws `job_error` if there is no next view.
+void enter_pending_view(const std::shared_ptr<strategy_state>& state);
+
 /// Lets processes leave the job between two calls, when all processes have made
 /// the same steps: nothing is redone. All processes of the view call it with
 /// the same processes. A process that joins and was no member then calls it in

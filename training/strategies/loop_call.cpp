@@ -161,11 +161,18 @@ bool is_candidate(const strategy_state& state) {
 void make_step(const std::shared_ptr<strategy_state>& state,
                const std::function<void(replica_context&)>& fn,
                const std::shared_ptr<step_results>& results) {
-  if (!state->spans_processes() || is_candidate(*state))
-    return run_one_step(state, fn);
-  if (!state->in_loop)
-    reject_candidates(*state);
-  loop_step{state, fn, results}.make();
+  const auto step = [fn, number = state->runs](replica_context& self) {
+    current_context().random.step = number;
+    fn(self);
+  };
+  if (!state->spans_processes() || is_candidate(*state)) {
+    run_one_step(state, step);
+  } else {
+    if (!state->are_calls_copied())
+      reject_candidates(*state);
+    loop_step{state, step, results}.make();
+  }
+  ++state->runs;
 }
 
 tensor make_collective(const std::shared_ptr<strategy_state>& state,
@@ -182,7 +189,7 @@ tensor make_collective(const std::shared_ptr<strategy_state>& state,
   };
   if (!state->spans_processes() || is_candidate(*state))
     return call_once();
-  if (!state->in_loop)
+  if (!state->are_calls_copied())
     reject_candidates(*state);
   tensor out;
   job_call call;

@@ -24,7 +24,10 @@ class step_results;
 ///            step, they copy its state and results; else all make it anew
 ///   errors   an error of the step also leads back to the state before
 ///   cost     one copy of the state in memory, and one gather of the results
-/// In a job of one process, only calls `fn`.
+/// In a job of one process, only calls `fn`. The random numbers of the step
+/// depend on how many calls of this function have succeeded. They do not depend
+/// on the step number of the group, which depends on the placement: `reduce`
+/// runs a step of the group only in a job of several processes.
 /// @param results stores what `fn` has returned.
 /// @errors throws as `make_call`.
 void make_step(const std::shared_ptr<strategy_state>& state,

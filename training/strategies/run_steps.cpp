@@ -154,7 +154,8 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
       "a run of the " + state->name + " strategy",
       "while another run of it is active; a strategy runs one at a time");
   const running_flag_guard flag{state->running};
-  if (!state->in_call && state->placement.job.processes() > 1)
+  if (!state->in_call && !state->has_client
+      && state->placement.job.processes() > 1)
     state->group->reject_candidates(
       "its program has called run, reduce or gather outside of strategy.loop, "
       "which a process that joins cannot repeat");

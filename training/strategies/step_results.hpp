@@ -94,6 +94,13 @@ public:
     return per_replica<T>{std::move(values), std::move(ids), from};
   }
 
+  /// Returns the gathered result of any replica of the job.
+  /// @param call name of the user's call that needs the value, for the error.
+  /// @errors throws `job_error` if the result is not known in this process.
+  T gathered_value(std::uint32_t replica, const char* call) const {
+    return make(replica, call);
+  }
+
   void clear() override {
     for (auto& one : own_)
       one.reset();

@@ -152,20 +152,9 @@ void strategy::check_cross_replica(const char* operation) const {
                  "all_reduce or all_gather there");
 }
 
-/// The random numbers of the step depend on how many calls of `run` have
-/// succeeded. They do not depend on the step number of the group, which depends
-/// on the placement: `reduce` runs a step of the group only in a job of several
-/// processes.
 void strategy::run_step(const std::function<void(replica_context&)>& fn,
                         const std::shared_ptr<step_results>& results) const {
-  make_step(
-    state_,
-    [fn, number = state_->runs](replica_context& self) {
-      current_context().random.step = number;
-      fn(self);
-    },
-    results);
-  ++state_->runs;
+  make_step(state_, fn, results);
 }
 
 std::uint64_t strategy::runs() const {

@@ -113,7 +113,8 @@ struct strategy_state {
   /// A call (job_call.hpp) is made. Runs outside of calls are not repeated.
   bool in_call = false;
   /// Number of completed calls (job_call.hpp), and the result of the last one.
-  /// A loop (training_loop.hpp) is one call.
+  /// A loop (training_loop.hpp) is one call. All calls that a client decides on
+  /// (client_calls.hpp) are in a loop.
   std::uint64_t calls = 0;
   std::string last_result;
   /// Of the last fit. Each process tells it the others after a view change.
@@ -123,6 +124,8 @@ struct strategy_state {
   std::uint64_t job_id = 0;
   /// The program is in a loop, in which it can make further calls.
   bool in_loop = false;
+  /// A client decides which calls are made (client_calls.hpp).
+  bool has_client = false;
   /// Number of completed calls that were made in loops.
   std::uint64_t loop_calls = 0;
   /// When the last run failed, a replica of this process was still inside its
@@ -132,6 +135,10 @@ struct strategy_state {
   /// Number of completed calls, also of those in loops. It is equal in all
   /// processes that are at one position.
   std::uint64_t all_calls() const { return calls + loop_calls; }
+
+  /// True if a process that joins lacks calls of the program, because it joins
+  /// between two of them and does not repeat them.
+  bool are_calls_copied() const { return in_loop || has_client; }
 
   /// True if the job has, or once had, other processes.
   bool spans_processes() const {

@@ -97,7 +97,7 @@ public:
     if (!is_active_) // all workers are told, or the loop has not begun
       return;
     state_->in_loop = false;
-    if (!state_->spans_processes())
+    if (!state_->spans_processes() || state_->has_client)
       return;
     state_->group->defer_candidates(false);
     state_->group->reject_candidates("an exception has ended the loop \""
@@ -246,7 +246,9 @@ private:
   std::string compare_positions() {
     const auto own = position_.text();
     for (;;) {
+      // A process joins between two requests of a client, not inside of one.
       const bool is_asked = position_.phase == loop_phase::next
+                            && !state_->has_client
                             && state_->group->has_deferred_candidate();
       const auto texts = gather_text_once(state_, encode_text(own, is_asked),
                                           state_->callback_timeout);
@@ -298,7 +300,8 @@ private:
   /// The call at this position is complete: an iteration follows, or none.
   void end_position() {
     is_active_ = state_->in_loop = position_.phase == loop_phase::next;
-    state_->group->defer_candidates(is_active_);
+    if (!state_->has_client)
+      state_->group->defer_candidates(is_active_);
   }
 
   const std::shared_ptr<strategy_state> state_;

@@ -2,13 +2,19 @@
 //
 //   steps_node
 //
-// The node registers the step functions "small". Its call "fit" trains a small
-// network on generated digits for two epochs and returns the SHA-256 of the
-// weights. Its run "sum" sums ones twice; between the two sums, the replica
-// with the number inputs[0] raises the signal inputs[1].
+// The node registers the step functions "small". They share a small network.
+// The run "train" makes a step with the inputs (images, labels) of a replica.
+// The run "sum" sums ones twice. The call "fit" trains for an epoch, and the
+// call "weights" returns the SHA-256 of the weights.
+//
+// The last two inputs of "train", "sum" and "fit" are a number and a signal.
+// The replica with this number raises the signal, for "fit" the worker with
+// this number in the tenth step of the fit. A node that has taken over replicas
+// of another one raises no signal.
 
 #include <csignal>
 #include <iostream>
+#include <memory>
 #include <troupe/actors/node/node_server.hpp>
 #include <troupe/troupe.hpp>
 
@@ -16,30 +22,77 @@ namespace {
 
 using namespace troupe;
 
-tensors fit(const tensors&) {
-  model trained{models::mlp(), adam{}, {.seed = 5}};
-  const auto data = data::digits({.examples = 200, .seed = 3});
-  trained.fit(data.shuffle(data::whole_dataset, 1).batch(16), {.epochs = 2});
-  const auto text = trained.weights_sha256();
-  return {tensor::of<std::uint8_t>(
-    {static_cast<std::int64_t>(text.size())},
-    std::vector<std::uint8_t>(text.begin(), text.end()))};
-}
+constexpr std::uint64_t signal_step = 9;
 
-tensors sum_ones(replica_context& self, const tensors& inputs) {
-  const auto ones = tensor::full({1 << 20}, 1);
-  self.all_reduce(sum, ones);
-  if (inputs[0].item<float>() == static_cast<float>(self.replica_id()))
-    ::raise(static_cast<int>(inputs[1].item<float>()));
-  return {self.all_reduce(sum, ones).range(0, 1)};
+struct trainer {
+  explicit trainer(const strategy& on) : on{on} {}
+
+  /// @param inputs the last two are a number and a signal.
+  void raise_if(std::uint32_t number, const tensors& inputs) const {
+    const auto at = inputs.end() - 2;
+    if (at[0].item<float>() == static_cast<float>(number)
+        && on.local_replica_ids().size() == 1)
+      ::raise(static_cast<int>(at[1].item<float>()));
+  }
+
+  tensors train(replica_context& self, const tensors& inputs) {
+    tape t;
+    auto loss =
+      models::cross_entropy(net(inputs[0], {.training = true}), inputs[1]) / 16;
+    const auto gradients = t.gradient(loss, net.variables());
+    raise_if(self.replica_id(), inputs);
+    net.optimizer().apply(self.all_reduce(sum, gradients), net.variables());
+    return {loss.detach()};
+  }
+
+  tensors sum_ones(replica_context& self, const tensors& inputs) const {
+    const auto ones = tensor::full({1 << 20}, 1);
+    self.all_reduce(sum, ones);
+    raise_if(self.replica_id(), inputs);
+    return {self.all_reduce(sum, ones).range(0, 1)};
+  }
+
+  tensors fit(const tensors& inputs) {
+    fit_options how{.epochs = 1};
+    how.callbacks.push_back({.on_step = [&](const step_record& x) {
+      if (x.step % 13 == signal_step)
+        raise_if(on.worker(), inputs);
+    }});
+    const auto data = data::digits({.examples = 200, .seed = 3});
+    net.fit(data.shuffle(data::whole_dataset, 1).batch(16), how);
+    return {};
+  }
+
+  tensors weights() const {
+    const auto text = net.weights_sha256();
+    return {tensor::of<std::uint8_t>(
+      {static_cast<std::int64_t>(text.size())},
+      std::vector<std::uint8_t>(text.begin(), text.end()))};
+  }
+
+  const strategy on;
+  model net{models::mlp(), adam{}, {.seed = 5}};
+};
+
+step_functions make_functions(const strategy& on, const std::string&) {
+  const auto shared = std::make_shared<trainer>(on);
+  step_functions out;
+  out.run["train"] = [=](replica_context& self, const tensors& inputs) {
+    return shared->train(self, inputs);
+  };
+  out.run["sum"] = [=](replica_context& self, const tensors& inputs) {
+    return shared->sum_ones(self, inputs);
+  };
+  out.call["fit"] = [=](const tensors& x) { return shared->fit(x); };
+  out.call["weights"] = [=](const tensors&) { return shared->weights(); };
+  return out;
 }
 
 } // namespace
 
 int main() {
   runtime actors;
-  register_steps(actors, "small",
-                 {.run = {{"sum", sum_ones}}, .call = {{"fit", fit}}});
+  register_steps(actors, "small", make_functions);
   node_server node{actors};
   std::cout << "listening on " << node.address() << std::endl;
   return node.wait_for_stop(std::chrono::minutes{10}) ? 0 : 1;

@@ -52,10 +52,18 @@ replying_worker(worker_actor::pointer self, const worker_status& status,
       return promise;
     },
     [](atom::run, const std::string&, std::uint64_t,
-       const std::vector<std::uint32_t>&,
+       const std::vector<std::uint32_t>&, const std::vector<std::uint32_t>&,
        const tensors&) -> caf::result<worker_status, tensors> {
       return caf::sec::unexpected_message;
     },
+    [](atom::inputs, std::uint64_t, const std::vector<std::uint32_t>&,
+       const std::vector<std::uint32_t>&, const tensors&) { return false; },
+    [](atom::results, std::uint64_t, const std::vector<std::uint32_t>&)
+      -> caf::result<worker_status, tensors> {
+      return caf::sec::unexpected_message;
+    },
+    [](atom::admit, std::uint64_t, std::uint64_t)
+      -> caf::result<worker_status> { return caf::sec::unexpected_message; },
     [](atom::stop) { return true; },
   };
 }
@@ -77,6 +85,95 @@ TEST(WorkerClient, WaitsAfterAFailureForTheLossThatCausedIt) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->worker, 1u);
   EXPECT_EQ(found->code, ec::unreachable);
+}
+
+/// Replies to `run` when it has the inputs of replica 1, with these inputs. The
+/// worker that hosts replica 1 says at once that it does not belong to the job.
+struct waiting_state {
+  caf::typed_response_promise<worker_status, tensors> promise;
+  tensors inputs;
+};
+
+worker_actor::behavior_type
+waiting_worker(worker_actor::stateful_pointer<waiting_state> self) {
+  const auto take = [self](const std::vector<std::uint32_t>& replicas,
+                           const tensors& inputs) {
+    auto& state = self->state;
+    for (const auto& one : inputs)
+      state.inputs.push_back(one);
+    if (replicas == std::vector<std::uint32_t>{1})
+      state.promise.deliver(done.status, state.inputs);
+  };
+  return {
+    [](atom::info) { return worker_status{}; },
+    [=](atom::run, const std::string&, std::uint64_t,
+        const std::vector<std::uint32_t>& replicas,
+        const std::vector<std::uint32_t>&, const tensors& inputs) {
+      auto& promise = self->state.promise;
+      promise = self->make_response_promise<worker_status, tensors>();
+      if (replicas == std::vector<std::uint32_t>{1})
+        promise.deliver(failed(ec::unreachable, false, "it is excluded").status,
+                        tensors{});
+      else
+        take(replicas, inputs);
+      return promise;
+    },
+    [=](atom::inputs, std::uint64_t number,
+        const std::vector<std::uint32_t>& replicas,
+        const std::vector<std::uint32_t>& counts, const tensors& inputs) {
+      EXPECT_EQ(number, 4u);
+      EXPECT_EQ(counts, std::vector<std::uint32_t>{1});
+      take(replicas, inputs);
+      return true;
+    },
+    [](atom::results, std::uint64_t, const std::vector<std::uint32_t>&)
+      -> caf::result<worker_status, tensors> {
+      return caf::sec::unexpected_message;
+    },
+    [](atom::admit, std::uint64_t, std::uint64_t)
+      -> caf::result<worker_status> { return caf::sec::unexpected_message; },
+    [](atom::stop) { return true; },
+  };
+}
+
+worker_request request_for_three(std::vector<std::uint32_t> of_worker_1) {
+  worker_request out;
+  out.function = "train";
+  out.number = 4;
+  for (const double x : {10, 11, 12})
+    out.by_replica.push_back({tensor::full({}, x)});
+  out.placement = {{0}, std::move(of_worker_1), {2}};
+  return out;
+}
+
+void expect_inputs(const worker_reply& reply, float first) {
+  EXPECT_TRUE(reply.status.done);
+  ASSERT_EQ(reply.results.size(), 2u);
+  EXPECT_EQ(reply.results[0].item<float>(), first);
+  EXPECT_EQ(reply.results[1].item<float>(), 11);
+}
+
+TEST(WorkerClient, SendsTheInputsOfAWorkerThatIsLostInARequestToTheOthers) {
+  runtime actors;
+  worker_list workers;
+  for (int i = 0; i < 3; ++i)
+    workers.push_back(actors.system().spawn(waiting_worker));
+  const auto replies = run_all(actors.system(), workers, request_for_three({1}),
+                               patience, patience);
+  expect_inputs(replies[0], 10);
+  EXPECT_FALSE(replies[1].status.done);
+  expect_inputs(replies[2], 12);
+}
+
+TEST(WorkerClient, SendsTheInputsOfAWorkerThatWasLostBeforeToTheOthers) {
+  runtime actors;
+  worker_list workers{actors.system().spawn(waiting_worker), worker_actor{},
+                      actors.system().spawn(waiting_worker)};
+  const auto replies = run_all(actors.system(), workers, request_for_three({}),
+                               patience, patience);
+  expect_inputs(replies[0], 10);
+  EXPECT_TRUE(is_lost(replies[1].status));
+  expect_inputs(replies[2], 12);
 }
 
 TEST(WorkerClient, ReportsAFailureAlthoughAnotherWorkerNeverReplies) {

@@ -311,6 +311,59 @@ INSTANTIATE_TEST_SUITE_P(
                     case_of_join{1, place::in_step, 1, 3, 0},
                     case_of_join{0, place::in_step, 0, 7, 2}));
 
+/// A loop with a fit in two of its iterations.
+/// @param at called in each iteration, with its number.
+std::string weights_after_fits(const strategy& on,
+                               const std::function<void(std::uint64_t)>& at) {
+  const auto scope = on.scope();
+  trainer of{on};
+  for (auto& step : on.loop("fits", on.distribute(uneven_batches()))) {
+    at(step.number);
+    of.step(step.values);
+    if (step.number == 1 || step.number == 9)
+      of.it.fit(uneven_batches(), {.epochs = 1});
+  }
+  return of.it.weights_sha256();
+}
+
+/// The process that joins has made only the second fit.
+TEST(TrainingLoopJoins, AfterAFitOfAnIterationGivesTheUndisturbedResult) {
+  std::promise<void> may_join;
+  auto is_reached = may_join.get_future();
+  std::vector<std::string> weights(workers);
+  int lives = 0; // of worker 1
+  const auto run = [&](const strategy& on, std::uint32_t w) {
+    const bool is_lost = w == 1 && lives++ == 0;
+    try {
+      weights[w] = weights_after_fits(on, [&](std::uint64_t number) {
+        if (is_lost && number == 3) {
+          cut_off(on);
+          throw end_of_worker{};
+        }
+        if (w == 1 || number != 6)
+          return;
+        if (w == 0)
+          may_join.set_value();
+        wait_for_candidate(on);
+      });
+    } catch (const std::exception&) {
+      if (!is_lost)
+        throw;
+      EXPECT_EQ(is_reached.wait_for(patience), std::future_status::ready);
+      throw start_again{};
+    }
+  };
+  expect_nothing_thrown(run_on_cluster(workers, {}, run));
+  EXPECT_EQ(lives, 2);
+  std::string expected;
+  {
+    const auto on = turns(workers);
+    expected = weights_after_fits(on, [](std::uint64_t) {});
+  }
+  for (const auto& one : weights)
+    EXPECT_EQ(one, expected);
+}
+
 /// Runs a loop that each worker leaves after a number of iterations, and then
 /// another loop.
 std::string weights_after_break(const strategy& on, std::uint64_t iterations) {
