@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -33,8 +34,11 @@ public:
   virtual std::vector<std::uint32_t> sources() const = 0;
 
   /// Opens a lane to a member.
+  /// @param timeout of the connection. The two sides then agree on the
+  /// transport
+  ///                within 2 s.
   /// @errors throws `job_error` or std::runtime_error if that fails or takes
-  ///         longer than the timeout.
+  ///         longer.
   virtual std::unique_ptr<transfer_lane>
   open(std::uint32_t task, std::chrono::milliseconds timeout) = 0;
 

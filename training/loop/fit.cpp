@@ -330,9 +330,10 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
   if (options_.on_nan == on_nan::stop)
     bad_step_.reset();
   last_commit_ = clock::now();
-  if (const auto& source = model_.strategy->source)
-    source->begin(model_.strategy->calls + model_.strategy->loop_calls,
-                  model_.model_parameters.size(), 1 + model_.rule.slots());
+  if (copies_ahead(*model_.strategy))
+    model_.strategy->source->begin(model_.strategy->all_calls(),
+                                   model_.model_parameters.size(),
+                                   1 + model_.rule.slots());
   run_request request;
   request.first_step = model_.steps;
   request.steps = end - model_.steps;

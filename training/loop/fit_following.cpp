@@ -4,6 +4,7 @@
 #include "troupe/training/loop/fit_loop.hpp"
 #include "troupe/training/strategies/state_source.hpp"
 
+#include <algorithm>
 #include <exception>
 
 // How a process that joins copies the state of the model before the members
@@ -19,7 +20,7 @@ namespace {
 constexpr auto open_timeout = 2000ms;
 /// Longest wait for the next packet. The first one needs a member to complete
 /// a step.
-constexpr auto packet_timeout = 10'000ms;
+constexpr auto packet_timeout = 30'000ms;
 /// Longest wait for a step that the members have made already, while they wait.
 constexpr auto last_step_timeout = 2000ms;
 /// Members that a process tries.
@@ -28,19 +29,20 @@ constexpr std::size_t max_sources = 4;
 } // namespace
 
 bool fit_loop::copy_ahead() {
-  const auto& strategy = *model_.strategy;
-  const auto bytes =
-    model_.model_parameters.size() * sizeof(float) * (1 + model_.rule.slots());
-  if (!strategy.source || bytes < strategy.copy_ahead_bytes)
-    return false;
-  const auto sources = strategy.source->lanes().sources();
-  for (std::size_t i = 0; i < max_sources && !sources.empty(); ++i)
-    if (copy_ahead_from(sources[i % sources.size()]))
-      break;
+  const auto sources = model_.strategy->source->lanes().sources();
+  for (std::size_t i = 0; i < std::min(max_sources, sources.size()); ++i)
+    switch (copy_ahead_from(sources[i])) {
+      case copy_result::copied:
+        return false;
+      case copy_result::no_steps:
+        return true;
+      case copy_result::failed:
+        break;
+    }
   return true;
 }
 
-bool fit_loop::copy_ahead_from(std::uint32_t task) {
+fit_loop::copy_result fit_loop::copy_ahead_from(std::uint32_t task) {
   auto& lanes = model_.strategy->source->lanes();
   state_follower::target into;
   into.state.push_back(model_.model_parameters.values(0));
@@ -54,22 +56,26 @@ bool fit_loop::copy_ahead_from(std::uint32_t task) {
   std::string why;
   try {
     follower_.emplace(lanes.open(task, open_timeout), std::move(into));
-    switch (follower_->follow(packet_timeout)) {
-      using enum state_follower::result;
-      case caught_up:
-        record_event(model_.strategy->recorder,
-                     {.kind = flight_event_kind::state_copied_ahead,
-                      .step = follower_->current()->steps,
-                      .process = task,
-                      .bytes = follower_->bytes()});
-        return true;
-      case silent: // the member makes no steps, so nothing disturbs it
-      case ended:  // the call, or this process is too slow to follow
-        follower_.reset();
-        return true;
-      case failed:
-        why = follower_->reason();
-        break;
+    const auto found = follower_->follow(packet_timeout);
+    if (found == state_follower::result::caught_up) {
+      record_event(model_.strategy->recorder,
+                   {.kind = flight_event_kind::state_copied_ahead,
+                    .step = follower_->current()->steps,
+                    .process = task,
+                    .bytes = follower_->bytes()});
+      return copy_result::copied;
+    }
+    const bool is_silent = found == state_follower::result::silent;
+    why = is_silent ? "it sent nothing for "
+                        + std::to_string(packet_timeout.count()) + " ms"
+                    : follower_->reason();
+    // A member that has not begun makes no steps, so nothing disturbs it.
+    if (found == state_follower::result::ended
+        || (is_silent && follower_->bytes() == 0)) {
+      follower_.reset();
+      log(log_level::info, "this process has not copied the state of "
+                             + lanes.name(task) + " before it joins: " + why);
+      return copy_result::no_steps;
     }
   } catch (const std::exception& e) {
     why = e.what();
@@ -79,17 +85,24 @@ bool fit_loop::copy_ahead_from(std::uint32_t task) {
                             + lanes.name(task) + " before it joins: " + why
                             + "; it takes another source, or copies the state "
                               "when it has joined");
-  return false;
+  return copy_result::failed;
 }
 
 bool fit_loop::is_copied_ahead(const call_report& latest) {
   if (!follower_ || !follower_->current())
     return false;
-  const auto& strategy = *model_.strategy;
   const auto steps = read_position(latest.text).steps;
-  return follower_->follow_to(steps, last_step_timeout)
-           == state_follower::result::caught_up
-         && follower_->current()->call == strategy.calls + strategy.loop_calls
+  try {
+    if (follower_->follow_to(steps, last_step_timeout)
+        != state_follower::result::caught_up)
+      return false;
+  } catch (const std::exception& e) {
+    log(log_level::warning,
+        std::string{"this process could not follow the steps of a member: "}
+          + e.what());
+    return false;
+  }
+  return follower_->current()->call == model_.strategy->all_calls()
          && follower_->current()->steps == steps;
 }
 

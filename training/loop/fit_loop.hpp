@@ -57,12 +57,16 @@ private:
   // The functions up to `is_copied_ahead` are in fit_following.cpp.
 
   /// In a process that joins: copies the model's state from a member and
-  /// follows its updates, until it has caught up. No effect if the state is
-  /// small or no member gives it.
-  /// @returns true if it has tried.
+  /// follows its updates, until it has caught up. No effect if no member gives
+  /// it.
+  /// @returns true if the call may have been completed meanwhile.
   bool copy_ahead();
-  /// @returns false if another member is to be tried.
-  bool copy_ahead_from(std::uint32_t task);
+  enum class copy_result : std::uint8_t {
+    copied,
+    no_steps, ///< The member makes no steps, or has ended the call.
+    failed,   ///< Another member is to be tried.
+  };
+  copy_result copy_ahead_from(std::uint32_t task);
   /// True if the model has the state of this report. Follows up to it.
   bool is_copied_ahead(const call_report& latest);
   /// Tells all workers how the run or the callbacks ended on each worker.

@@ -323,20 +323,28 @@ bool train_step::sum(replica& self) {
   return std::ranges::all_of(self.sums, all_finite);
 }
 
+void train_step::update_range(const rule_step& update,
+                              const element_range& range,
+                              std::span<float> values,
+                              std::array<std::span<float>, 2> slots,
+                              const float* sums) const {
+  for_elements(
+    range.end - range.begin, [&](std::size_t first, std::size_t last) {
+      const auto begin = range.begin + first;
+      std::array<float*, 2> from{};
+      for (std::size_t s = 0; s < model_.rule.slots(); ++s)
+        from[s] = slots[s].data() + begin;
+      update(values.data() + begin, sums + first, from, last - first);
+    });
+}
+
 void train_step::update_copy(replica& self, const rule_step& update) {
-  auto* values = self.values.mutable_data<float>().data();
   for (std::size_t b = 0; b < update_ranges_.size(); ++b) {
     const auto* sum = self.sums[b].data<float>().data();
     const auto offset = self.tracker.buckets()[b].begin;
     for (const auto& range : update_ranges_[b])
-      for_elements(
-        range.end - range.begin, [&](std::size_t first, std::size_t last) {
-          const auto begin = range.begin + first;
-          std::array<float*, 2> slots{};
-          for (std::size_t s = 0; s < model_.rule.slots(); ++s)
-            slots[s] = self.slots[s].data() + begin;
-          update(values + begin, sum + begin - offset, slots, last - first);
-        });
+      update_range(update, range, self.values.mutable_data<float>(), self.slots,
+                   sum + (range.begin - offset));
   }
 }
 
@@ -363,19 +371,18 @@ void train_step::follow(std::uint64_t step, std::uint64_t examples, float rate,
                         std::uint64_t first, std::span<const float> sums) {
   const flush_denormals as_in_a_step;
   const auto update = rule_of(step, static_cast<std::int64_t>(examples), rate);
-  auto& all = model_.model_parameters;
-  auto own_values = all.values(0);
-  auto* const values = own_values.mutable_data<float>().data();
+  auto values = model_.model_parameters.values(0);
+  std::array<std::span<float>, 2> slots;
+  for (std::size_t s = 0; s < model_.rule.slots(); ++s)
+    slots[s] = model_.slots[0][s].mutable_data<float>();
   for (const auto& bucket : update_ranges_)
-    for (const auto& range : bucket) {
-      const auto begin = std::max<std::size_t>(range.begin, first);
-      const auto end = std::min<std::size_t>(range.end, first + sums.size());
-      if (begin >= end)
-        continue;
-      std::array<float*, 2> slots{};
-      for (std::size_t s = 0; s < model_.rule.slots(); ++s)
-        slots[s] = model_.slots[0][s].mutable_data<float>().data() + begin;
-      update(values + begin, sums.data() + (begin - first), slots, end - begin);
+    for (const auto& one : bucket) {
+      const element_range part{
+        std::max<std::size_t>(one.begin, first),
+        std::min<std::size_t>(one.end, first + sums.size())};
+      if (part.begin < part.end)
+        update_range(update, part, values.mutable_data<float>(), slots,
+                     sums.data() + (part.begin - first));
     }
 }
 

@@ -129,6 +129,12 @@ private:
   void keep_total(std::uint64_t step, std::span<const step_metrics> metrics,
                   bool updated);
   void update_copy(replica& self, const rule_step& update);
+  /// Updates a range of elements of one copy.
+  /// @param sums gradient of the elements from the range's beginning on.
+  void update_range(const rule_step& update, const element_range& range,
+                    std::span<float> values,
+                    std::array<std::span<float>, 2> slots,
+                    const float* sums) const;
   void update_shared(replica& self, std::int64_t examples);
   rule_step rule_of(std::uint64_t step, std::int64_t examples,
                     float rate) const;

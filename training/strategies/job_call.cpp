@@ -21,9 +21,9 @@ namespace {
 using namespace std::chrono_literals;
 
 /// A process that joins with a large state does not ask in calls that take less
-/// time than this.
-constexpr auto short_call = 500ms;
-constexpr auto poll_interval = 10ms;
+/// time than this and in which it cannot copy the state ahead.
+constexpr auto short_call = 30s;
+constexpr auto poll_interval = 20ms;
 
 bool is_loss(const job_error& error) {
   return (error.code == ec::peer_lost || error.code == ec::unreachable
@@ -297,9 +297,10 @@ void copy_state(const std::shared_ptr<strategy_state>& state,
   const auto sender = state->placement.job.replicas_of(source).front();
   // Nothing is changed before all of it has arrived, because the sender may be
   // lost.
-  std::vector<tensor> received;
-  for (const auto& part : parts)
-    received.push_back(gather_from(state, sender, part));
+  std::vector<tensor> received(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (auto one = gather_from(state, sender, parts[i]); is_wanted[i])
+      received[i] = std::move(one);
   if (!parts.empty())
     record_event(state->recorder, {.kind = flight_event_kind::state_copied,
                                    .bytes = bytes_of(parts)});
@@ -383,20 +384,8 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
   return false;
 }
 
-/// True if a process that joins should copy the state of this process's models
-/// while the members go on.
-bool copies_ahead(const strategy_state& state) {
-  if (!state.source || state.are_calls_copied())
-    return false;
-  std::size_t bytes = 0;
-  for (const auto& one : state.observers)
-    if (const auto owner = one.lock())
-      bytes += bytes_of(owner->state_tensors(owner->state_text()));
-  return bytes >= state.copy_ahead_bytes;
-}
-
-/// A process that joins waits for the end of a short call in which it cannot
-/// copy the state ahead, such as a gather between two epochs.
+/// A process that joins waits for the end of a call in which it cannot copy the
+/// state ahead, such as a gather between two epochs or an evaluation.
 /// @returns true if the call is completed in this process.
 bool wait_for_result(strategy_state& state, const job_call& call) {
   const auto end = wait_clock::now() + short_call;
@@ -493,6 +482,16 @@ bool let_leave_in_views(const std::shared_ptr<strategy_state>& state,
 }
 
 } // namespace
+
+bool copies_ahead(const strategy_state& state) {
+  if (!state.source || state.are_calls_copied())
+    return false;
+  std::size_t bytes = 0;
+  for (const auto& one : state.observers)
+    if (const auto owner = one.lock())
+      bytes += bytes_of(owner->state_tensors(owner->state_text()));
+  return bytes >= state.copy_ahead_bytes;
+}
 
 void make_call(const std::shared_ptr<strategy_state>& state,
                const job_call& call) {

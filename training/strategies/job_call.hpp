@@ -53,6 +53,10 @@ struct job_call {
     copied_ahead{};
 };
 
+/// True if the state of the models is so large that a process which joins
+/// copies it while the members go on, and if it can.
+bool copies_ahead(const strategy_state& state);
+
 /// Makes a call together with the other processes of the job. If a process is
 /// lost, the others enter the next view, in which they host its replicas, and
 /// go on with the call:

@@ -40,7 +40,8 @@ struct multi_worker_options {
   std::chrono::milliseconds spare_timeout{0};
   /// If the parameters and slots of a model have at least this number of bytes,
   /// a worker that joins during `fit` copies them before it asks to join, and
-  /// the others train meanwhile. A smaller state is copied while they wait.
+  /// the others train meanwhile. A smaller state is copied while they wait. It
+  /// is also the least state that this worker gives to others in this way.
   std::size_t copy_ahead_bytes = std::size_t{32} << 20;
   std::string job = "job"; ///< Must be equal in all workers.
   /// Address on which this worker listens. None: this worker's address in the

@@ -6,16 +6,9 @@
 
 namespace troupe {
 
-namespace {
-
-/// The lane has one channel, on which the source sends.
-constexpr std::uint32_t channel = 1;
-
-} // namespace
-
 state_follower::state_follower(std::unique_ptr<transfer_lane> lane, target into)
   : lane_{std::move(lane)}, into_{std::move(into)} {
-  lane_->receiver().open_channel(channel);
+  lane_->receiver().open_channel(state_channel);
 }
 
 void state_follower::fail(std::string reason) {
@@ -89,13 +82,15 @@ void state_follower::take(const tensors& transfer) {
     reason_ = x.text;
     return;
   }
-  paused_ = x.what == paused;
-  if (paused_ && has_values_ && position_)
+  if (x.what == paused && position_ && x.call == call_ && x.steps == steps_) {
+    paused_ = true;
     return;
+  }
+  paused_ = false;
   if (x.what == values && !has_values_)
     take_values(x);
-  else if (x.what != values && has_values_ && x.steps == steps_ + 1
-           && x.call == call_)
+  else if ((x.what == sums || (x.what == skipped && next_first_ == 0))
+           && has_values_ && x.steps == steps_ + 1 && x.call == call_)
     take_sums(x);
   else
     fail("the source has sent a part of another step than the next");
@@ -131,8 +126,13 @@ void state_follower::take_values(const state_item& x) {
 void state_follower::take_sums(const state_item& x) {
   if (x.what == state_item::kind::skipped)
     return;
+  if (x.first == 0) {
+    examples_ = x.examples;
+    learning_rate_ = x.learning_rate;
+  }
   if (x.first != next_first_ || x.total != into_.state.front().size()
-      || x.examples == 0)
+      || x.examples == 0 || x.examples != examples_
+      || x.learning_rate != learning_rate_)
     return fail("the source has a gradient of another form");
   position_.reset();
   into_.update(x, x.first, x.part.data<float>());

@@ -67,6 +67,9 @@ private:
   /// Where the next part has to begin.
   std::uint32_t next_tensor_ = 0;
   std::uint64_t next_first_ = 0;
+  /// Of the step that is made in parts.
+  std::uint64_t examples_ = 0;
+  double learning_rate_ = 0;
   std::uint64_t steps_ = 0; ///< Of the last complete item.
   std::uint64_t call_ = 0;
   bool has_values_ = false;

@@ -8,6 +8,9 @@
 
 namespace troupe {
 
+/// The channel of the lane on which the source sends.
+inline constexpr std::uint32_t state_channel = 1;
+
 /// One part of the state that a process copies before it joins, while the
 /// members go on (docs/protocols/state_transfer.md). A transfer on the lane
 /// carries one item.

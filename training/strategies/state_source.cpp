@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <deque>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <sys/eventfd.h>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,7 +23,9 @@ namespace {
 
 /// Elements of a tensor that one transfer carries.
 constexpr std::size_t part_elements = std::size_t{1} << 22;
-/// A process that receives nothing for this time does not follow any more.
+/// A process that receives nothing for this time does not follow any more. Nor
+/// does one to which nothing could be sent for twice this time: it asks to join
+/// earlier.
 constexpr auto idle_timeout = 30s;
 
 /// State or gradient that waits to be sent.
@@ -40,6 +44,7 @@ struct follower {
   };
   phase current = phase::opening;
   std::vector<tensor> state;     ///< Memory for one copy.
+  std::vector<tensor> unused;    ///< Memory that its thread frees.
   std::vector<tensor> free_sums; ///< Memory for gradients.
   std::uint64_t steps = 0;       ///< Of the last copy.
   std::deque<copied_step> queue; ///< To be sent.
@@ -228,6 +233,9 @@ void state_source::impl::finish(served& one, const std::string& why) {
   last.call = call;
   last.text = why;
   x.queue.push_back({std::move(last), {}});
+  // Another thread frees the memory, without the lock.
+  std::ranges::move(x.state, std::back_inserter(x.unused));
+  std::ranges::move(x.free_sums, std::back_inserter(x.unused));
   x.state.clear();
   x.free_sums.clear();
   ::eventfd_write(one.wake.get(), 1);
@@ -251,9 +259,15 @@ void state_source::impl::accept(state_lanes::opener open,
   });
   if (stopped || all.size() >= max_followers)
     return; // the stream ends
-  const auto& added = all.emplace_back(std::make_shared<served>());
-  added->thread = std::thread{[this, &self = *added, open = std::move(open),
-                               &followed] { serve(self, open, followed); }};
+  auto added = std::make_shared<served>();
+  all.reserve(all.size() + 1);
+  try {
+    added->thread = std::thread{[this, &self = *added, open = std::move(open),
+                                 &followed] { serve(self, open, followed); }};
+  } catch (const std::system_error&) {
+    return; // too many threads; the stream ends
+  }
+  all.push_back(std::move(added));
 }
 
 /// Runs on the thread of a process that follows.
@@ -265,8 +279,9 @@ void state_source::impl::serve(served& self, const state_lanes::opener& open,
   } catch (const std::exception&) {
     // The process sees the end of the lane, and takes another source.
   }
+  follower freed;
   const std::lock_guard hold{lock};
-  self.state = {};
+  freed = std::exchange(self.state, {});
   self.state.current = follower::phase::ended;
   self.finished = true;
   update_flag(followed);
@@ -307,25 +322,32 @@ void state_source::impl::send_all(served& self, transfer_lane& lane,
   bool is_sending = false, is_allocated = false;
   auto last_news = std::chrono::steady_clock::now();
   for (;;) {
+    std::vector<tensor> freed;
+    {
+      const std::lock_guard hold{lock};
+      if (stopped)
+        return;
+      freed.swap(self.state.unused);
+    }
+    freed.clear();
     for (const auto& event : lane.progress()) {
       if (!std::holds_alternative<tensor_transfer::delivered>(event))
         return; // the peer refuses, or violates the protocol
       last_news = std::chrono::steady_clock::now();
       is_sending = false;
+      if (current->header.what == state_item::kind::ended)
+        return;
       if (index == current->parts.size())
         take_back(self.state, *std::exchange(current, {}));
     }
-    if (lane.failure()
-        || (is_sending
-            && std::chrono::steady_clock::now() - last_news > idle_timeout))
+    const auto silence = std::chrono::steady_clock::now() - last_news;
+    if (lane.failure() || silence > (is_sending ? 1 : 2) * idle_timeout)
       return;
     if (!is_allocated)
       is_allocated = allocate(self, followed);
     std::size_t waiting = 0;
     if (!is_sending) {
       const std::lock_guard hold{lock};
-      if (stopped)
-        return;
       if (!current && !self.state.queue.empty()) {
         current = std::move(self.state.queue.front());
         self.state.queue.pop_front();
@@ -335,7 +357,8 @@ void state_source::impl::send_all(served& self, transfer_lane& lane,
     }
     if (!is_sending && current) {
       lane.sender().send(
-        1, 0, to_transfer(next_part(*current, index, first, waiting)));
+        state_channel, 0,
+        to_transfer(next_part(*current, index, first, waiting)));
       is_sending = true;
       last_news = std::chrono::steady_clock::now();
       continue;

@@ -30,14 +30,15 @@ namespace troupe {
 ///            a lane that ends -> the memory is released
 class state_source {
 public:
-  /// Gradients that can wait to be sent to a process: those of this number of
-  /// steps, and more as long as they have less than `waiting_bytes`.
-  static constexpr std::size_t max_waiting = 2;
-  static constexpr std::size_t waiting_bytes = std::size_t{16} << 20;
+  /// Gradients that can wait to be sent to a process, that which is sent
+  /// included: those of this number of steps, and more as long as they have
+  /// less than `waiting_bytes`.
+  static constexpr std::size_t max_waiting = 3;
+  static constexpr std::size_t waiting_bytes = std::size_t{128} << 20;
   /// Processes that can follow at the same time. Others join without a copy.
   static constexpr std::size_t max_followers = 2;
 
-  /// @param lanes outlives this object's threads, which it ends.
+  /// @param lanes is owned by this object.
   explicit state_source(std::unique_ptr<state_lanes> lanes);
   /// Ends the threads; one that is opening its lane takes up to 2 s.
   ~state_source();

@@ -133,7 +133,7 @@ TEST(StateTransfer, AProcessThatDoesNotKeepUpIsDropped) {
   small_state copy;
   state_follower follower{at.lanes.open(0, patience), copy.target()};
   at.wait_for_follower();
-  for (std::size_t i = 0; i < 2 + state_source::max_waiting; ++i)
+  for (int i = 0; i < 100 && at.source.is_followed(); ++i)
     at.step();
   EXPECT_FALSE(at.source.is_followed());
   EXPECT_EQ(follower.follow_to(at.steps, patience), result::ended);
@@ -198,6 +198,20 @@ TEST(StateTransfer, ASourceThatIsLostFailsIt) {
     << follower.reason();
 }
 
+/// The follower does not receive, so a part is on its way all the time.
+TEST(StateTransfer, ASourceEndsInTheMiddleOfAPart) {
+  auto at = std::make_unique<training_source>();
+  small_state copy;
+  state_follower follower{at->lanes.open(0, patience), copy.target()};
+  at->wait_for_follower();
+  at->step();
+  at->step();
+  const auto begin = std::chrono::steady_clock::now();
+  at.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, patience);
+  EXPECT_EQ(follower.follow(patience), result::failed);
+}
+
 TEST(StateTransfer, ServesTwoProcessesAndEndsTheLaneOfAThird) {
   training_source at;
   small_state one, two, three;
@@ -237,10 +251,17 @@ struct raw_source {
   }
   /// Both ends run on this thread, so the lane is driven in turns.
   result follow() {
+    return repeat([&] { return follower->follow(1ms); });
+  }
+  result follow_to(std::uint64_t steps) {
+    return repeat([&] { return follower->follow_to(steps, 1ms); });
+  }
+  template <class F>
+  result repeat(F&& receive) {
     auto found = result::silent;
     for (int i = 0; i < 2000 && found == result::silent; ++i) {
       lane->progress();
-      found = follower->follow(1ms);
+      found = receive();
     }
     return found;
   }
@@ -261,6 +282,15 @@ state_item values_of(const tensor& whole, std::uint32_t index,
   x.first = first;
   x.total = whole.size();
   x.part = whole.range(first, end);
+  return x;
+}
+
+state_item sums_of(const tensor& whole, std::size_t first, std::size_t end) {
+  auto x = values_of(whole, 0, first, end);
+  x.what = state_item::kind::sums;
+  x.steps = 102;
+  x.examples = 16;
+  x.learning_rate = 0.5;
   return x;
 }
 
@@ -298,6 +328,40 @@ TEST(StateTransferFaults, AnUpdateBeforeTheStateIsFound) {
   EXPECT_EQ(at.follow(), result::failed);
   EXPECT_EQ(at.follower->reason(),
             "the source has sent a part of another step than the next");
+}
+
+/// Sends a small state, and the first half of the sums of the next step.
+void send_half_a_step(raw_source& at) {
+  at.copy.tensors = {tensor::full({8}, 1), tensor::full({8}, 2)};
+  auto [source, other] = state_lane_ends();
+  at.lane = std::move(source);
+  at.follower.emplace(std::move(other), at.copy.target());
+  at.send(values_of(tensor::full({8}, 3), 0, 0, 8));
+  at.send(values_of(tensor::full({8}, 4), 1, 0, 8));
+  EXPECT_EQ(at.follow(), result::caught_up);
+  at.send(sums_of(tensor::full({8}, 5), 0, 4));
+}
+
+TEST(StateTransferFaults, AStepThatIsMadeInPartIsNotSkipped) {
+  raw_source at;
+  send_half_a_step(at);
+  state_item skipped;
+  skipped.what = state_item::kind::skipped;
+  skipped.call = 7;
+  skipped.steps = 102;
+  at.send(skipped);
+  EXPECT_EQ(at.follow_to(102), result::failed);
+  EXPECT_FALSE(at.follower->current());
+}
+
+TEST(StateTransferFaults, PartsOfAStepHaveOneLearningRate) {
+  raw_source at;
+  send_half_a_step(at);
+  auto rest = sums_of(tensor::full({8}, 5), 4, 8);
+  rest.learning_rate = 0.25;
+  at.send(rest);
+  EXPECT_EQ(at.follow_to(102), result::failed);
+  EXPECT_EQ(at.follower->reason(), "the source has a gradient of another form");
 }
 
 TEST(StateTransferFaults, AnyTransferIsReadOrRefused) {
