@@ -7,12 +7,31 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <random>
 #include <regex>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
 
 namespace {
 
 using namespace troupe;
+
+/// Called by the next `fsync` of this thread, which clears it first.
+thread_local std::function<void()> in_next_fsync;
+
+} // namespace
+
+/// Replaces the function of the C library, so that a test can act while a file
+/// is written to the disk.
+extern "C" int fsync(int file) {
+  if (const auto fn = std::exchange(in_next_fsync, nullptr))
+    fn();
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
+
+namespace {
 
 class SavedModel : public scratch_test {
 protected:
@@ -292,6 +311,24 @@ TEST_F(SavedModelOfJob, KeepsAFileOfALaterPosition) {
   EXPECT_EQ(files(), 1u);
   save(7, 5); // the same position
   EXPECT_EQ(saved_steps(), 3u);
+}
+
+/// The job saves the model later, without this process, while this process
+/// waits for the disk.
+TEST_F(SavedModelOfJob, KeepsAFileOfALaterPositionThatAppearsInItsSync) {
+  save(7, 5);
+  const auto later = text_of("model");
+  save(7, 5);
+  bool has_synced = false;
+  in_next_fsync = [&] {
+    has_synced = true;
+    put("model", later);
+  };
+  save(7, 4);
+  EXPECT_TRUE(has_synced);
+  EXPECT_EQ(saved_steps(), 1u);
+  EXPECT_EQ(lines_.size(), 1u);
+  EXPECT_EQ(files(), 1u);
 }
 
 TEST_F(SavedModelOfJob, ReplacesTheFileOfAnotherJob) {
