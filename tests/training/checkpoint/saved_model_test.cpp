@@ -347,11 +347,14 @@ TEST_F(SavedModelOfJob, ReplacesADamagedFileWithAWarning) {
   const auto good = text_of("model");
   auto flipped = good;
   flipped[flipped.size() - 40] ^= 1; // in the elements
-  const auto no_id =
-    with_replaced_header(good, R"("id":"0000000000000007")", R"("id":"x")");
+  const auto with_id = [&](const std::string& id) {
+    return with_replaced_header(good, R"("id":"0000000000000007")",
+                                R"("id":")" + id + '"');
+  };
   const auto deep = good.substr(0, 16) + std::string(good.size() - 16, '[');
-  for (const auto& bytes : {flipped, no_id, deep, good.substr(0, 100),
-                            std::string{"a text"}, std::string{}}) {
+  for (const auto& bytes :
+       {flipped, with_id("x"), with_id("7"), with_id("00000000000000007"), deep,
+        good.substr(0, 100), std::string{"a text"}, std::string{}}) {
     put("model", bytes);
     lines_.clear();
     save(7, 4);
