@@ -264,10 +264,11 @@ fit_position position_of(const field& object, std::uint32_t version) {
 
 saved_position saved_position_of(const field& object) {
   saved_position out;
+  constexpr std::size_t digits = 16; // as `to_json` writes it
   const auto id = object["id"].text();
   const auto* const end = id.data() + id.size();
   const auto [last, error] = std::from_chars(id.data(), end, out.job, 16);
-  if (error != std::errc{} || last != end)
+  if (error != std::errc{} || last != end || id.size() != digits)
     object["id"].throw_damaged("is not a number of 16 hexadecimal digits");
   out.view = object["view"].count();
   out.call = object["call"].count();

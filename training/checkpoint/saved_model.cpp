@@ -298,7 +298,9 @@ bool save_model(const model_state& state, const fs::path& file,
   for (const auto& flat : buffers(state))
     each_parameter(state.model_parameters, flat, write);
   out.write(hash.finish());
-  // Another process of the job may have saved the file during the writes.
+  // Another process of the job may have saved the file meanwhile. The rename
+  // follows the check at once, since it is not guarded.
+  out.sync();
   if (described.saved_at && is_newer(file, *described.saved_at)) {
     log(log_level::warning,
         "\"" + file.string()

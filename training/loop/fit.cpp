@@ -158,8 +158,6 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
   if (options.resume)
     resume();
   model_.interrupted.reset();
-  auto& told = model_.strategy->callbacks_told;
-  told = {.fit = told.fit + 1};
 }
 
 void fit_loop::resume() {
@@ -250,6 +248,8 @@ void fit_loop::train(std::uint64_t end) {
   const auto first = updated_ = model_.steps;
   if (audit_)
     audit_->begin_epoch(first);
+  // A process that joins gets the values of the others in this call.
+  model_.strategy->processed_callbacks = {.call = model_.strategy->all_calls()};
   std::uint64_t next = 0;
   job_call call;
   call.run = [&] {

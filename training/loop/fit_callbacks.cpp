@@ -17,10 +17,10 @@ void fit_loop::keep_until_processed(const commit_record& commit) {
 }
 
 void fit_loop::forget_processed(std::uint64_t end) {
-  auto& known_end = model_.strategy->callbacks_told.end;
-  known_end = std::max(known_end, end);
+  auto& processed = model_.strategy->processed_callbacks;
+  processed.end = std::max(processed.end, end);
   auto& kept = unprocessed_by_chief_;
-  while (!kept.empty() && kept.front().step < known_end)
+  while (!kept.empty() && kept.front().step < processed.end)
     kept.pop_front();
 }
 
@@ -29,7 +29,7 @@ void fit_loop::repeat_step_callbacks() {
   is_callback_chief_ = model_.strategy->placement.process == 0;
   if (was_chief || !is_callback_chief_)
     return;
-  forget_processed(0); // another process may have told more
+  forget_processed(0); // another process may have known more
   try {
     for (const auto& one : std::exchange(unprocessed_by_chief_, {})) {
       call_step_callbacks(one);

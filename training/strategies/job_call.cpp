@@ -33,10 +33,10 @@ bool is_loss(const job_error& error) {
 
 /// Position and report of a process.
 struct located_report {
-  std::uint64_t calls = 0;          ///< As `strategy_state::calls`.
-  std::uint64_t loop_calls = 0;     ///< As `strategy_state::loop_calls`.
-  std::uint64_t job_id = 0;         ///< As `strategy_state::job_id`.
-  callback_progress callbacks_told; ///< As in `strategy_state`.
+  std::uint64_t calls = 0;               ///< As `strategy_state::calls`.
+  std::uint64_t loop_calls = 0;          ///< As `strategy_state::loop_calls`.
+  std::uint64_t job_id = 0;              ///< As `strategy_state::job_id`.
+  callback_progress processed_callbacks; ///< As in `strategy_state`.
   bool lacks_state = false;
 
   /// Calls that the process has completed.
@@ -164,32 +164,43 @@ void record(strategy_state& state, const std::string& result) {
     state.group->record_result(state.calls++, result);
 }
 
+/// Adds what the processes of a view know of the chief's callbacks. The chief's
+/// callbacks are not repeated for a step that any of them knows to be
+/// processed.
+void merge_processed_callbacks(strategy_state& state,
+                               const std::vector<located_report>& all) {
+  auto& own = state.processed_callbacks;
+  if (state.lacks_state) // it has not made the calls that the others count
+    own = {};
+  for (const auto& x : all) {
+    const auto& other = x.processed_callbacks;
+    if (x.lacks_state)
+      continue;
+    if (state.lacks_state || other.call == own.call)
+      own = std::max(own, other);
+    else if (other.call > own.call) // it has completed the run of this process
+      own.end = ~std::uint64_t{0};
+  }
+}
+
 std::vector<located_report>
 gather_reports(const std::shared_ptr<strategy_state>& state,
                const job_call& call) {
   const auto texts = gather_text_once(
     state,
     encode_text(state->calls, state->loop_calls, state->job_id,
-                state->callbacks_told.fit, state->callbacks_told.end,
+                state->processed_callbacks.call, state->processed_callbacks.end,
                 state->lacks_state, call.steps ? call.steps() : 0,
                 call.report ? call.report() : std::string{}),
     state->callback_timeout); // another process may be in a callback
   std::vector<located_report> out(texts.size());
   for (std::size_t p = 0; p < texts.size(); ++p)
     if (!decode_text(texts[p], out[p].calls, out[p].loop_calls, out[p].job_id,
-                     out[p].callbacks_told.fit, out[p].callbacks_told.end,
-                     out[p].lacks_state, out[p].report.steps,
-                     out[p].report.text))
+                     out[p].processed_callbacks.call,
+                     out[p].processed_callbacks.end, out[p].lacks_state,
+                     out[p].report.steps, out[p].report.text))
       throw_inconsistent("a process sent a malformed report");
-  // What any process knows to be processed by the chief is not repeated.
-  auto& told = state->callbacks_told;
-  for (const auto& x : out)
-    if (x.lacks_state)
-      continue;
-    else if (x.callbacks_told.fit > told.fit) // it has completed this fit
-      told.end = ~std::uint64_t{0};
-    else if (x.callbacks_told.fit == told.fit)
-      told.end = std::max(told.end, x.callbacks_told.end);
+  merge_processed_callbacks(*state, out);
   return out;
 }
 

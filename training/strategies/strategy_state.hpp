@@ -51,8 +51,14 @@ struct known_variable {
 /// For which steps of a fit the program in the process of the chief has
 /// processed the callbacks, as far as a process knows.
 struct callback_progress {
-  std::uint64_t fit = 0; ///< Number of the fit of this program, from 1.
+  /// `strategy_state::all_calls` before the call (job_call.hpp) that runs the
+  /// steps. It is equal in all processes that make this call. If a fit makes
+  /// steps again, it does so in a later call.
+  std::uint64_t call = 0;
   std::uint64_t end = 0; ///< All steps before this one are processed.
+
+  friend auto operator<=>(const callback_progress&,
+                          const callback_progress&) = default;
 };
 
 /// State that all handles of a strategy share.
@@ -117,8 +123,9 @@ struct strategy_state {
   /// (client_calls.hpp) are in a loop.
   std::uint64_t calls = 0;
   std::string last_result;
-  /// Of the last fit. Each process tells it the others after a view change.
-  callback_progress callbacks_told;
+  /// Of the last run of a fit. After a view change each process tells it to the
+  /// others.
+  callback_progress processed_callbacks;
   /// Id of the job, which its processes derive from their first view. Zero: it
   /// has one process, or its view cannot change.
   std::uint64_t job_id = 0;

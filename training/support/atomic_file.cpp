@@ -109,14 +109,22 @@ void atomic_file::write(std::span<const std::byte> bytes) {
   }
 }
 
+void atomic_file::sync() {
+  if (temporary_.empty())
+    return;
+  if (::fsync(file_) != 0 || ::close(std::exchange(file_, -1)) != 0)
+    throw_error(errno);
+}
+
 void atomic_file::commit() {
   if (temporary_.empty()) {
     if (::close(std::exchange(file_, -1)) != 0)
       throw_error(errno);
     return;
   }
-  if (::fsync(file_) != 0 || ::close(std::exchange(file_, -1)) != 0
-      || ::rename(temporary_.c_str(), path_.c_str()) != 0)
+  if (file_ >= 0)
+    sync();
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
     throw_error(errno);
   temporary_.clear();
   sync_directory(path_);

@@ -9,8 +9,8 @@
 namespace troupe {
 
 /// A file that appears complete or not at all. Writes go to a temporary file in
-/// the same directory, which `commit` syncs and renames. Files that are not
-/// regular (a pipe, a terminal) are written directly.
+/// the same directory, which `sync` writes to the disk and `commit` renames.
+/// Files that are not regular (a pipe, a terminal) are written directly.
 class atomic_file {
 public:
   /// @errors throws std::runtime_error that names the file. All functions of
@@ -27,7 +27,13 @@ public:
     write(std::as_bytes(std::span{text.data(), text.size()}));
   }
 
-  /// Completes the file. @pre called at most once, after the last write.
+  /// Waits until the content is on the disk. After it, `commit` takes a short
+  /// time, so that a caller can decide between them. No effect on a file that
+  /// is written directly. @pre called at most once, after the last write.
+  void sync();
+
+  /// Completes the file, after `sync` if the caller has not called it.
+  /// @pre called at most once, after the last write.
   void commit();
 
 private:

@@ -7,12 +7,31 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <random>
 #include <regex>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
 
 namespace {
 
 using namespace troupe;
+
+/// Called by the next `fsync` of this thread, which clears it first.
+thread_local std::function<void()> in_next_fsync;
+
+} // namespace
+
+/// Replaces the function of the C library, so that a test can act while a file
+/// is written to the disk.
+extern "C" int fsync(int file) {
+  if (const auto fn = std::exchange(in_next_fsync, nullptr))
+    fn();
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
+
+namespace {
 
 class SavedModel : public scratch_test {
 protected:
@@ -294,6 +313,24 @@ TEST_F(SavedModelOfJob, KeepsAFileOfALaterPosition) {
   EXPECT_EQ(saved_steps(), 3u);
 }
 
+/// The job saves the model later, without this process, while this process
+/// waits for the disk.
+TEST_F(SavedModelOfJob, KeepsAFileOfALaterPositionThatAppearsInItsSync) {
+  save(7, 5);
+  const auto later = text_of("model");
+  save(7, 5);
+  bool has_synced = false;
+  in_next_fsync = [&] {
+    has_synced = true;
+    put("model", later);
+  };
+  save(7, 4);
+  EXPECT_TRUE(has_synced);
+  EXPECT_EQ(saved_steps(), 1u);
+  EXPECT_EQ(lines_.size(), 1u);
+  EXPECT_EQ(files(), 1u);
+}
+
 TEST_F(SavedModelOfJob, ReplacesTheFileOfAnotherJob) {
   save(7, 5);
   save(8, 1);
@@ -310,11 +347,14 @@ TEST_F(SavedModelOfJob, ReplacesADamagedFileWithAWarning) {
   const auto good = text_of("model");
   auto flipped = good;
   flipped[flipped.size() - 40] ^= 1; // in the elements
-  const auto no_id =
-    with_replaced_header(good, R"("id":"0000000000000007")", R"("id":"x")");
+  const auto with_id = [&](const std::string& id) {
+    return with_replaced_header(good, R"("id":"0000000000000007")",
+                                R"("id":")" + id + '"');
+  };
   const auto deep = good.substr(0, 16) + std::string(good.size() - 16, '[');
-  for (const auto& bytes : {flipped, no_id, deep, good.substr(0, 100),
-                            std::string{"a text"}, std::string{}}) {
+  for (const auto& bytes :
+       {flipped, with_id("x"), with_id("7"), with_id("00000000000000007"), deep,
+        good.substr(0, 100), std::string{"a text"}, std::string{}}) {
     put("model", bytes);
     lines_.clear();
     save(7, 4);

@@ -320,6 +320,43 @@ TEST_P(LossInHealing, EndsWithTheUndisturbedBits) {
 
 INSTANTIATE_TEST_SUITE_P(All, LossInHealing, ::testing::Values(1, 2, 3));
 
+/// All workers have processed steps 4 to 7 once when they return to step 4. The
+/// chief is lost in its second call for step 6, after those of the others.
+TEST(HealingCases, TheSuccessorOfAChiefMissesNoStepThatIsMadeAgain) {
+  constexpr std::uint64_t lost_in = 6;
+  std::vector<outcome> found(3);
+  step_list of_successor; // the calls that worker 1 makes as the chief
+  call_counter of_others;
+  std::atomic<bool> is_cut = false;
+  const auto thrown =
+    run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
+      train(on, {{.replica = 1, .step = 5}}, audited(4), found[w],
+            [&](const step_record& x) {
+              if (w == 1 && on.is_chief())
+                of_successor.push_back(x.step);
+              if (x.step != lost_in || !x.repeated || is_cut)
+                return;
+              if (w != 0)
+                return of_others.count();
+              of_others.wait_for(2);
+              is_cut = true;
+              cut_off(on);
+            });
+    });
+  EXPECT_EQ(flips_in(found), 1);
+  EXPECT_TRUE(is_cut);
+  EXPECT_NE(exception_text(thrown[0]), "");
+  for (const std::uint32_t w : {1, 2}) {
+    EXPECT_EQ(exception_text(thrown[w]), "");
+    expect_equal(found[w], undisturbed(3));
+  }
+  ASSERT_FALSE(of_successor.empty());
+  EXPECT_LE(of_successor.front(), lost_in);
+  auto rest = steps_to(2 * epoch_steps);
+  rest.erase(rest.begin(), std::ranges::find(rest, of_successor.front()));
+  EXPECT_EQ(of_successor, rest);
+}
+
 const std::string suspect =
   "; all steps since then are suspect (load the last saved file, or fit with "
   "on_deviation heal, in the tool --on-deviation heal)";

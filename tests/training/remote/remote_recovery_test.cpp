@@ -626,6 +626,43 @@ TEST(RemoteAdd, ANodeBetweenTwoPartsOfAFit) {
   }
 }
 
+/// The node has not made the fit before it was added.
+TEST(RemoteAdd, ANodeKnowsWhichCallbacksTheChiefHasProcessed) {
+  const steps_factory functions = [](const strategy& on, const std::string&) {
+    const auto net = std::make_shared<model>(small_net(true), adam{},
+                                             model_options{.seed = 5});
+    step_functions out;
+    out.call["fit"] = [=](const tensors&) -> tensors {
+      net->fit(digits_200().batch(global_batch), {.epochs = 1});
+      return {};
+    };
+    out.call["processed"] = [on](const tensors&) -> tensors {
+      const auto& x = on.state()->processed_callbacks;
+      return {tensor::full({}, double(x.call), dtype::float64),
+              tensor::full({}, double(x.end), dtype::float64)};
+    };
+    return out;
+  };
+  several_nodes there{3, "fits", functions};
+  const several_nodes further{1, "fits", functions};
+  runtime here;
+  remote_strategy remote{here, there.addresses, {.steps = "fits"}};
+  const auto expect_equal_on_all_nodes = [&](double end) {
+    const auto found = remote.call("processed");
+    EXPECT_EQ(found.size(), 3u);
+    for (const auto& one : found) {
+      EXPECT_EQ(one.at(0).item<double>(), found[0].at(0).item<double>());
+      EXPECT_EQ(one.at(1).item<double>(), end);
+    }
+  };
+  remote.call("fit");
+  there.nodes[1].reset();
+  remote.add(further.addresses[0]);
+  expect_equal_on_all_nodes(13);
+  remote.call("fit");
+  expect_equal_on_all_nodes(26);
+}
+
 /// A function of `call` may have a loop of its own. No process joins in it.
 TEST(RemoteAdd, ANodeBetweenCallsWithLoops) {
   std::atomic<int> cuts = 0;

@@ -178,6 +178,46 @@ TEST(JobCall, PassesOnErrorsThatAreNoLoss) {
   EXPECT_EQ(plans[0].views, 0);
 }
 
+// -- callbacks that the chief has processed -----------------------------------
+
+/// Returns what each of two workers knows after they have caught up.
+/// @param joins worker 1 lacks the state of the job.
+std::vector<callback_progress>
+after_catching_up(const std::vector<callback_progress>& before,
+                  bool joins = false) {
+  std::vector<callback_progress> after(2);
+  std::vector<planned_failures> plans(2);
+  run_with_failures(plans, [&](const auto& state, std::uint32_t w) {
+    state->processed_callbacks = before[w];
+    state->lacks_state = joins && w == 1;
+    state->must_catch_up = true;
+    all_gather_text(state, name_of(w));
+    after[w] = state->processed_callbacks;
+  });
+  return after;
+}
+
+constexpr auto all_steps = ~std::uint64_t{0};
+
+TEST(ProcessedCallbacks, AreThoseThatAnyProcessKnowsOf) {
+  const std::vector<callback_progress> expected(2, {.call = 5, .end = 20});
+  EXPECT_EQ(after_catching_up({{5, 20}, {5, 12}}), expected);
+  EXPECT_EQ(after_catching_up({{5, 12}, {5, 20}}), expected);
+}
+
+/// A fit that returns to an earlier step makes the later ones again.
+TEST(ProcessedCallbacks, OfAnEarlierRunAreNotThoseOfALaterOne) {
+  EXPECT_EQ(after_catching_up({{9, 22}, {5, 40}}),
+            (std::vector<callback_progress>{{9, 22}, {5, all_steps}}));
+}
+
+TEST(ProcessedCallbacks, OfAProcessThatJoinsAreThoseOfTheOthers) {
+  const std::vector<callback_progress> expected(2, {.call = 9, .end = 22});
+  EXPECT_EQ(after_catching_up({{9, 22}, {5, 40}}, true), expected);
+  EXPECT_EQ(after_catching_up({{9, 22}, {9, 40}}, true), expected);
+  EXPECT_EQ(after_catching_up({{9, 22}, {12, 40}}, true), expected);
+}
+
 // -- what is logged -----------------------------------------------------------
 
 using incarnations = std::vector<std::uint64_t>;

@@ -4,6 +4,10 @@
 #include "troupe/actors/membership/cluster.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
 
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -44,5 +48,28 @@ inline step_list steps_to(std::uint64_t end) {
     out.push_back(s);
   return out;
 }
+
+/// Counts calls of callbacks, so that the chief can wait for those of the
+/// others.
+class call_counter {
+public:
+  void count() {
+    const std::lock_guard hold{lock_};
+    ++calls_;
+    changed_.notify_all();
+  }
+
+  /// Waits until `count` was called as often as given, at most 30 s.
+  void wait_for(int calls) {
+    std::unique_lock hold{lock_};
+    EXPECT_TRUE(changed_.wait_for(hold, std::chrono::seconds{30},
+                                  [&] { return calls_ >= calls; }));
+  }
+
+private:
+  std::mutex lock_;
+  std::condition_variable changed_;
+  int calls_ = 0;
+};
 
 } // namespace troupe::test

@@ -249,29 +249,6 @@ TEST_P(CallbackRecovery, TheChiefsTogetherCompleteEachStepInOrder) {
 INSTANTIATE_TEST_SUITE_P(All, CallbackRecovery,
                          ::testing::Values(0, 5, 12, 25));
 
-/// Counts calls of callbacks, so that the chief can wait for those of the
-/// others.
-class call_counter {
-public:
-  void count() {
-    const std::lock_guard hold{lock_};
-    ++calls_;
-    changed_.notify_all();
-  }
-
-  /// Waits until `count` was called as often as given, at most 30 s.
-  void wait_for(int calls) {
-    std::unique_lock hold{lock_};
-    EXPECT_TRUE(changed_.wait_for(hold, std::chrono::seconds{30},
-                                  [&] { return calls_ >= calls; }));
-  }
-
-private:
-  std::mutex lock_;
-  std::condition_variable changed_;
-  int calls_ = 0;
-};
-
 TEST(CallbackRecoveryCases, TheSuccessorRepeatsTheCallOfAnEpoch) {
   std::vector<std::vector<std::pair<std::uint64_t, bool>>> calls(3);
   call_counter of_others;

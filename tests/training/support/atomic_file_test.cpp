@@ -36,6 +36,30 @@ TEST_F(AtomicFile, AppearsOnCommitAndNotBefore) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(AtomicFile, AppearsOnCommitAndNotOnSync) {
+  put("a", "old");
+  {
+    atomic_file out{folder / "a"};
+    out.write("new");
+    out.sync();
+    EXPECT_EQ(text_of("a"), "old");
+  }
+  EXPECT_EQ(files(), 1u);
+  atomic_file out{folder / "a"};
+  out.write("new");
+  out.sync();
+  out.commit();
+  EXPECT_EQ(text_of("a"), "new");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(AtomicFile, SyncHasNoEffectOnWhatIsWrittenDirectly) {
+  atomic_file out{"/dev/null"};
+  out.write("x");
+  out.sync();
+  out.commit();
+}
+
 TEST_F(AtomicFile, UncommittedFileLeavesTheOldOneUnchanged) {
   put("a", "old");
   {
