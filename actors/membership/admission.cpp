@@ -109,10 +109,10 @@ void cluster::impl::register_admission() {
      [actor = membership_](const net::hello& hello,
                            net::accepted_connection&& accepted) {
        membership::join_request request;
-       std::uint64_t view_id = 0;
+       std::uint64_t view_id = 0, dialed = 0;
        auto* connection =
          std::get_if<std::shared_ptr<net::connection>>(&accepted);
-       if (connection && !read_reconnect_hello(hello, request, view_id))
+       if (connection && !read_reconnect_hello(hello, request, view_id, dialed))
          caf::anon_send(
            actor,
            membership_event{membership_event::accepted_again{
@@ -156,11 +156,16 @@ net::hello_response cluster::impl::admit(const net::hello& hello) {
 /// membership actor tells it so.
 net::hello_response cluster::impl::admit_again(const net::hello& hello) {
   membership::join_request request;
-  std::uint64_t view_id = 0;
-  if (const auto fault = read_reconnect_hello(hello, request, view_id))
+  std::uint64_t view_id = 0, dialed = 0;
+  if (const auto fault = read_reconnect_hello(hello, request, view_id, dialed))
     return {false, "the hello is malformed: " + to_string(*fault), {}, {}};
   net::hello_response response;
   response.responder = make_hello(hello.purpose);
+  if (dialed != incarnation_)
+    return {false,
+            own_name() + " was started again since the earlier connection",
+            {},
+            response.responder};
   const std::lock_guard hold{peers_->lock};
   const auto& view = peers_->view;
   if (!peers_->started || request.task == options.task

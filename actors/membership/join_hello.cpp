@@ -39,29 +39,29 @@ read_join_hello(const net::hello& hello, membership::join_request& request) {
 net::process_identity read_process_identity(const net::hello& hello) {
   membership::join_request request;
   net::process_identity identity;
-  std::uint64_t view_id = 0;
+  std::uint64_t view_id = 0, dialed = 0;
   if (!read(hello, request, identity)
-      || !read(hello, request, identity, view_id))
+      || !read(hello, request, identity, view_id, dialed))
     return identity;
   return {};
 }
 
 net::hello make_reconnect_hello(const std::string& job, const std::string& name,
                                 membership::join_request request,
-                                std::uint64_t view_id,
+                                std::uint64_t view_id, std::uint64_t dialed,
                                 const net::process_identity& identity) {
   const auto incarnation = request.incarnation;
   return {job, name, incarnation, "reconnect",
           net::encode(request.task, request.incarnation, request.host,
                       request.port, request.replicas, request.config, identity,
-                      view_id)};
+                      view_id, dialed)};
 }
 
 std::optional<net::decode_error>
 read_reconnect_hello(const net::hello& hello, membership::join_request& request,
-                     std::uint64_t& view_id) {
+                     std::uint64_t& view_id, std::uint64_t& dialed) {
   net::process_identity identity;
-  return read(hello, request, identity, view_id);
+  return read(hello, request, identity, view_id, dialed);
 }
 
 net::hello make_stream_hello(const std::string& job, const std::string& name,

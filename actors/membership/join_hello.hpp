@@ -32,18 +32,20 @@ net::process_identity read_process_identity(const net::hello& hello);
 
 /// Makes the hello of a process whose connection to another member of the
 /// running job was cut, which carries its join request, its identity on its
-/// host and the id of its view.
+/// host, the id of its view and the incarnation of the other member.
 /// @param identity as in `make_join_hello`.
+/// @param dialed   incarnation of the other member. A process that was started
+///                 in its place rejects the hello.
 net::hello make_reconnect_hello(const std::string& job, const std::string& name,
                                 membership::join_request request,
-                                std::uint64_t view_id,
+                                std::uint64_t view_id, std::uint64_t dialed,
                                 const net::process_identity& identity = {});
 
 /// Reads the hello of a connection that is made again. The result is that of
 /// `read_join_hello`.
 std::optional<net::decode_error>
 read_reconnect_hello(const net::hello& hello, membership::join_request& request,
-                     std::uint64_t& view_id);
+                     std::uint64_t& view_id, std::uint64_t& dialed);
 
 /// Makes the hello of a stream between two processes of a view, which carries
 /// the join request of its sender and the id of the view.

@@ -77,7 +77,11 @@ void reconnector::on(const membership_event::dialed_again& x) {
     (*connection)->close("it is another process than that of the view");
   else if (const auto it = cuts_.find(x.process); it != cuts_.end())
     it->second.dial_failure = attempt.reason;
-  perform(machine_.on_dial_failed(x.process, connection != nullptr));
+  // A process that was started in its place has answered.
+  const bool is_replaced = attempt.peer.incarnation != 0
+                           && attempt.peer.incarnation != x.process.incarnation;
+  perform(
+    machine_.on_dial_failed(x.process, connection != nullptr || is_replaced));
 }
 
 void reconnector::on(const membership_event::not_reconnected& x) {

@@ -81,6 +81,7 @@ void cluster::impl::begin_membership() {
     if (const auto it = router.lock())
       it->endpoint().dial({peer.host, peer.port},
                           make_reconnect_hello(job, name, request, view_id,
+                                               peer.incarnation,
                                                net::own_process_identity()),
                           timeout, std::move(on_done));
   };

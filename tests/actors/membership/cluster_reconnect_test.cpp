@@ -11,10 +11,12 @@ namespace {
 
 /// Dials a member of a job as another member does.
 struct dialer {
-  net::endpoint::dial_result dial(const net::address& address,
+  net::endpoint::dial_result dial(const membership::member& to,
                                   const membership::join_request& as,
                                   std::uint64_t view_id) {
-    return dial(address, make_reconnect_hello("job", "dialer", as, view_id));
+    return dial(
+      {to.host, to.port},
+      make_reconnect_hello("job", "dialer", as, view_id, to.incarnation));
   }
   net::endpoint::dial_result dial(const net::address& address,
                                   const net::hello& hello) {
@@ -62,10 +64,12 @@ struct ClusterReconnects : ::testing::Test {
       [](member& x, std::uint32_t) { x.joined_cluster->leave(); });
   }
 
+  membership::member in_view(std::uint32_t task) {
+    return three.members[2].joined_cluster->current_view().members[task];
+  }
   /// What worker 2 says of itself.
   membership::join_request worker_two() {
-    const auto self =
-      three.members[2].joined_cluster->current_view().members[2];
+    const auto self = in_view(2);
     return {self.task, self.incarnation, self.host, self.port, 1, {}};
   }
 
@@ -79,20 +83,38 @@ TEST_F(ClusterReconnects, RejectsAnotherIncarnationAndAnUnknownTask) {
   auto unknown = worker_two();
   unknown.task = 3;
   for (const auto& as : {restarted, unknown}) {
-    const auto result = other.dial(three.addresses[0], as, 1);
+    const auto result = other.dial(in_view(0), as, 1);
     EXPECT_TRUE(result.rejected);
     EXPECT_FALSE(result.connection);
   }
-  EXPECT_TRUE(mentions(other.dial(three.addresses[1], restarted, 1).reason,
+  EXPECT_TRUE(mentions(other.dial(in_view(1), restarted, 1).reason,
                        "this incarnation of worker 2"));
   EXPECT_EQ(three.members[0].joined_cluster->current_view().members.size(), 3u);
+}
+
+/// A process dials again, and reaches the one that was started in the place of
+/// the killed one. Their good connection stays open.
+TEST_F(ClusterReconnects, RejectsADialToTheProcessThatItHasReplaced) {
+  const auto before = connection_to(three.members[0], 2);
+  auto killed = in_view(0);
+  ++killed.incarnation;
+  const auto result = other.dial(killed, worker_two(), 1);
+  EXPECT_TRUE(result.rejected);
+  EXPECT_FALSE(result.connection);
+  EXPECT_TRUE(mentions(result.reason, "chief 0 was started again"))
+    << result.reason;
+  EXPECT_EQ(result.peer.incarnation, in_view(0).incarnation);
+  EXPECT_EQ(connection_to(three.members[0], 2), before);
+  EXPECT_FALSE(peers_of(three.members[0]).get([&] {
+    return peers_of(three.members[0]).entries[2].closed;
+  }));
 }
 
 /// A process of an older view that the current one does not contain.
 TEST_F(ClusterReconnects, ClosesTheConnectionOfAFormerMember) {
   auto former = worker_two();
   ++former.incarnation;
-  const auto result = other.dial(three.addresses[0], former, 0);
+  const auto result = other.dial(in_view(0), former, 0);
   ASSERT_TRUE(result.connection) << result.reason;
   const auto why =
     end_of(*std::get<std::shared_ptr<net::connection>>(*result.connection));
@@ -116,7 +138,7 @@ TEST_F(ClusterReconnects, RejectsAStreamOfAnOlderView) {
 /// disconnected.
 TEST_F(ClusterReconnects, ReplacesAConnectionThatIsStillOpen) {
   const auto before = connection_to(three.members[0], 2);
-  const auto result = other.dial(three.addresses[0], worker_two(), 1);
+  const auto result = other.dial(in_view(0), worker_two(), 1);
   ASSERT_TRUE(result.connection) << result.reason;
   EXPECT_TRUE(mentions(end_of(*before), "connected again"));
   const auto& made =
