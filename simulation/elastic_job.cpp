@@ -9,6 +9,7 @@
 #include "troupe/actors/membership/elastic_group.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/actors/membership/membership_actor.hpp"
+#include "troupe/actors/membership/reconnect_admission.hpp"
 #include "troupe/actors/membership/stream_admission.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
@@ -347,11 +348,14 @@ struct elastic_job::impl {
       std::make_unique<fiber>([this, &it] { main(it); }, nullptr, stack_bytes);
   }
 
+  net::process_identity identity_of(const process& x) const {
+    return options.on_one_host
+             ? net::process_identity{"host", x.life->number, 1}
+             : net::process_identity{};
+  }
   net::hello hello_of(const process& of, const std::string& purpose) const {
     return make_join_hello(job_name, names[of.life->task], purpose, of.request,
-                           options.on_one_host
-                             ? net::process_identity{"host", of.life->number, 1}
-                             : net::process_identity{});
+                           identity_of(of));
   }
 
   void spawn_membership_of(process& it) {
@@ -380,6 +384,17 @@ struct elastic_job::impl {
                               membership_options::dial_callback on_done) {
       net.dial(task, peer, hello, timeout, std::move(on_done));
     };
+    settings.reconnect_timeout = options.network.heartbeat_timeout;
+    if (options.reconnects)
+      settings.dial_again = [this,
+                             &it](const membership::member& peer,
+                                  milliseconds timeout,
+                                  membership_options::dial_callback on_done) {
+        const auto hello = make_reconnect_hello(
+          job_name, names[it.life->task], it.request,
+          it.life->peers->view.view_id, peer.incarnation, identity_of(it));
+        net.dial(it.life->task, peer.task, hello, timeout, std::move(on_done));
+      };
     settings.watch = [this](const net::process_identity& of) {
       return handle_of(of);
     };
@@ -402,13 +417,32 @@ struct elastic_job::impl {
       [actor = it.membership.address()](
         const net::hello& from, std::shared_ptr<net::connection> connection) {
         accept(actor, from, std::move(connection));
-      });
+      },
+      [this, &it](const net::hello& from) { return refusal_of(it, from); });
+  }
+
+  /// As `cluster` does.
+  std::string refusal_of(const process& it, const net::hello& from) const {
+    reconnect_request request;
+    if (from.purpose != "reconnect")
+      return {};
+    if (read_reconnect_hello(from, request))
+      return "the hello is malformed";
+    const auto& peers = *it.life->peers;
+    return reconnect_refusal(peers.view, peers.started, request, names,
+                             it.life->task, it.life->incarnation);
   }
 
   static void accept(const caf::actor_addr& membership, const net::hello& from,
                      std::shared_ptr<net::connection> connection) {
-    membership::join_request request;
     const auto it = caf::actor_cast<caf::actor>(membership);
+    if (reconnect_request again; it && !read_reconnect_hello(from, again)) {
+      caf::anon_send(it, membership_event{membership_event::accepted_again{
+                           std::move(connection),
+                           {again.dialer.task, again.dialer.incarnation}}});
+      return;
+    }
+    membership::join_request request;
     if (!it || read_join_hello(from, request))
       return;
     if (from.purpose == "join")

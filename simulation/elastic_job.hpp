@@ -31,6 +31,9 @@ struct elastic_job_options {
   /// True: a launcher ends a process that others report as unreachable. Needs
   /// `on_one_host`.
   bool has_launcher = false;
+  /// True: processes make a connection that was cut again. False: the network
+  /// no longer connects the two processes.
+  bool reconnects = true;
   std::chrono::milliseconds step_timeout{10'000};
   std::chrono::milliseconds start_timeout{10'000};
   std::chrono::milliseconds shutdown_timeout{5'000};

@@ -149,6 +149,7 @@ private:
     out.network.latency = out.network.jitter = plan.latency;
     out.on_one_host = plan.on_one_host;
     out.has_launcher = plan.has_launcher;
+    out.reconnects = plan.reconnects;
     return out;
   }
 
@@ -543,6 +544,16 @@ private:
       for (const auto number : *lives)
         tasks.insert(job_.lives()[number - 1]->task);
     const std::size_t n = plan_.processes;
+    if (plan_.reconnects && tasks.empty()) {
+      // Connections that were cut are made again, so no process is excluded.
+      for (const auto& [id, view] : views_)
+        if (view.members.size() < n)
+          return fail("view " + std::to_string(id) + " has only "
+                      + std::to_string(view.members.size())
+                      + " members, although no process was lost: " + states());
+      cuts_.clear();
+      cut_count_ = 0;
+    }
     const auto hit = tasks.size() + cut_count_;
     const bool all_dead = plan_.on_one_host && silent_losses_ == 0
                           && cut_count_ == 0 && leavers_.empty();

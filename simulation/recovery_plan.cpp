@@ -36,6 +36,7 @@ public:
     const auto count = between(1, 3);
     for (std::uint64_t i = 0; i < count; ++i)
       add();
+    plan_.reconnects = happens(0.7);
     return plan_;
   }
 
@@ -180,7 +181,8 @@ std::string to_string(const process_fault& fault) {
 std::string to_string(const recovery_plan& plan) {
   auto out = std::to_string(plan.processes) + " processes on "
              + (plan.on_one_host ? "one host" : "several hosts")
-             + (plan.has_launcher ? " with a launcher" : "");
+             + (plan.has_launcher ? " with a launcher" : "")
+             + (plan.reconnects ? " that connect again" : "");
   out += std::string{", "} + name_of(plan.program);
   if (plan.user_code_time.count() > 0)
     out += ", up to " + std::to_string(plan.user_code_time.count())

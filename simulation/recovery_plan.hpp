@@ -54,6 +54,7 @@ struct recovery_plan {
   std::chrono::milliseconds user_code_time{0};
   bool on_one_host = true;   ///< As in `elastic_job_options`.
   bool has_launcher = false; ///< As in `elastic_job_options`.
+  bool reconnects = false;   ///< As in `elastic_job_options`.
   /// Minimum time that a message takes, and maximum additional time. With a
   /// slow network, a process can join before the job has ended.
   std::chrono::microseconds latency{50};

@@ -96,6 +96,11 @@ public:
       state.closed_callbacks.push_back(std::move(fn));
   }
 
+  bool ended_by_close(std::size_t side) const {
+    const auto& end = sides_[side].closed;
+    return !end || end->announced;
+  }
+
   const net::frame_limits& limits() const { return sides_[0].mux.limits(); }
 
   void disconnect(net::close_reason reason) override {
@@ -323,6 +328,9 @@ public:
   void on_closed(
     std::function<void(net::close_reason, const std::string&)> fn) override {
     connection_->on_closed(side_, std::move(fn));
+  }
+  bool ended_by_close() const override {
+    return connection_->ended_by_close(side_);
   }
   void close(const std::string& why) override {
     connection_->send_goaway(side_, why);

@@ -157,9 +157,11 @@ simulated_network::connection(std::uint32_t process, std::uint32_t peer) {
 }
 
 void simulated_network::listen(std::uint32_t process,
-                               const net::hello& own_hello, acceptor accept) {
+                               const net::hello& own_hello, acceptor accept,
+                               admission admit) {
   auto& listener = core_->processes.at(process);
   listener.own_hello = own_hello;
+  listener.admit = std::move(admit);
   listener.accept = std::move(accept);
 }
 
@@ -204,6 +206,14 @@ struct dial_attempt : std::enable_shared_from_this<dial_attempt> {
     auto& target = net->processes[peer];
     if (!target.accept || target.disconnected || target.paused)
       return fail(*net);
+    result.peer = target.own_hello;
+    if (target.admit)
+      result.reason = target.admit(own_hello);
+    if (!result.reason.empty()) {
+      result.rejected = true;
+      return after(*net, net->sample_latency(peer, process),
+                   &dial_attempt::finish);
+    }
     const network_core::process_pair between = std::minmax(process, peer);
     const auto link = make_simulated_connection(net, between);
     std::erase_if(net->dialed,
@@ -211,7 +221,6 @@ struct dial_attempt : std::enable_shared_from_this<dial_attempt> {
     net->dialed.emplace_back(between, link);
     result.connection =
       make_connection_end(link, process > peer, target.own_hello);
-    result.peer = target.own_hello;
     target.accept(own_hello,
                   make_connection_end(link, peer > process, own_hello));
     after(*net, net->sample_latency(peer, process), &dial_attempt::finish);
@@ -363,6 +372,7 @@ void simulated_network::restart(std::uint32_t process) {
   auto& it = core_->processes.at(process);
   it.disconnected = false;
   it.accept = {};
+  it.admit = {};
   it.paused = false;
   it.deferred.clear();
   ++it.restarts;

@@ -63,10 +63,14 @@ public:
   /// Receives the hello of a process that has dialed, and the new connection.
   using acceptor =
     std::function<void(const net::hello&, std::shared_ptr<net::connection>)>;
+  /// Returns why a process refuses the hello of one that has dialed. Empty: it
+  /// accepts it.
+  using admission = std::function<std::string(const net::hello&)>;
   /// Lets a process accept control connections. A later call replaces the
   /// acceptor; an empty one lets it accept no more.
+  /// @param admit null: every hello is accepted.
   void listen(std::uint32_t process, const net::hello& own_hello,
-              acceptor accept);
+              acceptor accept, admission admit = {});
 
   /// Opens a control connection to a process that listens. Tries again until
   /// the timeout has elapsed, like an endpoint. Calls `on_done` once, unless

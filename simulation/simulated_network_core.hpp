@@ -73,6 +73,8 @@ public:
     net::hello own_hello; ///< Hello of the process, if it listens.
     /// Receives accepted connections. Empty: the process does not listen.
     simulated_network::acceptor accept;
+    /// As in `simulated_network::listen`.
+    simulated_network::admission admit{};
     /// Called when a lane of the process has changed.
     std::function<void()> on_lane_event;
     /// Latest arrival time of the messages that the process has sent.

@@ -1,6 +1,7 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
+#include "troupe/actors/membership/reconnect_admission.hpp"
 #include "troupe/actors/membership/status_service.hpp"
 #include "troupe/actors/membership/stream_admission.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
@@ -108,15 +109,14 @@ void cluster::impl::register_admission() {
     {[this](const net::hello& hello) { return admit_again(hello); },
      [actor = membership_](const net::hello& hello,
                            net::accepted_connection&& accepted) {
-       membership::join_request request;
-       std::uint64_t view_id = 0, dialed = 0;
+       reconnect_request request;
        auto* connection =
          std::get_if<std::shared_ptr<net::connection>>(&accepted);
-       if (connection && !read_reconnect_hello(hello, request, view_id, dialed))
-         caf::anon_send(
-           actor,
-           membership_event{membership_event::accepted_again{
-             std::move(*connection), {request.task, request.incarnation}}});
+       if (connection && !read_reconnect_hello(hello, request))
+         caf::anon_send(actor,
+                        membership_event{membership_event::accepted_again{
+                          std::move(*connection),
+                          {request.dialer.task, request.dialer.incarnation}}});
      }}));
   try {
     registrations_.push_back(router_->serve({}, "status", status_handler()));
@@ -152,34 +152,16 @@ net::hello_response cluster::impl::admit(const net::hello& hello) {
 }
 
 /// Accepts the connection of a member of the job whose earlier connection was
-/// cut. A process that the current view has left out is accepted as well: the
-/// membership actor tells it so.
+/// cut.
 net::hello_response cluster::impl::admit_again(const net::hello& hello) {
-  membership::join_request request;
-  std::uint64_t view_id = 0, dialed = 0;
-  if (const auto fault = read_reconnect_hello(hello, request, view_id, dialed))
+  reconnect_request request;
+  if (const auto fault = read_reconnect_hello(hello, request))
     return {false, "the hello is malformed: " + to_string(*fault), {}, {}};
-  net::hello_response response;
-  response.responder = make_hello(hello.purpose);
-  if (dialed != incarnation_)
-    return {false,
-            own_name() + " was started again since the earlier connection",
-            {},
-            response.responder};
   const std::lock_guard hold{peers_->lock};
-  const auto& view = peers_->view;
-  if (!peers_->started || request.task == options.task
-      || request.task >= processes())
-    return {false, "the job has no connection of this process", {}, {}};
-  if (!view.contains(request.task, request.incarnation)
-      && view_id >= view.view_id)
-    return {false,
-            own_name() + " is in view " + std::to_string(view.view_id)
-              + " of the job, which does not have this incarnation of "
-              + options.names[request.task],
-            {},
-            {}};
-  return response;
+  auto refusal = reconnect_refusal(peers_->view, peers_->started, request,
+                                   options.names, options.task, incarnation_);
+  const bool accepted = refusal.empty();
+  return {accepted, std::move(refusal), {}, make_hello(hello.purpose)};
 }
 
 net::hello_response cluster::impl::admit_stream(const net::hello& hello) {

@@ -37,6 +37,10 @@ private:
   const std::shared_ptr<peer_table> peers_;
 };
 
+constexpr const char* not_joined =
+  "this process has not joined its job yet; a program that joins makes the "
+  "calls fit, evaluate, save and strategy.loop";
+
 class elastic_group final : public replica_group {
 public:
   elastic_group(const elastic_group_options& options,
@@ -79,6 +83,8 @@ public:
   }
   std::uint64_t run(const run_request& request) override {
     own_end_.clear();
+    if (joins_ && given_up_.empty()) // it does not make the calls of the job
+      given_up_ = not_joined;
     try {
       return group().run(request);
     } catch (const job_error& e) {
@@ -101,6 +107,7 @@ public:
     const auto deadline =
       peer_table::clock::now() + std::max(timeout, options_.timeout);
     if (joins_) {
+      throw_if_given_up();
       join(deadline);
     } else if (!group_) {
       return false;
@@ -348,14 +355,15 @@ private:
     joins_ = false;
   }
 
-  replica_group& group() const {
-    if (!group_ && joins_)
-      throw job_error(ec::peer_lost,
-                      "this process has not joined its job yet; a program "
-                      "that joins makes the calls fit, evaluate, save and "
-                      "strategy.loop");
+  void throw_if_given_up() const {
     if (!given_up_.empty())
       throw job_error(ec::peer_lost, given_up_);
+  }
+
+  replica_group& group() const {
+    throw_if_given_up();
+    if (!group_ && joins_)
+      throw job_error(ec::peer_lost, not_joined);
     if (!group_ && has_left())
       throw job_error(ec::cancelled,
                       "this process has left its job, and takes part in no "
@@ -505,7 +513,8 @@ private:
   /// Why the last run has failed, if the actor of a replica of this process had
   /// ended. Else empty.
   std::string own_end_;
-  /// Why this process has left its job. Empty: it has not.
+  /// Why this process has left its job, or never joins it. Empty: it has not,
+  /// and may.
   std::string given_up_;
   std::string last_failure_;  ///< Of a run, or of the lanes of a view.
   bool joins_;                ///< This process does not belong to a view yet.

@@ -58,10 +58,9 @@ net::hello make_reconnect_hello(const std::string& job, const std::string& name,
 }
 
 std::optional<net::decode_error>
-read_reconnect_hello(const net::hello& hello, membership::join_request& request,
-                     std::uint64_t& view_id, std::uint64_t& dialed) {
+read_reconnect_hello(const net::hello& hello, reconnect_request& request) {
   net::process_identity identity;
-  return read(hello, request, identity, view_id, dialed);
+  return read(hello, request.dialer, identity, request.view_id, request.dialed);
 }
 
 net::hello make_stream_hello(const std::string& job, const std::string& name,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/membership/reconnect_admission.hpp"
 #include "troupe/net/codec/decode_error.hpp"
 #include "troupe/net/io/process_handle.hpp"
 #include "troupe/net/session/hello.hpp"
@@ -44,8 +45,7 @@ net::hello make_reconnect_hello(const std::string& job, const std::string& name,
 /// Reads the hello of a connection that is made again. The result is that of
 /// `read_join_hello`.
 std::optional<net::decode_error>
-read_reconnect_hello(const net::hello& hello, membership::join_request& request,
-                     std::uint64_t& view_id, std::uint64_t& dialed);
+read_reconnect_hello(const net::hello& hello, reconnect_request& request);
 
 /// Makes the hello of a stream between two processes of a view, which carries
 /// the join request of its sender and the id of the view.

@@ -195,6 +195,15 @@ TEST_F(SimulatedRecovery, WithoutAMajorityNoSideGoesOn) {
   }
 }
 
+TEST_F(SimulatedRecovery, ConnectionsThatWereCutAreMadeAgain) {
+  auto first = fault(cut, 2, 3), second = fault(cut, 0, 12);
+  first.peer = second.peer = 1;
+  const auto sum =
+    run({.processes = 3, .reconnects = true, .faults = {first, second}});
+  EXPECT_EQ(sum.completed, 3 * test::seeds_of(20));
+  EXPECT_GE(sum.view_changes, 2 * test::seeds_of(20));
+}
+
 TEST_F(SimulatedRecovery, ALauncherDecidesBetweenTwoProcesses) {
   auto cut_off = fault(cut, 0, 7);
   cut_off.peer = 1;
@@ -331,6 +340,31 @@ TEST_F(SimulatedRecovery, AMemberTakesPartInTheNewestAttemptOnly) {
 }
 
 // -- jobs that have failed once -----------------------------------------------
+
+// A process dialed the killed one, and reached the one that was started in its
+// place, which then closed their good connection.
+TEST_F(SimulatedRecovery, ADialOfAKilledProcessDoesNotDisturbItsSuccessor) {
+  auto killed = in_user_code(kill, 2, 1);
+  killed.messages = 80;
+  killed.until = 9ms;
+  const auto one = run_seed(1704, {.processes = 4,
+                                   .user_code_time = 15ms,
+                                   .reconnects = true,
+                                   .faults = {killed}});
+  EXPECT_EQ(one.completed, 4u) << one.plan;
+}
+
+// Its first call failed, and the next one, `save`, let it join.
+TEST_F(SimulatedRecovery, AProcessThatCannotJoinDisturbsNoOther) {
+  auto killed = in_user_code(kill, 1, 1);
+  killed.messages = 24;
+  killed.until = 33ms;
+  const auto one = run_seed(1166, {.program = job_program::plain_loop,
+                                   .user_code_time = 298ms,
+                                   .faults = {killed}});
+  EXPECT_EQ(one.completed, 1u) << one.plan;
+  EXPECT_EQ(one.joined, 0u) << one.plan;
+}
 
 // The process that joins compared its copies before it had received them.
 TEST_F(SimulatedRecovery, AProcessMayJoinInASave) {

@@ -297,4 +297,18 @@ TEST(JoinRefused, IfItRunsAFunctionOutsideOfTheCallsThatARecoveryRepeats) {
   EXPECT_NE(text.find("has not joined its job yet"), text.npos) << text;
 }
 
+/// Its state would be that of another program.
+TEST(JoinRefused, ByTheCallsAfterAFunctionThatItHasRun) {
+  bool has_run = false;
+  const auto text = refusal_of([&has_run](const strategy& on) {
+    const auto scope = on.scope();
+    auto it = small_model();
+    EXPECT_THROW(on.run([] { return 1; }), job_error);
+    has_run = true;
+    it.fit(uneven_batches(), {.epochs = 2});
+  });
+  EXPECT_TRUE(has_run);
+  EXPECT_NE(text.find("has not joined its job yet"), text.npos) << text;
+}
+
 } // namespace
