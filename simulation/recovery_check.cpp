@@ -273,6 +273,8 @@ private:
     }
     if (!is_excluded)
       return;
+    if (!trained.save_after_failure(folder_.path() / "own").empty())
+      fail(name(life) + " is excluded, and could save its own copy");
     try {
       on.run([](replica_context&) {});
       fail(name(life) + " is excluded, and could run a step");

@@ -185,6 +185,23 @@ void model::save(const std::filesystem::path& file,
   run_on_chief(state_->strategy, write);
 }
 
+std::filesystem::path
+model::save_after_failure(const std::filesystem::path& file,
+                          const std::string& note) const {
+  const auto& state = *state_->strategy;
+  if (state.lacks_state || state.has_stuck_replica
+      || state.group->is_excluded())
+    return {};
+  auto name = file;
+  name += ".view-" + std::to_string(state.group->view_id()) + "."
+          + std::to_string(state.placement.process);
+  if (!save_model(*state_, name, note))
+    return {};
+  record_event(state.recorder, {.kind = flight_event_kind::checkpoint_saved,
+                                .text = name.string()});
+  return name;
+}
+
 model model::load(const std::filesystem::path& file) {
   return model{load_model(file, current_model_strategy())};
 }

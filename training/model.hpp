@@ -108,6 +108,19 @@ public:
   void save(const std::filesystem::path& file,
             const std::string& note = {}) const;
 
+  /// Writes this process's own copy of the model after its job has failed, that
+  /// is, after `job_error`: to the name of `file`, followed by `.view-V.W` with
+  /// the number V of the job's last view and the number W of this worker in it.
+  /// `fit` with `resume` goes on from this file. Each worker of the failed job
+  /// may write one; the last step is in the one with the most steps.
+  /// @returns the name. Empty: no file was written, because the job goes on
+  ///          without this process, or because this process has joined it and
+  ///          does not have its state yet, or because a replica is stuck in a
+  ///          step.
+  /// @errors throws std::runtime_error if the file cannot be written.
+  std::filesystem::path save_after_failure(const std::filesystem::path& file,
+                                           const std::string& note = {}) const;
+
   /// Loads a model from a file that `save` wrote. The model belongs to the
   /// current strategy, which may differ from the strategy of the saved model.
   /// @errors throws std::runtime_error that names the file. `load` checks the

@@ -143,6 +143,10 @@ public:
   /// run fails, and `enter_next_view` returns false.
   virtual bool has_left() const { return false; }
 
+  /// True if the job goes on without this process, also if this process has
+  /// left it.
+  virtual bool is_excluded() const { return false; }
+
   /// Leaves the job at once. It goes on without this process, as after a loss.
   /// Ends the replicas of this process; later calls of `run` throw. No effect
   /// if the view of the job cannot change.

@@ -282,6 +282,11 @@ public:
     return options_.peers->get([this] { return options_.peers->has_left; });
   }
 
+  bool is_excluded() const override {
+    return !given_up_.empty()
+           || options_.peers->get([this] { return options_.peers->excluded; });
+  }
+
 private:
   /// True if a process that was deferred is not admitted yet, and is within its
   /// time limit. @pre the lock of the table is held.

@@ -230,6 +230,23 @@ void save_interrupted(const train_arguments& arguments,
               << "troupe train --resume " << arguments.save_path() << '\n';
 }
 
+/// Trains. If the job fails, saves what this process has of it.
+history fit(model& model, const data::dataset& training,
+            const fit_options& options, const train_arguments& arguments,
+            const train_config& config) {
+  try {
+    return model.fit(training, options);
+  } catch (const job_error&) {
+    const auto name = model.save_after_failure(
+      arguments.save_path(), write_train_options(to_options(config)));
+    if (!name.empty())
+      std::cerr << "the job has failed after step " << model.steps()
+                << " of this worker; continue with: "
+                << "troupe train --resume " << name.string() << '\n';
+    throw;
+  }
+}
+
 bool is_unfinished(const history& result) {
   return result.end == fit_end::interrupted || result.end == fit_end::max_steps;
 }
@@ -264,7 +281,8 @@ int train(const train_arguments& given_arguments) {
     examples.shuffle(data::whole_dataset, config.seed).batch(config.batch);
   const auto test = test_examples.batch(test_batch);
   const auto result =
-    model.fit(training, fit_options_of(arguments, config, training, test));
+    fit(model, training, fit_options_of(arguments, config, training, test),
+        arguments, config);
 
   if (result.end == fit_end::left) {
     if (!arguments.quiet)

@@ -197,6 +197,16 @@ void fit_loop::resume() {
 
 history fit_loop::run() {
   verify_workers_match(model_, batches_, options_, position_);
+  try {
+    return run_epochs();
+  } catch (const job_error&) { // the state can be saved and resumed
+    if (!model_.strategy->lacks_state)
+      model_.interrupted = position_;
+    throw;
+  }
+}
+
+history fit_loop::run_epochs() {
   // A callback may save the model at the end of an epoch that meets the
   // condition of early stopping. A fit resumed from this file ends at once.
   auto end = should_stop_early() ? fit_end::stopped_early : fit_end::done;
@@ -296,7 +306,7 @@ void fit_loop::train(std::uint64_t end) {
   } catch (...) {
     if (source)
       source->end();
-    model_.steps = updated_;
+    add_known_commits();
     throw;
   }
   if (source)
@@ -371,6 +381,17 @@ void fit_loop::keep_commits() {
   if (is_callback_chief_)
     for (const auto& one : std::exchange(known_commits_, {}))
       on_commit_guarded(one);
+}
+
+void fit_loop::add_known_commits() {
+  for (const auto& one : std::exchange(known_commits_, {}))
+    if (!(one.total.sums[metric_list::skipped] > 0))
+      position_.totals.add(one.total);
+  if (updated_ == model_.steps)
+    return;
+  position_.next_batch.index += updated_ - model_.steps;
+  model_.steps = updated_;
+  model_.next_epoch = position_.next_batch.epoch + 1;
 }
 
 void fit_loop::deliver_commits() {

@@ -29,6 +29,7 @@ private:
   using clock = std::chrono::steady_clock;
 
   void resume();
+  history run_epochs();
   fit_end run_epoch();
   /// Trains until the model has made `end` steps, or until the run is stopped.
   void train(std::uint64_t end);
@@ -38,6 +39,8 @@ private:
   void keep_commits();
   /// Calls `on_commit` for these steps.
   void deliver_commits();
+  /// Counts these steps after the end of the job, without callbacks.
+  void add_known_commits();
   /// How far another process has come in the epoch.
   struct remote_position {
     std::uint64_t steps = 0; ///< Steps that its model has made.

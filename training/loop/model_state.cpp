@@ -5,6 +5,7 @@
 #include "troupe/training/loop/fit_position_text.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -31,26 +32,38 @@ model_state::model_state(const models::model_description& architecture,
       mine.push_back(
         tensor::zeros({static_cast<std::int64_t>(model_parameters.size())}));
   }
+  used_copies_ = count_used_copies();
+}
+
+std::uint32_t model_state::count_used_copies() const {
+  return std::clamp(strategy->placement.count(), 1u, model_parameters.copies());
+}
+
+void model_state::replace_copy(std::uint32_t copy, std::uint32_t source) {
+  model_parameters.values(copy).copy_from(model_parameters.values(source));
+  for (std::size_t s = 0; s < slots[copy].size(); ++s)
+    slots[copy][s].copy_from(slots[source][s]);
 }
 
 void model_state::broadcast_copy(std::uint32_t source) {
-  for (std::uint32_t copy = 0; copy < model_parameters.copies(); ++copy) {
-    if (copy == source)
-      continue;
-    model_parameters.values(copy).copy_from(model_parameters.values(source));
-    for (std::size_t s = 0; s < slots[copy].size(); ++s)
-      slots[copy][s].copy_from(slots[source][s]);
-  }
+  for (std::uint32_t copy = 0; copy < used_copies_; ++copy)
+    if (copy != source)
+      replace_copy(copy, source);
 }
 
 void model_state::on_new_placement() {
+  const auto before = model_parameters.copies();
   model_parameters.grow(strategy->copies, strategy->placement.count());
   while (slots.size() < model_parameters.copies()) {
     auto& added = slots.emplace_back();
     for (const auto& one : slots.front())
       added.push_back(one.clone());
   }
-  broadcast_copy(0); // a copy that was not used for some views is old
+  // Those that the view before has not used are old.
+  const auto used = count_used_copies();
+  for (auto copy = used_copies_; copy < std::min(used, before); ++copy)
+    replace_copy(copy, 0);
+  used_copies_ = used;
   loop_optimizer.grow(model_parameters.copies(), model_parameters.replicas());
 }
 

@@ -104,11 +104,12 @@ struct model_state final : placement_observer {
   ///         long as it does not have the state of the job.
   void check_readable() const;
 
-  /// Copies the values and slots of the copy `source` to all other copies.
+  /// Copies the values and slots of the copy `source` to all other copies that
+  /// the replicas of this process use.
   void broadcast_copy(std::uint32_t source);
 
   /// Makes copies for the replicas that this process has now. They are equal to
-  /// the first copy.
+  /// the first copy. @pre the copies that were used before are equal.
   void on_new_placement() override;
   void keep_state() override;
   void restore_state() override;
@@ -121,6 +122,13 @@ struct model_state final : placement_observer {
 
 private:
   std::vector<tensor> first_copy() const;
+  std::uint32_t count_used_copies() const;
+  /// Makes the values and slots of a copy equal to those of another one.
+  void replace_copy(std::uint32_t copy, std::uint32_t source);
+
+  /// Number of the first copies that the replicas of this process use. Those
+  /// behind them have the values of an earlier view.
+  std::uint32_t used_copies_ = 1;
 
   std::vector<tensor> kept_; ///< The last kept values and slots. Empty: none.
   /// Gets the best weights of another process's interrupted fit.

@@ -1,0 +1,100 @@
+#include "losses.hpp"
+#include "troupe/tests/support/scratch.hpp"
+#include "troupe/training/checkpoint/saved_model.hpp"
+#include "workers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+
+// What processes save when their job ends with an error.
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+
+using FailedJob = scratch_test;
+
+struct saved_copy {
+  std::filesystem::path name;
+  std::uint64_t steps = 0;
+};
+
+/// Loads what a process has saved, and completes the training in one process.
+void expect_to_go_on(const saved_copy& from) {
+  const auto on = turns(2);
+  {
+    const auto scope = on.scope();
+    auto loaded = model::load(from.name);
+    EXPECT_EQ(loaded.steps(), from.steps);
+    EXPECT_TRUE(loaded.interrupted());
+    loaded.fit(uneven_batches(), {.epochs = 2, .resume = true});
+    EXPECT_EQ(loaded.weights_sha256(), weights_after_fit(on));
+  }
+}
+
+/// Two processes lose their connection in the given step. Neither knows that
+/// the other one has ended, so neither goes on.
+void end_with_a_cut(const std::filesystem::path& folder, std::uint64_t step) {
+  std::vector<saved_copy> saved(2);
+  const auto thrown =
+    run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options how{.epochs = 2};
+      how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (w == 0 && x.step == step)
+          cut_off(on);
+      }});
+      try {
+        it.fit(uneven_batches(), how);
+      } catch (const job_error&) {
+        saved[w] = {it.save_after_failure(folder / "saved", "a note"),
+                    it.steps()};
+        throw;
+      }
+    });
+  for (const std::uint32_t w : {0, 1}) {
+    EXPECT_NE(exception_text(thrown[w]), "") << "the fault did not occur";
+    EXPECT_EQ(saved[w].name.filename(), "saved.view-1." + std::to_string(w));
+    EXPECT_GT(saved[w].steps, step);
+    EXPECT_EQ(saved_note(saved[w].name), "a note");
+    expect_to_go_on(saved[w]);
+  }
+}
+
+TEST_F(FailedJob, GoesOnFromTheLastStepOfEachProcess) {
+  end_with_a_cut(folder, 5);
+}
+
+/// The step is the last one of an epoch.
+TEST_F(FailedJob, GoesOnFromTheEndOfAnEpoch) {
+  end_with_a_cut(folder, 12);
+}
+
+TEST_F(FailedJob, IsNotSavedByAProcessThatHasLeftIt) {
+  std::atomic<bool> leaves = false;
+  std::filesystem::path name{"none"};
+  const auto thrown =
+    run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options how{.epochs = 2};
+      how.leave = w == 1 ? &leaves : nullptr;
+      how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (w == 1 && x.step == 5)
+          leaves = true;
+      }});
+      if (it.fit(uneven_batches(), how).end == fit_end::left)
+        name = it.save_after_failure(folder / "saved");
+    });
+  EXPECT_EQ(exception_text(thrown[0]), "");
+  EXPECT_EQ(exception_text(thrown[1]), "");
+  EXPECT_EQ(name, std::filesystem::path{});
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+} // namespace
