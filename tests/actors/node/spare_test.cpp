@@ -6,6 +6,7 @@
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/net/session/service_router.hpp"
+#include "troupe/tests/net/security/certificates.hpp"
 
 #include <gtest/gtest.h>
 
@@ -206,6 +207,22 @@ TEST(SpareAnnouncer, IsRefusedWithAnotherSecretOrNone) {
   EXPECT_TRUE(none.failures.wait_for("it requires a secret"));
   EXPECT_EQ(none.code, ec::refused);
   client.expect_waiting({good.address});
+}
+
+using SpareAnnouncerOverTls = net::testing::certificate_test;
+
+TEST_F(SpareAnnouncerOverTls, IsRefusedWithAForeignCertificate) {
+  const auto with = [](const files& x) {
+    return net::credentials{.tls = std::make_shared<files>(x)};
+  };
+  client_side client{{.connection = {.credentials = with(good("client"))}}};
+  const announcing trusted{client.acceptor->address(), {}, with(good("node"))};
+  client.expect_waiting({trusted.address});
+  announcing foreigner{client.acceptor->address(), {}, with(foreign())};
+  EXPECT_TRUE(foreigner.failures.wait_for("certificate"));
+  EXPECT_EQ(foreigner.code, ec::refused);
+  EXPECT_EQ(foreigner.attempts, 2); // the check, and one attempt
+  client.expect_waiting({trusted.address});
 }
 
 TEST(SpareAnnouncer, IsRefusedByAProcessThatDoesNotListenForSpares) {
