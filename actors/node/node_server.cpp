@@ -4,12 +4,18 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/node/lane_acceptor.hpp"
 #include "troupe/actors/node/node.hpp"
+#include "troupe/actors/node/spare_announcer.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/notification.hpp"
 #include "troupe/net/session/service_router.hpp"
 
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
+
+#include <mutex>
+#include <optional>
+#include <random>
+#include <stdexcept>
 
 namespace troupe {
 
@@ -26,6 +32,33 @@ make_endpoint_options(const node_server_options& options) {
   endpoint_config.log = options.log ? options.log : log_of_connections;
   return endpoint_config;
 }
+
+void check(const node_server_options& options) {
+  using namespace std::chrono_literals;
+  constexpr auto max_join_timeout = 7 * 24h;
+  if (options.join_timeout < 1ms || options.join_timeout > max_join_timeout)
+    throw std::invalid_argument("join_timeout is "
+                                + std::to_string(options.join_timeout.count())
+                                + " ms: give 1 ms to 7 days");
+}
+
+/// Why the node could not join a client. Any thread may call the functions.
+class join_failure {
+public:
+  void set(const job_error& error) {
+    const std::lock_guard hold{lock_};
+    error_ = error;
+  }
+  void throw_if_set() const {
+    const std::lock_guard hold{lock_};
+    if (error_)
+      throw job_error{*error_};
+  }
+
+private:
+  mutable std::mutex lock_; // guards `error_`
+  std::optional<job_error> error_;
+};
 
 } // namespace
 
@@ -70,9 +103,13 @@ struct node_server::impl {
       address{to_string(router->endpoint().advertised_address())} {
     router->open();
     release_caf_logger();
+    if (!options.join.empty())
+      announcer = std::make_unique<spare_announcer>(
+        router, announcer_config(local_runtime, options));
   }
 
   ~impl() {
+    announcer.reset();
     lane_registration.reset();
     registration.reset();
     caf::anon_send_exit(node_handle, caf::exit_reason::user_shutdown);
@@ -100,6 +137,33 @@ struct node_server::impl {
     return config;
   }
 
+  spare_announcer::options
+  announcer_config(runtime& local_runtime,
+                   const node_server_options& options) const {
+    spare_announcer::options config;
+    config.client = options.join;
+    config.join_timeout = options.join_timeout;
+    config.attempt_timeout = options.connection.handshake_timeout;
+    config.name = options.name;
+    config.incarnation = local_runtime.incarnation();
+    std::random_device random;
+    config.seed = std::uint64_t{random()} << 32 | random();
+    config.describe = [at = address, roles = local_runtime.roles()] {
+      return spare_description{at, roles->names()};
+    };
+    config.on_event = options.on_join_event;
+    if (!config.on_event)
+      config.on_event = [](const std::string& text) {
+        log(log_level::info, text);
+      };
+    config.on_failure = [failure = failure,
+                         stop = stop_requested](const job_error& error) {
+      failure->set(error);
+      stop->notify();
+    };
+    return config;
+  }
+
   node_settings make_settings(runtime& local_runtime,
                               const node_server_options& options) const {
     node_settings settings;
@@ -120,11 +184,15 @@ struct node_server::impl {
   std::unique_ptr<service_router::registration> registration;
   std::unique_ptr<service_router::registration> lane_registration;
   std::string address;
+  const std::shared_ptr<join_failure> failure =
+    std::make_shared<join_failure>();
+  /// Announces the node to the client of `join`. Null: there is none.
+  std::unique_ptr<spare_announcer> announcer;
 };
 
 node_server::node_server(runtime& local_runtime,
                          const node_server_options& options)
-  : impl_{std::make_unique<impl>(local_runtime, options)} {}
+  : impl_{(check(options), std::make_unique<impl>(local_runtime, options))} {}
 
 node_server::~node_server() = default;
 
@@ -133,7 +201,9 @@ const std::string& node_server::address() const {
 }
 
 bool node_server::wait_for_stop(std::chrono::milliseconds timeout) {
-  return impl_->stop_requested->wait_for(timeout);
+  const auto stops = impl_->stop_requested->wait_for(timeout);
+  impl_->failure->throw_if_set();
+  return stops;
 }
 
 } // namespace troupe

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,7 +22,17 @@ struct node_server_options {
   /// Address that other processes connect to. Empty: the address of `listen`.
   std::string advertise{};
   net::connection_options connection{};
-  std::string name = "node";    ///< Name of the node in its status.
+  std::string name = "node"; ///< Name of the node in its status.
+  /// Address "host:port" of a client that listens for spares
+  /// (`remote_strategy_options::listen`). The node announces itself there, so
+  /// all roles must be registered before. Empty: to no client.
+  std::string join{};
+  /// Maximum time without a connection to the client of `join`, until the
+  /// client uses or releases the node. 1 ms to 7 days.
+  std::chrono::milliseconds join_timeout{300'000};
+  /// Receives a sentence for each event of `join`, on a thread of the node.
+  /// Null: the sentences are logged as `info`.
+  std::function<void(const std::string&)> on_join_event{};
   std::size_t max_clients = 64; ///< Maximum number of open connections.
   std::size_t max_roles_per_client = 64; ///< Maximum number of running roles of
                                          ///< one connection.
@@ -40,7 +51,8 @@ public:
   /// Listens and serves until destruction.
   /// @pre the runtime outlives the node.
   /// @errors throws std::invalid_argument for an address that is malformed, or
-  ///         beyond loopback without credentials; std::runtime_error if the
+  ///         beyond loopback without credentials, and for `join` if no process
+  ///         can connect to the node's address; std::runtime_error if the
   ///         node cannot listen; what `net::credentials_from_environment`
   ///         throws.
   explicit node_server(runtime& local_runtime,
@@ -54,6 +66,9 @@ public:
 
   /// Waits until a client stops the node or the timeout has passed.
   /// @returns true if a client has stopped the node.
+  /// @errors throws `job_error` if the client of `join` refuses the node
+  ///         (refused, or protocol) or does not answer within `join_timeout`
+  ///         (unreachable). The node serves until its destruction nevertheless.
   bool wait_for_stop(std::chrono::milliseconds timeout);
 
 private:

@@ -7,6 +7,7 @@
 #include "troupe/net/base/address.hpp"
 
 #include <iostream>
+#include <mutex>
 #include <stdexcept>
 
 namespace {
@@ -16,13 +17,24 @@ constexpr auto examples =
   "  troupe node\n"
   "  troupe node --listen 0.0.0.0:4100 --ports 4110 \\\n"
   "    --advertise worker-1.example:4100 --secret-file secret\n"
+  "  troupe node --join client.example:4200 --secret-file secret\n"
   "\n"
   "The first line on standard output is the address that it listens on.\n"
   "Beyond this machine it needs a secret or certificates. It ends on SIGINT, "
   "on\n"
   "SIGTERM, or when a program requests it. A spawned role ends with the node, "
   "or\n"
-  "earlier with the connection over which it was requested.\n";
+  "earlier with the connection over which it was requested.\n"
+  "\n"
+  "With --join, the node announces itself to a client that listens for "
+  "spares,\n"
+  "and waits until the client needs it in the place of a lost node. It ends "
+  "with\n"
+  "code 1 if the client refuses it, as one whose steps are not registered in "
+  "the\n"
+  "node's program, or if it has no connection to the client for "
+  "--join-timeout.\n"
+  "A node that was used or released goes on until it is told to end.\n";
 
 struct node_options {
   troupe::node_server_options server;
@@ -45,9 +57,16 @@ int serve(troupe::node_server_options options,
                                 + ": give the last port, "
                                 + std::to_string(first_port) + " or higher");
   options.connection.credentials = credentials.read();
+  std::mutex output; // so that the first line is that of the address
+  options.on_join_event = [&](const std::string& text) {
+    const std::lock_guard hold{output};
+    std::cout << text << std::endl;
+  };
   troupe::runtime runtime;
+  std::unique_lock hold{output};
   troupe::node_server node{runtime, options};
   std::cout << "listening on " << node.address() << std::endl;
+  hold.unlock();
   while (!interrupted && !node.wait_for_stop(std::chrono::milliseconds{50})) {
   }
   return ok;
@@ -88,6 +107,26 @@ void add_node(CLI::App& tool, action& selected) {
       },
       "Address that clients connect to, if it differs from --listen")
     ->type_name("HOST:PORT");
+  command
+    .add_option_function<std::string>(
+      "--join",
+      [options](const std::string& text) {
+        check_address("--join", text);
+        options->server.join = text;
+      },
+      "Address of a client that listens for spares")
+    ->type_name("HOST:PORT");
+  command
+    .add_option_function<std::string>(
+      "--join-timeout",
+      [options](const std::string& text) {
+        constexpr std::uint64_t max_seconds = 7 * 24 * 3600;
+        options->server.join_timeout = std::chrono::seconds{
+          parse_integer("--join-timeout", text, 1, max_seconds)};
+      },
+      "Maximum time without a connection to that client [300]")
+    ->type_name("SECONDS")
+    ->needs("--join");
   command
     .add_option("--name", options->server.name, "Name of the node in messages")
     ->capture_default_str();

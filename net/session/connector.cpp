@@ -152,6 +152,8 @@ void connector::attempt_failed(std::string reason) {
 }
 
 void connector::retry() {
+  if (!request_.retries)
+    return give_up("not reached");
   retry_timer_.expires_after(backoff_);
   backoff_ = std::min<std::chrono::milliseconds>(2 * backoff_, max_backoff);
 }
@@ -161,19 +163,25 @@ std::string connector::with_address(const std::string& reason) const {
 }
 
 void connector::on_deadline() {
+  give_up("not reached in time");
+}
+
+/// Ends the dial because no process has completed the handshake.
+void connector::give_up(const std::string& text) {
   endpoint::dial_result result;
   result.cause =
     peer_responded_ ? close_reason::closed : close_reason::timed_out;
   auto reason = last_problem_;
   if (!handshake_problem_.empty() && handshake_problem_ != reason)
     reason += "; before that " + handshake_problem_;
-  result.reason = with_address("not reached in time"
-                               + (reason.empty() ? "" : " (" + reason + ")"));
+  result.reason =
+    with_address(text + (reason.empty() ? "" : " (" + reason + ")"));
   finish(std::move(result));
 }
 
 void connector::fail(const std::string& reason) {
   endpoint::dial_result result;
+  result.permanent = true;
   result.reason = with_address(reason);
   finish(std::move(result));
 }

@@ -12,7 +12,8 @@ namespace troupe::net {
 
 /// Carries out one `endpoint::dial`: resolves the host, connects, and runs the
 /// handshake. It retries until the peer accepts or rejects, the secrets turn
-/// out to differ, or the deadline has passed. For the loop's thread only.
+/// out to differ, or the deadline has passed, unless the request forbids it.
+/// For the loop's thread only.
 class connector : public std::enable_shared_from_this<connector> {
 public:
   struct request {
@@ -23,6 +24,8 @@ public:
     /// Timeout of one attempt to connect and complete the handshake.
     std::chrono::milliseconds handshake_timeout;
     bool loopback_only = false;
+    /// False: each address of the host is tried once.
+    bool retries = true;
     /// Creates a stream over a connected socket, which the stream owns.
     std::function<std::unique_ptr<stream>(int)> wrap;
   };
@@ -51,6 +54,7 @@ private:
   void attempt_failed(std::string reason);
   void retry();
   void on_deadline();
+  void give_up(const std::string& text);
   void finish(endpoint::dial_result&& result,
               std::unique_ptr<stream> connected_stream = {});
   void fail(const std::string& reason);

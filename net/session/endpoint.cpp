@@ -213,6 +213,7 @@ endpoint::impl::make_connection(const hello& peer,
 
 void endpoint::impl::dial(const address& peer_address, const hello& own_hello,
                           std::chrono::steady_clock::time_point deadline,
+                          bool retries,
                           std::function<void(dial_result&&)> on_done) {
   connector::request request{
     peer_address,
@@ -221,6 +222,7 @@ void endpoint::impl::dial(const address& peer_address, const hello& own_hello,
     deadline,
     options.connection.handshake_timeout,
     own_credentials.none(),
+    retries,
     [this](int fd) { return wrap(fd, tls::side::dialer); }};
   const auto self = std::make_shared<std::weak_ptr<connector>>();
   const auto attempt = std::make_shared<connector>(
@@ -287,6 +289,18 @@ void endpoint::serve(
 void endpoint::dial(const address& peer_address, const hello& own_hello,
                     std::chrono::milliseconds timeout,
                     std::function<void(dial_result&&)> on_done) {
+  post_dial(peer_address, own_hello, timeout, true, std::move(on_done));
+}
+
+void endpoint::dial_once(const address& peer_address, const hello& own_hello,
+                         std::chrono::milliseconds timeout,
+                         std::function<void(dial_result&&)> on_done) {
+  post_dial(peer_address, own_hello, timeout, false, std::move(on_done));
+}
+
+void endpoint::post_dial(const address& peer_address, const hello& own_hello,
+                         std::chrono::milliseconds timeout, bool retries,
+                         std::function<void(dial_result&&)> on_done) {
   if (!handshake::fits(own_hello))
     throw std::logic_error{"a hello of more than "
                            + std::to_string(max_hello_bytes) + " bytes"};
@@ -296,8 +310,8 @@ void endpoint::dial(const address& peer_address, const hello& own_hello,
                                 + not_loopback};
   impl_->loop->post([x = impl_.get(), peer_address, own_hello,
                      deadline = std::chrono::steady_clock::now() + timeout,
-                     on_done = std::move(on_done)]() mutable {
-    x->dial(peer_address, own_hello, deadline, std::move(on_done));
+                     retries, on_done = std::move(on_done)]() mutable {
+    x->dial(peer_address, own_hello, deadline, retries, std::move(on_done));
   });
 }
 

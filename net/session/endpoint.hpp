@@ -78,6 +78,10 @@ public:
     close_reason cause = close_reason::closed;
     /// True if the peer rejected the hello, or the secrets differ.
     bool rejected = false;
+    /// True if another attempt would fail too: the peer requires other
+    /// credentials, for example. False after a rejection, as only its service
+    /// knows.
+    bool permanent = false;
     /// Text that says why the dial failed. It begins with the dialed address.
     std::string reason;
     hello peer; ///< Hello of the peer. Empty: the peer sent none.
@@ -89,6 +93,12 @@ public:
   void dial(const address& peer_address, const hello& own_hello,
             std::chrono::milliseconds timeout,
             std::function<void(dial_result&&)> on_done);
+
+  /// Connects to a peer like `dial`, but tries each address of its host only
+  /// once. For callers that decide themselves when to try again.
+  void dial_once(const address& peer_address, const hello& own_hello,
+                 std::chrono::milliseconds timeout,
+                 std::function<void(dial_result&&)> on_done);
 
   /// Incoming connections that were closed because the peer did not
   /// authenticate.
@@ -102,6 +112,11 @@ public:
 
 private:
   struct impl;
+
+  void post_dial(const address& peer_address, const hello& own_hello,
+                 std::chrono::milliseconds timeout, bool retries,
+                 std::function<void(dial_result&&)> on_done);
+
   std::shared_ptr<impl> impl_;
 };
 

@@ -25,7 +25,7 @@ struct endpoint::impl {
   std::chrono::milliseconds tick_interval() const;
   void tick();
   void dial(const address& peer_address, const hello& own_hello,
-            std::chrono::steady_clock::time_point deadline,
+            std::chrono::steady_clock::time_point deadline, bool retries,
             std::function<void(dial_result&&)> on_done);
   accepted_connection make_connection(const hello& peer,
                                       std::unique_ptr<stream> connected_stream);

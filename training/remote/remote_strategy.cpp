@@ -40,6 +40,7 @@ per_replica<tensors> remote_strategy::run(std::string_view step,
     throw std::invalid_argument("inputs for " + std::to_string(inputs.size())
                                 + " replicas; pass those of " + "all "
                                 + std::to_string(num_replicas_in_sync()));
+  impl_->use_spares();
   worker_request task;
   task.function = step;
   task.by_replica = inputs.values();
@@ -50,6 +51,7 @@ per_replica<tensors> remote_strategy::run(std::string_view step,
                                           const tensors& inputs) {
   const auto lock = impl_->lock_exclusively();
   impl_->check_function(impl_->first_info.runs, step, "run");
+  impl_->use_spares();
   return impl_->run({.function = std::string{step}, .common = inputs});
 }
 
@@ -57,6 +59,7 @@ std::vector<tensors> remote_strategy::call(std::string_view function,
                                            const tensors& inputs) {
   const auto lock = impl_->lock_exclusively();
   impl_->check_function(impl_->first_info.calls, function, "call");
+  impl_->use_spares();
   const auto replies =
     impl_->run_on_all({.function = std::string{function}, .common = inputs});
   std::vector<tensors> out;
@@ -77,6 +80,14 @@ std::vector<std::string> remote_strategy::lost_nodes() const {
     if (!one.worker)
       out.push_back(one.address);
   return out;
+}
+
+const std::string& remote_strategy::listen_address() const {
+  return impl_->spares.address();
+}
+
+std::vector<std::string> remote_strategy::spares() const {
+  return impl_->spares.waiting();
 }
 
 tensor remote_strategy::reduce(reduce_op op,

@@ -25,6 +25,11 @@ struct remote_strategy_options {
   /// Transport of tensors between two nodes.
   transport_kind transport = transport_kind::automatic;
   net::connection_options connection{};
+  /// Address "host:port" at which the strategy listens for nodes that announce
+  /// themselves as spares (`node_server_options::join`). Port 0: any free port.
+  /// Empty: it does not listen. The credentials are those of `connection`, and
+  /// are required beyond loopback.
+  std::string listen{};
   /// Each worker waits at most this long for the other workers to join the job.
   std::chrono::milliseconds start_timeout{60'000};
   /// Timeout of the constructor's requests that start the workers, of each
@@ -54,10 +59,12 @@ concept is_name = std::convertible_to<const T&, std::string_view>;
 ///
 /// If a node dies or does not respond, the other nodes take over its replicas
 /// and complete the active call, with the bits of an undisturbed job. Another
-/// node can take the place of the lost one (`add`). If too few nodes are left,
-/// or a step does not end in time, the active call throws a `job_error` that
-/// names the node, the function and the number of the call. The strategy then
-/// releases all nodes, and every later call throws `job_error` (cancelled).
+/// node can take the place of the lost one (`add`). A spare takes it at the
+/// beginning of the next `run` or `call` (`remote_strategy_options::listen`).
+/// If too few nodes are left, or a step does not end in time, the active call
+/// throws a `job_error` that names the node, the function and the number of the
+/// call. The strategy then releases all nodes, and every later call throws
+/// `job_error` (cancelled).
 ///
 /// If a function throws, the call throws a `job_error` (invalid) with its text.
 /// A step of `run` is undone on all nodes, and the strategy can be used again.
@@ -140,6 +147,13 @@ public:
   /// Addresses of the nodes that are lost, in the order of the nodes. A loss is
   /// known after the next call.
   std::vector<std::string> lost_nodes() const;
+
+  /// Address at which nodes announce themselves as spares, "host:port". Empty:
+  /// the strategy does not listen.
+  const std::string& listen_address() const;
+
+  /// Addresses of the spares that wait, in the order in which they are used.
+  std::vector<std::string> spares() const;
 
   /// Rejects a function object at compile time, because code is not sent to
   /// nodes.

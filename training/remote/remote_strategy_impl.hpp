@@ -2,6 +2,7 @@
 
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/training/remote/remote_strategy.hpp"
+#include "troupe/training/remote/spare_pool.hpp"
 #include "troupe/training/remote/worker_client.hpp"
 
 #include <memory>
@@ -39,6 +40,10 @@ struct remote_strategy::impl {
   std::vector<worker_reply> run_on_all(worker_request&& request);
   per_replica<tensors> run(worker_request&& request);
   void add(const std::string& address);
+  /// Adds spares in the places of the nodes that are known to be lost.
+  /// @errors throws `job_error` if the job fails. A spare that cannot be added
+  ///         is refused, and the job goes on.
+  void use_spares();
   std::size_t nodes_left() const;
   void throw_if_failed() const;
   void check_function(const std::vector<std::string>& known,
@@ -59,6 +64,7 @@ struct remote_strategy::impl {
   /// Error that made the strategy unusable. Empty: the strategy is usable.
   std::string failure_text;
   std::mutex run_mutex;
+  spare_pool spares;
 
 private:
   worker_arguments arguments_of(std::size_t worker, bool joins) const;

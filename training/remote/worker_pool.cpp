@@ -1,4 +1,5 @@
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/node/spare_acceptor.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/remote/remote_strategy_impl.hpp"
 #include "troupe/training/strategies/devices.hpp"
@@ -49,6 +50,7 @@ remote_strategy::impl::impl(runtime& local_runtime,
   check(addresses);
   for (const auto& one : addresses)
     nodes.push_back({one, nullptr});
+  spares.listen(local_runtime, options, nodes.size());
   spawn();
   join();
 }
@@ -56,6 +58,7 @@ remote_strategy::impl::impl(runtime& local_runtime,
 remote_strategy::impl::~impl() {
   if (failure_text.empty())
     leave_all(system, workers(), options.shutdown_timeout);
+  spares.release();
   nodes.clear();
 }
 
@@ -225,6 +228,7 @@ void remote_strategy::impl::fail(const worker_failure& cause,
     one.worker = nullptr;
     one.node.reset();
   }
+  spares.close();
   throw error;
 }
 
@@ -464,6 +468,28 @@ void remote_strategy::impl::add(const std::string& address) {
       !text.empty())
     throw refused(ec::invalid, "its step functions have " + text);
   admit(number, std::move(added), status.info.incarnation);
+}
+
+void remote_strategy::impl::use_spares() {
+  while (nodes_left() < nodes.size()) {
+    const auto spare = spares.take();
+    if (!spare)
+      return;
+    const auto& address = spare->description.address;
+    try {
+      add(address);
+    } catch (const std::exception& e) {
+      if (!failure_text.empty())
+        throw;
+      spare->end({spare_end::refused, e.what()});
+      log(log_level::warning, "a spare was refused: " + std::string{e.what()});
+      continue;
+    }
+    spare->end({spare_end::used, "it belongs to the job \"" + options.steps
+                                   + "\" in the place of a lost node"});
+    log(log_level::info,
+        "the spare " + address + " has taken the place of a lost node");
+  }
 }
 
 /// Makes the worker of a node a member of the job.

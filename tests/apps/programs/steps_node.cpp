@@ -1,6 +1,9 @@
 // A node for tests of clients. Its first line of output ends with its address.
 //
-//   steps_node
+//   steps_node [CLIENT]
+//
+// With the address of a client, the node announces itself there as a spare, and
+// prints a line for each event.
 //
 // The node registers the step functions "small". They share a small network.
 // The run "train" makes a step with the inputs (images, labels) of a replica.
@@ -15,6 +18,7 @@
 #include <csignal>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <troupe/actors/node/node_server.hpp>
 #include <troupe/troupe.hpp>
 
@@ -90,10 +94,23 @@ step_functions make_functions(const strategy& on, const std::string&) {
 
 } // namespace
 
-int main() {
+int main(int argc, char** argv) {
   runtime actors;
   register_steps(actors, "small", make_functions);
-  node_server node{actors};
+  std::mutex output; // so that the first line is that of the address
+  std::unique_lock hold{output};
+  node_server node{actors,
+                   {.join = argc > 1 ? argv[1] : "",
+                    .on_join_event = [&](const std::string& text) {
+                      const std::lock_guard lock{output};
+                      std::cout << text << std::endl;
+                    }}};
   std::cout << "listening on " << node.address() << std::endl;
-  return node.wait_for_stop(std::chrono::minutes{10}) ? 0 : 1;
+  hold.unlock();
+  try {
+    return node.wait_for_stop(std::chrono::minutes{10}) ? 0 : 1;
+  } catch (const job_error& e) {
+    std::cout << e.what() << std::endl;
+    return 1;
+  }
 }
