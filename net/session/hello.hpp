@@ -30,7 +30,8 @@ struct hello {
 /// purpose carries packets or messages of its own format.
 constexpr bool carries_frames(std::string_view purpose) {
   return purpose == "control" || purpose == "peer" || purpose == "reconnect"
-         || purpose == "join" || purpose == "node" || purpose == "status";
+         || purpose == "join" || purpose == "node" || purpose == "status"
+         || purpose == "spare";
 }
 
 /// The acceptor's answer to a hello: accepted, with data for the dialer, or
