@@ -310,6 +310,7 @@ TEST_F(Spare, ForAnyTaskEndsWithSuccessWhenTheJobHasEnded) {
   EXPECT_EQ(count(done.err, joined), 0) << done.err;
   const auto output = rest_of(*spare);
   EXPECT_EQ(count(output, not_needed), 1) << output;
+  EXPECT_EQ(count(output, "takes its task"), 0) << output;
   EXPECT_EQ(spare->end(), 0);
 }
 
