@@ -380,7 +380,8 @@ struct elastic_job::impl {
       net.dial(task, peer.task, hello, timeout, std::move(on_done));
     };
     settings.dial_to_join = [this, task, hello = hello_of(it, "join")](
-                              std::uint32_t peer, milliseconds timeout,
+                              std::uint32_t peer, const membership::member*,
+                              milliseconds timeout,
                               membership_options::dial_callback on_done) {
       net.dial(task, peer, hello, timeout, std::move(on_done));
     };

@@ -2,6 +2,7 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/actors/membership/reconnect_admission.hpp"
+#include "troupe/actors/membership/rejection_text.hpp"
 #include "troupe/actors/membership/status_service.hpp"
 #include "troupe/actors/membership/stream_admission.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
@@ -24,17 +25,26 @@ void cluster::impl::open_router() {
   router_ = options.router;
   if (router_)
     return;
-  const auto& mine = options.addresses[options.task];
   net::endpoint_options endpoint_config;
-  endpoint_config.listen = options.listen ? *options.listen : mine;
-  if (mine.port != 0)
-    endpoint_config.advertised = mine;
+  endpoint_config.listen = options.listen;
+  if (options.any_task) {
+    if (!options.listen)
+      endpoint_config.listen = net::address{"127.0.0.1", 0};
+  } else {
+    const auto& mine = options.addresses[options.task];
+    if (!options.listen)
+      endpoint_config.listen = mine;
+    if (mine.port != 0)
+      endpoint_config.advertised = mine;
+  }
   endpoint_config.connection = options.connection;
   endpoint_config.connection.handshake_timeout =
     std::min(options.connection.handshake_timeout, options.shutdown_timeout);
   endpoint_config.log = options.log;
   endpoint_config.address_in_use_hint =
-    "does another process say that it is " + own_name() + "?";
+    options.any_task
+      ? "give another port, or 0 for a free one"
+      : "does another process say that it is " + own_name() + "?";
   router_ = std::make_shared<service_router>(endpoint_config);
 }
 
@@ -118,8 +128,13 @@ void cluster::impl::register_admission() {
                           std::move(*connection),
                           {request.dialer.task, request.dialer.incarnation}}});
      }}));
+  const auto status = status_handler();
+  registrations_.push_back(router_->serve(
+    options.job, "vacancies",
+    {[this](const net::hello& hello) { return admit_spare(hello); },
+     status.accepted}));
   try {
-    registrations_.push_back(router_->serve({}, "status", status_handler()));
+    registrations_.push_back(router_->serve({}, "status", status));
   } catch (const std::logic_error&) {
     // Another job of this process already answers the status queries that
     // arrive at this endpoint. This job then answers none.
@@ -148,6 +163,25 @@ net::hello_response cluster::impl::admit(const net::hello& hello) {
     return {false, "the hello is malformed: " + to_string(*fault), {}, {}};
   net::hello_response response;
   response.responder = make_hello(hello.purpose);
+  return response;
+}
+
+/// Accepts the connection of a spare if it has the configuration of the job, so
+/// that a spare learns at its start that it could not join.
+net::hello_response cluster::impl::admit_spare(const net::hello& hello) {
+  membership::join_request request;
+  if (const auto fault = read_join_hello(hello, request))
+    return {false, "the hello is malformed: " + to_string(*fault), {}, {}};
+  net::hello_response response;
+  response.responder = make_hello(hello.purpose);
+  auto names = options.names;
+  names.emplace_back("the spare");
+  const auto why = membership::difference(processes(), request.config,
+                                          own_join_request().config);
+  if (why) {
+    response.accepted = false;
+    response.reason = describe(*why, names);
+  }
   return response;
 }
 

@@ -9,6 +9,7 @@
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/notification.hpp"
+#include "troupe/net/io/socket_address.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>
@@ -82,14 +83,19 @@ cluster::impl::impl(runtime& local_runtime, cluster_options&& initial_options)
     for (std::size_t i = 0; i < options.addresses.size(); ++i)
       options.names.push_back("worker " + std::to_string(i));
   check();
-  peers_ = std::make_shared<peer_table>(options.names.size());
-  peers_->recorder = options.recorder;
   transports.assign(options.names.size(), "none");
-  std::random_device dice;
-  incarnation_ = std::uint64_t{dice()} << 32 | dice();
-  if (options.recorder)
+  make_peer_table();
+  if (options.recorder && !options.any_task)
     options.recorder->set_identity(
       {options.job, options.names, options.task, incarnation_, 0});
+}
+
+/// Makes an empty table and draws an incarnation for an attempt to join.
+void cluster::impl::make_peer_table() {
+  peers_ = std::make_shared<peer_table>(options.names.size());
+  peers_->recorder = options.recorder;
+  std::random_device dice;
+  incarnation_ = std::uint64_t{dice()} << 32 | dice();
 }
 
 cluster::impl::~impl() {
@@ -133,6 +139,8 @@ void cluster::impl::check() const {
     refuse("join_running_job needs other processes and at least 1 replica");
   if (options.spare_timeout > 0ms && !options.join_running_job)
     refuse("spare_timeout needs join_running_job");
+  if (options.any_task)
+    check_spare(refuse);
   if (options.replicas < 1 && options.addresses.size() == 1)
     refuse("0 replicas in the only process; give at least 1");
   if (options.start_timeout <= 0ms || options.shutdown_timeout <= 0ms)
@@ -143,6 +151,34 @@ void cluster::impl::check() const {
   if (options.transport == transport_kind::tls && !tls)
     refuse(
       "transport tls needs certificates; give connection.credentials with tls");
+}
+
+/// Checks the options of a spare for any task, whose address is not one of the
+/// cluster.
+void cluster::impl::check_spare(
+  const std::function<void(const std::string&)>& refuse) const {
+  if (!options.join_running_job || options.spare_timeout <= 0ms)
+    refuse("any_task needs join_running_job and a spare_timeout of 1 ms or "
+           "more");
+  if (options.router)
+    return;
+  if (options.listen) {
+    if (options.listen->host == "0.0.0.0" || options.listen->host == "::")
+      refuse("listen is " + net::to_string(*options.listen)
+             + ", which the other workers cannot connect to; give the address "
+               "of this host at which they reach it");
+    return;
+  }
+  const auto is_loopback = [](const net::address& x) {
+    return std::ranges::all_of(net::resolve(x).found,
+                               &net::socket_address::is_loopback);
+  };
+  const auto other = std::ranges::find_if_not(options.addresses, is_loopback);
+  if (other != options.addresses.end())
+    refuse("a spare for any task of a cluster with the address "
+           + net::to_string(*other)
+           + " needs an address of its own; give listen (--listen HOST:PORT), "
+             "with the host at which the other workers reach this one");
 }
 
 std::unique_ptr<replica_group>

@@ -61,9 +61,15 @@ struct cluster_options {
   /// free, because the process that has the task still runs on this host. Zero:
   /// it does not wait. Needs `join_running_job`.
   std::chrono::milliseconds spare_timeout{0};
+  /// True: the process waits until the job lacks a task, at most for
+  /// `spare_timeout`, and takes that task. `task` has no effect. The process
+  /// listens on `listen`; none: on a free port of 127.0.0.1, if all addresses
+  /// are loopback. Needs `spare_timeout`.
+  bool any_task = false;
   transport_kind transport = transport_kind::automatic;
   net::connection_options connection{};
   /// Address that this process listens on. None: its address in `addresses`.
+  /// The others connect to that address, or to this one if `any_task` is true.
   std::optional<net::address> listen{};
   /// Receives a line for each connection that was rejected or has ended. Null:
   /// no log.
@@ -94,7 +100,8 @@ public:
   ///         ec::stalled names the tasks that did not join in time,
   ///         ec::refused gives the reason why the leader rejected this process,
   ///         ec::peer_lost or ec::unreachable names a process that was lost
-  ///         during the start.
+  ///         during the start. Throws `spare_not_needed` (spare_not_needed.hpp)
+  ///         if the job ends while this process waits for a task.
   cluster(runtime& local_runtime, cluster_options options);
 
   /// Leaves the job if `leave` was not called.

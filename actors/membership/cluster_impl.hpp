@@ -60,6 +60,7 @@ private:
   class lanes_of_state;
 
   void check() const;
+  void check_spare(const std::function<void(const std::string&)>& refuse) const;
   void end_membership();
   void open_router();
   void register_stream_services();
@@ -67,8 +68,16 @@ private:
   service_router::service_handler status_handler();
   net::hello_response admit(const net::hello& hello);
   net::hello_response admit_stream(const net::hello& hello);
+  net::hello_response admit_spare(const net::hello& hello);
   net::hello_response admit_again(const net::hello& hello);
-  void begin_membership();
+  void join_task(std::chrono::milliseconds timeout,
+                 const membership::view& known_view = {});
+  void join_any_task();
+  void take_task(std::uint32_t task);
+  void reset();
+  void make_peer_table();
+  void begin_membership(std::chrono::milliseconds timeout,
+                        const membership::view& known_view);
   template <class F>
   void wait_for_membership(F&& done);
   void wait_for_view();

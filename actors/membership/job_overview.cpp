@@ -79,6 +79,22 @@ void add_decisions(const std::shared_ptr<flight_recorder>& recorder,
                                     recorder->now_ns());
 }
 
+membership::vacancies vacancies_of(const job_overview& overview) {
+  const auto& peers = *overview.peers;
+  const std::lock_guard hold{overview.peers->lock};
+  if (!peers.started || peers.excluded || peers.no_next_view
+      || !peers.view.contains(overview.task, overview.incarnation))
+    return {};
+  membership::vacancies out{peers.view, {}};
+  for (std::uint32_t task = 0; task < peers.entries.size(); ++task) {
+    const auto& peer = peers.entries[task];
+    const bool is_joining = peer.connection && !peer.closed;
+    if (!peers.view.find(task) && !is_joining)
+      out.tasks.push_back(task);
+  }
+  return out;
+}
+
 void add_overview(const job_overview& overview, job_status& status) {
   auto& peers = *overview.peers;
   add_decisions(peers.recorder, status);

@@ -23,6 +23,10 @@ struct job_overview {
 /// processes that have not joined, or for a view change.
 void add_overview(const job_overview& overview, job_status& status);
 
+/// Returns the vacant tasks of the job. The view in the answer is empty if this
+/// process is no member of the job, or if the job has no later view.
+membership::vacancies vacancies_of(const job_overview& overview);
+
 /// Adds the last decisions that the events of a recorder show. Null: none.
 void add_decisions(const std::shared_ptr<flight_recorder>& recorder,
                    job_status& status);

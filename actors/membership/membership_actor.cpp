@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 
 namespace troupe {
 
@@ -131,9 +132,10 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (options.joins) {
       candidate.emplace(task_count(), options.self);
       arm_watchdog(options.start_timeout);
-      for (std::uint32_t task = 0; task < task_count(); ++task)
-        if (task != options.self.task)
-          dial(task);
+      if (has_rivals())
+        dial(options.known_view.members.front().task);
+      else
+        dial_all();
     } else if (options.self.task == 0) {
       leader.emplace(task_count(), options.self);
       arm_watchdog(options.start_timeout);
@@ -204,8 +206,13 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     const auto incarnation = sender->incarnation;
     if (message.kind == membership::message_kind::join)
       return on_join(*sender, x.task);
-    if (candidate)
-      return perform(candidate->on(x.task, message));
+    if (candidate) {
+      perform(candidate->on(x.task, message));
+      if (has_rivals() && candidate->view().view_id > 0
+          && !std::exchange(is_first_accepted, true))
+        dial_all();
+      return;
+    }
     perform(leader ? leader->on(x.task, incarnation, message)
                    : participant->on(incarnation, message));
   }
@@ -415,8 +422,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (options.joins) {
       if (!candidate || peers.contains(task))
         return;
-      return options.dial_to_join(task, candidate_dial_timeout,
-                                  std::move(on_done));
+      return dial_to_join(task, std::move(on_done));
     }
     if (task == 0)
       return options.dial_leader(std::max(remaining(), 1ms),
@@ -432,6 +438,43 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
 
   // -- candidates -------------------------------------------------------------
+
+  /// Other candidates may ask for the task of this one.
+  bool has_rivals() const { return options.known_view.view_id > 0; }
+
+  void dial_all() {
+    for (std::uint32_t task = 0; task < task_count(); ++task)
+      if (task != options.self.task)
+        dial(task);
+  }
+
+  /// Dials a process alternately at its address in the last view and at the
+  /// address of its task in the cluster. A process that was a spare has another
+  /// address than its task.
+  void dial_to_join(std::uint32_t task,
+                    membership_options::dial_callback on_done) {
+    const auto& view =
+      candidate->view().view_id > 0 ? candidate->view() : options.known_view;
+    const auto* member = view.find(task);
+    if (member && !dialed_by_view.insert(task).second) {
+      dialed_by_view.erase(task);
+      member = nullptr;
+    }
+    try {
+      options.dial_to_join(task, member, candidate_dial_timeout,
+                           std::move(on_done));
+    } catch (const std::invalid_argument& e) { // a member sent the address
+      last_rejection = options.processes.names[task] + ": " + e.what();
+      dial_later(task);
+    }
+  }
+
+  /// The candidate has not become a process of the job, so another one may.
+  void give_way() {
+    options.peers->update([&] {
+      options.peers->failed = {.code = ec::busy, .cause = last_rejection};
+    });
+  }
 
   /// Candidate: connects to all processes of the job. Those that it does not
   /// reach may have ended.
@@ -449,7 +492,10 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (connection)
       return (*connection)->close("the process has joined");
     last_rejection = options.processes.names[task] + ": " + attempt.reason;
-    dial_later(task);
+    if (has_rivals() && candidate && !is_first_accepted)
+      give_way();
+    else
+      dial_later(task);
   }
 
   void dial_later(std::uint32_t task) {
@@ -460,6 +506,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   void on_lost_by_candidate(std::uint32_t task, const std::string& reason) {
     last_rejection = options.processes.names[task] + ": " + reason;
     candidate->on_lost(task);
+    if (has_rivals() && !candidate->knows_job())
+      return give_way();
     if (peers.empty() && candidate->knows_job())
       options.peers->update([&] {
         options.peers->failed = {
@@ -494,6 +542,12 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     const auto task = request.task;
     if (task >= task_count() || task == options.self.task)
       return connection->close("the job has no such task to take");
+    if (is_taken_elsewhere(request))
+      return reject_candidate(
+        *connection, describe(
+                       membership::rejection{
+                         membership::rejection::kind::taken, task, {}, {}},
+                       options.processes.names));
     if (!has_started || candidate || peers.contains(task)
         || (reconnects && reconnects->awaits_task(task)))
       return connection->close("the process cannot join at present"); // again
@@ -512,6 +566,21 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     add_peer(task, request.incarnation, connection);
     peers.at(task).request = request;
     send_view(task);
+  }
+
+  /// True if the task has a connected process in the view, at another address
+  /// than that of the request: a spare. A process at the same address is the
+  /// predecessor of the one that asks, and may be ending.
+  bool is_taken_elsewhere(const membership::join_request& request) const {
+    const auto peer = peers.find(request.task);
+    if (!has_started || candidate || peer == peers.end())
+      return false;
+    return options.peers->get([&] {
+      const auto* const holder = options.peers->view.find(request.task);
+      return holder && holder->incarnation == peer->second.incarnation
+             && std::tie(holder->host, holder->port)
+                  != std::tie(request.host, request.port);
+    });
   }
 
   void reject_candidate(net::connection& connection, const std::string& text) {
@@ -1253,6 +1322,10 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   std::vector<membership_event::accepted> early_peers;
   std::uint64_t last_connection = 0; ///< Number of the last connection.
   caf::timespan peer_deadline{};     ///< End of the attempts to dial peers.
+  /// Candidate: tasks that were last dialed at the address in a view.
+  std::set<std::uint32_t> dialed_by_view;
+  /// Candidate that has rivals: the first member has accepted it.
+  bool is_first_accepted = false;
   bool lanes_open = false;  ///< The lanes of this process to all others.
   bool has_started = false; ///< The job has begun.
   view_change_host view_changes{*this};

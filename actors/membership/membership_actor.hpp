@@ -190,10 +190,18 @@ struct membership_options {
     dial_peer{};
   /// Candidate: dials the process of a task for at most the given time. Calls
   /// the function once, on any thread.
+  /// @param member the process, which is dialed at its address in a view. Null:
+  ///               the address of the task in the cluster is dialed.
   /// @errors throws std::invalid_argument for an address that cannot be used.
-  std::function<void(std::uint32_t task, std::chrono::milliseconds timeout,
-                     dial_callback on_done)>
+  std::function<void(std::uint32_t task, const membership::member* member,
+                     std::chrono::milliseconds timeout, dial_callback on_done)>
     dial_to_join{};
+  /// Candidate: the view that lacks its task, if other candidates may ask for
+  /// this task. The candidate connects to the first member of the view before
+  /// it connects to the others, so that only one candidate is accepted. If a
+  /// connection ends before it knows the job, it fails with ec::busy. Id zero:
+  /// it connects to all processes at once, and goes on if connections end.
+  membership::view known_view{};
   /// Dials another member of the running job, to which the connection was cut,
   /// for at most the given time, with a hello that names this process and its
   /// view. Calls the function once, on any thread. Null: no connection is made

@@ -1,6 +1,7 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/actors/membership/spare.hpp"
+#include "troupe/actors/membership/vacancy_finder.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/text.hpp"
 
@@ -17,17 +18,87 @@ namespace troupe {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+/// Maximum time in which a spare becomes known to the members. Then it may have
+/// another task, or another process has that one.
+constexpr std::chrono::milliseconds spare_join_timeout{10'000};
+
+} // namespace
+
 void cluster::impl::join() {
+  if (options.any_task)
+    return join_any_task();
   if (options.join_running_job && options.spare_timeout > 0ms)
     wait_as_spare(options.listen.value_or(options.addresses[options.task]),
                   own_name(), options.spare_timeout, options.log);
-  deadline_ = peer_table::clock::now() + options.start_timeout;
   open_router();
+  join_task(options.start_timeout);
+}
+
+/// Waits until a task is vacant and joins with that task. If another process is
+/// sooner, it waits again.
+void cluster::impl::join_any_task() {
+  open_router();
+  vacancy_finder vacancies{
+    local_runtime.system(),
+    router_,
+    {.job = options.job,
+     .addresses = options.addresses,
+     .names = options.names,
+     .hello =
+       make_join_hello(options.job, "spare", "vacancies", own_join_request()),
+     .timeout = options.spare_timeout,
+     .end_timeout = std::max(options.connection.heartbeat_timeout, 1000ms),
+     .log = options.log}};
+  for (;;) {
+    const auto found = vacancies.next();
+    take_task(found.task);
+    try {
+      return join_task(std::min(options.start_timeout, spare_join_timeout),
+                       found.view);
+    } catch (const job_error& e) {
+      if (e.code == ec::refused && vacancies.is_vacant(found.task))
+        throw;
+      if (options.log)
+        options.log(net::severity::info,
+                    "this spare goes on waiting: " + std::string{e.what()});
+    }
+    reset();
+  }
+}
+
+void cluster::impl::take_task(std::uint32_t task) {
+  options.task = task;
+  if (options.recorder)
+    options.recorder->set_identity(
+      {options.job, options.names, options.task, incarnation_, 0});
+  if (options.log)
+    options.log(net::severity::warning,
+                "the job has no " + own_name()
+                  + " any more; this process takes its task");
+}
+
+/// Prepares another attempt to join after one has failed.
+void cluster::impl::reset() {
+  if (status_service_)
+    caf::anon_send_exit(std::exchange(status_service_, nullptr),
+                        caf::exit_reason::user_shutdown);
+  if (membership_)
+    end_membership();
+  make_peer_table();
+}
+
+/// @param known_view view that lacks the task of this process, if others may
+///                   take it too. Its id is zero: they may not.
+void cluster::impl::join_task(std::chrono::milliseconds timeout,
+                              const membership::view& known_view) {
+  deadline_ = peer_table::clock::now() + timeout;
   try {
     // First, because a process that knows the view opens its streams at once,
     // and the router of a node is open already.
     register_stream_services();
-    begin_membership();
+    begin_membership(timeout, known_view);
     register_admission();
     router_->open();
     wait_for_view();
@@ -47,12 +118,13 @@ void cluster::impl::join() {
 
 // -- steps of the start-up ----------------------------------------------------
 
-void cluster::impl::begin_membership() {
+void cluster::impl::begin_membership(std::chrono::milliseconds timeout,
+                                     const membership::view& known_view) {
   membership_options settings;
   settings.processes = named();
   settings.self = own_join_request();
   settings.joins = options.join_running_job;
-  settings.start_timeout = options.start_timeout;
+  settings.start_timeout = timeout;
   settings.shutdown_timeout = options.shutdown_timeout;
   settings.peers = peers_;
   settings.dial_leader =
@@ -86,15 +158,18 @@ void cluster::impl::begin_membership() {
                           timeout, std::move(on_done));
   };
   settings.reconnect_timeout = options.connection.heartbeat_timeout;
-  settings.dial_to_join = [router = std::weak_ptr{router_},
-                           addresses = options.addresses,
-                           hello = make_hello("join")](
-                            std::uint32_t task,
-                            std::chrono::milliseconds timeout,
-                            membership_options::dial_callback on_done) {
-    if (const auto it = router.lock())
-      it->endpoint().dial(addresses[task], hello, timeout, std::move(on_done));
-  };
+  settings.dial_to_join =
+    [router = std::weak_ptr{router_}, addresses = options.addresses,
+     hello = make_hello("join")](std::uint32_t task,
+                                 const membership::member* member,
+                                 std::chrono::milliseconds timeout,
+                                 membership_options::dial_callback on_done) {
+      if (const auto it = router.lock())
+        it->endpoint().dial(member ? net::address{member->host, member->port}
+                                   : addresses[task],
+                            hello, timeout, std::move(on_done));
+    };
+  settings.known_view = known_view;
   settings.describe_rejected_peers =
     [router = std::weak_ptr{router_},
      before = router_->endpoint().rejections().count] {

@@ -74,9 +74,15 @@ void accept_client(status_service_pointer self, const client_ref& ref) {
   auto& clients = self->state.clients;
   if (clients.size() >= max_clients)
     return ref.connection->close("too many status clients are connected");
-  auto client_skeleton = caf::actor_cast<caf::actor>(
-    self->spawn(skeleton<status_actor>, status_actor{self},
-                ref.connection->open(root_channel), skeleton_options{}));
+  auto channel = ref.connection->open(root_channel);
+  auto client_skeleton =
+    ref.connection->peer().purpose == "vacancies"
+      ? caf::actor_cast<caf::actor>(
+        self->spawn(skeleton<vacancy_actor>, vacancy_actor{self},
+                    std::move(channel), skeleton_options{}))
+      : caf::actor_cast<caf::actor>(
+        self->spawn(skeleton<status_actor>, status_actor{self},
+                    std::move(channel), skeleton_options{}));
   self->monitor(client_skeleton);
   clients.emplace(
     client_skeleton.address(),
@@ -95,6 +101,7 @@ status_service_role(status_service_pointer self, job_overview overview) {
   });
   return {
     [self](atom::status) { return handle_status(self); },
+    [self](atom::vacant) { return vacancies_of(self->state.overview); },
     [self](const client_ref& x) { accept_client(self, x); },
     [self](const caf::actor_addr& x) { self->state.run_service = x; },
   };

@@ -54,7 +54,8 @@ struct node_info {
 // -- protocol -----------------------------------------------------------------
 
 /// Channel that carries the messages of `node_actor`. In a connection with the
-/// purpose "status", it carries the messages of `status_actor`.
+/// purpose "status", it carries the messages of `status_actor`, and with the
+/// purpose "vacancies" those of `vacancy_actor`.
 inline constexpr std::uint32_t root_channel = 1;
 
 /// A node, which spawns roles by name. It serves the `root_channel` of each

@@ -10,6 +10,7 @@
 #include "troupe/actors/protocol/node_actor.hpp"
 #include "troupe/actors/protocol/replica_actor.hpp"
 #include "troupe/actors/protocol/status_actor.hpp"
+#include "troupe/actors/protocol/vacancy_actor.hpp"
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
 
@@ -45,6 +46,9 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
   CAF_ADD_TYPE_ID(troupe, (troupe::run_completed))
   CAF_ADD_TYPE_ID(troupe, (troupe::run_aborted))
   CAF_ADD_TYPE_ID(troupe, (troupe::commit_ack))
+  CAF_ADD_TYPE_ID(troupe, (troupe::membership::member))
+  CAF_ADD_TYPE_ID(troupe, (troupe::membership::view))
+  CAF_ADD_TYPE_ID(troupe, (troupe::membership::vacancies))
   CAF_ADD_TYPE_ID(troupe, (troupe::replica_owner_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::slice_reducer_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::replica_actor))

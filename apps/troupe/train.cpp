@@ -37,6 +37,17 @@ transport_kind transport_of(const train_config& config) {
                                      : transport_kind::automatic;
 }
 
+std::optional<net::address> listen_address(const train_arguments& arguments) {
+  if (arguments.listen.empty())
+    return std::nullopt;
+  try {
+    return net::parse_address(arguments.listen);
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument("--listen " + arguments.listen + ": "
+                                + e.what());
+  }
+}
+
 strategy make_strategy(const train_config& config,
                        const train_arguments& arguments,
                        std::optional<runtime>& actors) {
@@ -54,6 +65,8 @@ strategy make_strategy(const train_config& config,
        .transport = transport_of(config),
        .join_running_job = arguments.join,
        .spare_timeout = std::chrono::seconds{arguments.spare_seconds},
+       .any_task = arguments.any_task,
+       .listen = listen_address(arguments),
        .fault_plan = arguments.faults}};
   return one_device_strategy{
     config.devices.front(),
@@ -74,7 +87,31 @@ void check_restarts(const train_arguments& arguments,
   if (arguments.join && !in_cluster)
     throw std::invalid_argument(
       "--join: no job is given; set TF_CONFIG to the cluster of the running "
-      "job and to the task of the worker that it has lost");
+      "job"
+      + std::string{arguments.any_task
+                      ? ""
+                      : ", and to the task of the worker that it has lost or "
+                        "give --task any"});
+}
+
+/// Checks the options of a spare for any task.
+void check_any_task(const train_arguments& arguments) {
+  if (!arguments.any_task) {
+    if (!arguments.listen.empty())
+      throw std::invalid_argument(
+        "--listen " + arguments.listen
+        + ": a worker with a task listens at its address in TF_CONFIG; give "
+          "--task any too, or leave --listen out");
+    return;
+  }
+  if (!arguments.join || arguments.spare_seconds == 0)
+    throw std::invalid_argument(
+      "--task any: only a spare takes any task; give --join and --spare S too");
+  if (!arguments.faults.empty())
+    throw std::invalid_argument(
+      "--faults " + arguments.faults
+      + ": a spare for any task injects no faults; leave it out");
+  listen_address(arguments);
 }
 
 /// Checks that there are processes into which faults can be injected.
@@ -118,10 +155,13 @@ struct task_placement {
   bool chief = true;
 };
 
-task_placement placement_from_environment() {
+/// @param any_task the task in TF_CONFIG is not used. The process may lead.
+task_placement placement_from_environment(bool any_task) {
   const auto config = tf_config();
   const auto cluster = config.cluster_spec();
-  const auto task = config.task();
+  auto task = config.task();
+  if (any_task)
+    task = {cluster.has("chief") ? "chief" : "worker", 0};
   if (cluster.empty() || !task)
     return {};
   if (task->type != "chief" && task->type != "worker")
@@ -260,7 +300,8 @@ int train(const train_arguments& given_arguments) {
   end_on_interrupts(); // until `fit` can save the run
   auto arguments = given_arguments;
   check_names(arguments);
-  const auto placement = placement_from_environment();
+  check_any_task(arguments);
+  const auto placement = placement_from_environment(arguments.any_task);
   const auto config = config_in(placement, arguments);
   check_restarts(arguments, config, placement.in_cluster);
   check_faults(arguments, config);
@@ -271,7 +312,14 @@ int train(const train_arguments& given_arguments) {
   if (config.workers > 1 && !placement.in_cluster)
     return launch_workers(config, arguments.restarts, arguments.faults);
   std::optional<runtime> actors;
-  const auto strategy = make_strategy(config, arguments, actors);
+  std::optional<strategy> joined;
+  try {
+    joined.emplace(make_strategy(config, arguments, actors));
+  } catch (const spare_not_needed& e) {
+    std::cerr << e.what() << '\n';
+    return ok;
+  }
+  const auto& strategy = *joined;
   const auto scope = strategy.scope();
   auto model = make_model(arguments, config);
   check_epochs(model, config);

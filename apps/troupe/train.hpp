@@ -14,6 +14,9 @@ struct train_arguments {
   bool join = false;          ///< This worker joins the running job.
   /// Seconds for which it waits until its task is free. Zero: not at all.
   std::uint64_t spare_seconds = 0;
+  bool any_task = false; ///< It waits until the job lacks any task.
+  /// Address at which such a spare listens. Empty: a port of 127.0.0.1.
+  std::string listen;
   /// SIGTERM lets this process leave its job. False: all save the run.
   bool sigterm_leaves = false;
   bool quiet = false;

@@ -201,6 +201,26 @@ void add_restart_options(CLI::App& command, train_arguments& arguments) {
              "With --join: wait at most S seconds until the worker that has "
              "the task on this machine has ended")
     ->type_name("S");
+  command
+    .add_option_function<std::string>(
+      "--task",
+      [&arguments](const std::string& text) {
+        if (text != "any")
+          throw std::invalid_argument(
+            "--task " + text
+            + ": give any, with --join and --spare; TF_CONFIG gives the task "
+              "of a worker that has one");
+        arguments.any_task = true;
+      },
+      "With --join --spare: any, to wait on any machine until the job lacks a "
+      "worker, and take its task; the task in TF_CONFIG is not used")
+    ->type_name("any");
+  command
+    .add_option("--listen", arguments.listen,
+                "With --task any: address at which the other workers reach "
+                "this one; port 0: a free one [127.0.0.1:0, if all workers are "
+                "on this machine]")
+    ->type_name("HOST:PORT");
 }
 
 void add_fault_options(CLI::App& command, train_arguments& arguments) {

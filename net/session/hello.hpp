@@ -31,7 +31,7 @@ struct hello {
 constexpr bool carries_frames(std::string_view purpose) {
   return purpose == "control" || purpose == "peer" || purpose == "reconnect"
          || purpose == "join" || purpose == "node" || purpose == "status"
-         || purpose == "spare";
+         || purpose == "spare" || purpose == "vacancies";
 }
 
 /// The acceptor's answer to a hello: accepted, with data for the dialer, or

@@ -123,6 +123,16 @@ struct call_results {
   auto fields() { return std::tie(first, results); }
 };
 
+/// Answer of a member to a spare: which tasks of the job are vacant.
+struct vacancies {
+  /// View of the member. Its id is zero: no process can join at present.
+  membership::view view;
+  /// Tasks that neither a member of the view has nor a connected process that
+  /// asks to join, in ascending order.
+  std::vector<std::uint32_t> tasks;
+  auto fields() { return std::tie(view, tasks); }
+};
+
 // -- effects ------------------------------------------------------------------
 
 /// Why a job does not admit a process.

@@ -28,12 +28,12 @@ using structs =
        step_commit::wait_report, member_status, job_status, role_fingerprint,
        spawn_request, node_info, role_wait, requested_run, failure_report,
        run_aborted, run_barrier::join, membership::join_request,
-       membership::view, membership::call_results, view_change::message,
-       net::hello, net::hello_response, channel_closed, wire::message_head,
-       wire::wire_error>;
+       membership::view, membership::call_results, membership::vacancies,
+       view_change::message, net::hello, net::hello_response, channel_closed,
+       wire::message_head, wire::wire_error>;
 
 using roles = list<replica_owner_actor, replica_actor, chief_actor,
-                   status_actor, node_actor>;
+                   status_actor, vacancy_actor, node_actor>;
 
 template <class Sig>
 struct sides;

@@ -35,10 +35,20 @@ std::vector<net::cluster_task> worker_tasks(const net::cluster_spec& cluster) {
   return tasks;
 }
 
-/// Returns this worker's task in the cluster. None: there is no other worker.
-std::optional<net::cluster_task>
-own_task(const net::cluster_spec& cluster,
-         const net::cluster_resolver& resolver) {
+/// Returns this worker's task in the cluster. A spare has none yet: returns the
+/// first one. None: there is no other worker.
+std::optional<net::cluster_task> own_task(const net::cluster_spec& cluster,
+                                          const net::cluster_resolver& resolver,
+                                          bool any_task) {
+  if (any_task) {
+    const auto tasks = worker_tasks(cluster);
+    if (tasks.size() < 2)
+      throw std::invalid_argument(
+        "a spare for any task has no job to join: the cluster has "
+        + std::string{tasks.empty() ? "no workers" : "one worker"}
+        + "; give the cluster of the running job");
+    return tasks.front();
+  }
   if (cluster.empty())
     return std::nullopt;
   auto task = resolver.task();
@@ -78,6 +88,7 @@ to_cluster_options(const net::cluster_spec& cluster,
   result.join_running_job =
     options.join_running_job || (joins && std::string_view{joins} == "1");
   result.spare_timeout = options.spare_timeout;
+  result.any_task = options.any_task;
   result.transport = options.transport;
   result.router = options.router;
   result.connection = options.connection;
@@ -89,7 +100,7 @@ to_cluster_options(const net::cluster_spec& cluster,
       "TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY");
   result.listen = options.listen;
   result.faults =
-    options.faults
+    options.faults || options.any_task
       ? options.faults
       : injection::make_process_fault_injector(
         {options.fault_plan}, result.addresses, result.task,
@@ -125,8 +136,12 @@ make_multi_worker_state(runtime& local_runtime,
   group_options.threads = options.threads;
   group_options.step_timeout = options.communication.timeout;
   group_options.algorithm = algorithm_of(options.communication.implementation);
+  if (options.any_task && !options.fault_plan.empty())
+    throw std::invalid_argument(
+      "fault_plan is \"" + options.fault_plan
+      + "\", but a spare for any task injects no faults; leave it empty");
   const auto spec = resolver.cluster_spec();
-  const auto task = own_task(spec, resolver);
+  const auto task = own_task(spec, resolver, options.any_task);
   const auto launcher = net::launcher_link::from_environment();
   group_options.recorder = make_local_recorder();
   std::shared_ptr<class cluster> joined;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/membership/cluster.hpp"
+#include "troupe/actors/membership/spare_not_needed.hpp"
 #include "troupe/net/cluster/cluster_resolver.hpp"
 #include "troupe/net/cluster/tf_config_resolver.hpp"
 #include "troupe/training/strategies/communication.hpp"
@@ -38,6 +39,12 @@ struct multi_worker_options {
   /// job is not disturbed meanwhile. Zero: it does not wait. Needs
   /// `join_running_job`.
   std::chrono::milliseconds spare_timeout{0};
+  /// Makes this worker a spare for any task: it waits, on any host, until the
+  /// running job lacks a worker, and takes its task. It asks one member of the
+  /// job about every 500 ms, which is the only load. The task of the resolver
+  /// is not used. The other workers connect to `listen`. Needs
+  /// `join_running_job` and `spare_timeout`; cannot have a plan of faults.
+  bool any_task = false;
   /// If the parameters and slots of a model have at least this number of bytes,
   /// a worker that joins during `fit` copies them before it asks to join, and
   /// the others train meanwhile. A smaller state is copied while they wait. It
@@ -45,7 +52,9 @@ struct multi_worker_options {
   std::size_t copy_ahead_bytes = std::size_t{32} << 20;
   std::string job = "job"; ///< Must be equal in all workers.
   /// Address on which this worker listens. None: this worker's address in the
-  /// cluster, to which the other workers connect.
+  /// cluster, to which the other workers connect. A spare for any task is not
+  /// in the cluster: the others connect to this address, whose port may be 0
+  /// for any. None: a free port of 127.0.0.1, if the cluster is on loopback.
   std::optional<net::address> listen{};
   /// Service router of a node that already accepts connections at this worker's
   /// address in the cluster. The router has options of its own, so
@@ -89,7 +98,8 @@ public:
   ///         has no replicas (type ps), and for a plan of faults that is
   ///         invalid or does not fit the job. Throws `job_error` with the
   ///         missing workers when the timeout expires, or with the reason why
-  ///         this worker was rejected.
+  ///         this worker was rejected. Throws `spare_not_needed` if the job
+  ///         ends while a spare for any task waits.
   explicit multi_worker_mirrored_strategy(
     runtime& local_runtime, const net::cluster_resolver& resolver = tf_config(),
     const multi_worker_options& options = {});
