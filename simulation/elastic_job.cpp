@@ -165,6 +165,7 @@ public:
     return group_->let_leave(leavers, position, timeout);
   }
   bool has_left() const override { return group_->has_left(); }
+  bool is_excluded() const override { return group_->is_excluded(); }
   bool is_joining() const override { return group_->is_joining(); }
   void record_result(std::uint64_t call, const std::string& result) override {
     group_->record_result(call, result);
