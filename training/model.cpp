@@ -189,7 +189,7 @@ std::filesystem::path
 model::save_after_failure(const std::filesystem::path& file,
                           const std::string& note) const {
   const auto& state = *state_->strategy;
-  if (state.lacks_state || state.has_stuck_replica
+  if (state.lacks_state || state.has_stuck_replica || state_->is_suspect
       || state.group->is_excluded())
     return {};
   auto name = file;
@@ -212,6 +212,10 @@ const std::string& model::note() const {
 
 bool model::interrupted() const {
   return state_->interrupted.has_value();
+}
+
+bool model::interrupted_between_epochs() const {
+  return interrupted() && state_->interrupted->next_batch.index == 0;
 }
 
 std::uint64_t model::epochs_done() const {

@@ -108,15 +108,17 @@ public:
   void save(const std::filesystem::path& file,
             const std::string& note = {}) const;
 
-  /// Writes this process's own copy of the model after its job has failed, that
-  /// is, after `job_error`: to the name of `file`, followed by `.view-V.W` with
-  /// the number V of the job's last view and the number W of this worker in it.
-  /// `fit` with `resume` goes on from this file. Each worker of the failed job
-  /// may write one; the last step is in the one with the most steps.
-  /// @returns the name. Empty: no file was written, because the job goes on
-  ///          without this process, or because this process has joined it and
-  ///          does not have its state yet, or because a replica is stuck in a
-  ///          step.
+  /// After the job has failed, that is, after `job_error`: writes the copy of
+  /// the model that this process has. The name of the file is that of `file`,
+  /// followed by `.view-V.W` with the number V of the job's last view and the
+  /// number W of this worker in it. `fit` with `resume` goes on from the file.
+  /// Each worker of the job may write one. The one with the most steps saves
+  /// the most work.
+  /// @returns the name. Empty: no file was written. This is so if the job goes
+  ///          on without this process, if this process joins it and lacks its
+  ///          state, if a replica is stuck in a step, if the copies of the
+  ///          parameters differed, and if a process of a newer view has
+  ///          written the file.
   /// @errors throws std::runtime_error if the file cannot be written.
   std::filesystem::path save_after_failure(const std::filesystem::path& file,
                                            const std::string& note = {}) const;
@@ -131,6 +133,9 @@ public:
 
   /// Returns true if `fit` can continue with `resume`.
   bool interrupted() const;
+  /// Returns true if it continues with the first batch of an epoch, or if all
+  /// epochs are complete.
+  bool interrupted_between_epochs() const;
 
   /// Complete epochs of the interrupted fit; 0 if no fit was interrupted.
   std::uint64_t epochs_done() const;

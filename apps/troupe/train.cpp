@@ -205,7 +205,11 @@ model make_model(const train_arguments& arguments, const train_config& config) {
 }
 
 void check_epochs(const model& model, const train_config& config) {
-  if (const auto done = model.epochs_done(); config.epochs <= done)
+  const auto done = model.epochs_done();
+  // The job may have failed after the last step of the last epoch.
+  if (model.interrupted_between_epochs() && config.epochs == done)
+    return;
+  if (config.epochs <= done)
     throw std::invalid_argument(
       "--epochs " + std::to_string(config.epochs) + ": the run has completed "
       + std::to_string(done) + (done == 1 ? " epoch" : " epochs")
@@ -277,12 +281,16 @@ history fit(model& model, const data::dataset& training,
   try {
     return model.fit(training, options);
   } catch (const job_error&) {
-    const auto name = model.save_after_failure(
-      arguments.save_path(), write_train_options(to_options(config)));
-    if (!name.empty())
-      std::cerr << "the job has failed after step " << model.steps()
-                << " of this worker; continue with: "
-                << "troupe train --resume " << name.string() << '\n';
+    try {
+      const auto name = model.save_after_failure(
+        arguments.save_path(), write_train_options(to_options(config)));
+      if (!name.empty())
+        std::cerr << "the job has failed after step " << model.steps()
+                  << " of this worker; continue with: "
+                  << "troupe train --resume " << name.string() << '\n';
+    } catch (const std::exception& e) {
+      log(log_level::error, e.what());
+    }
     throw;
   }
 }

@@ -351,6 +351,8 @@ TEST_F(SimulatedRecovery, ADialOfAKilledProcessDoesNotDisturbItsSuccessor) {
                                    .user_code_time = 15ms,
                                    .reconnects = true,
                                    .faults = {killed}});
+  EXPECT_EQ(one.fired, 1u) << one.plan;
+  EXPECT_EQ(one.joined, 1u) << one.plan;
   EXPECT_EQ(one.completed, 4u) << one.plan;
 }
 
@@ -362,6 +364,7 @@ TEST_F(SimulatedRecovery, AProcessThatCannotJoinDisturbsNoOther) {
   const auto one = run_seed(1166, {.program = job_program::plain_loop,
                                    .user_code_time = 298ms,
                                    .faults = {killed}});
+  EXPECT_EQ(one.fired, 1u) << one.plan;
   EXPECT_EQ(one.completed, 1u) << one.plan;
   EXPECT_EQ(one.joined, 0u) << one.plan;
 }

@@ -158,6 +158,7 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
   if (options.resume)
     resume();
   model_.interrupted.reset();
+  model_.is_suspect = false;
 }
 
 void fit_loop::resume() {
@@ -196,11 +197,13 @@ void fit_loop::resume() {
 }
 
 history fit_loop::run() {
-  verify_workers_match(model_, batches_, options_, position_);
   try {
+    verify_workers_match(model_, batches_, options_, position_);
     return run_epochs();
   } catch (const job_error&) { // the state can be saved and resumed
-    if (!model_.strategy->lacks_state)
+    model_.is_suspect =
+      !deviation_.empty() || (audit_ && !audit_->deviation().empty());
+    if (!model_.strategy->lacks_state && !model_.is_suspect)
       model_.interrupted = position_;
     throw;
   }
@@ -326,6 +329,8 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
   if (model_.steps == end)
     return end; // only the last commits were missing
   step_view_ = model_.strategy->views;
+  if (!is_new_view)
+    model_.forget_replacements();
   if (audit_)
     audit_->begin_run(model_.steps, is_new_view,
                       std::exchange(has_received_state_, false));

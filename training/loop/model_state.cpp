@@ -43,6 +43,12 @@ void model_state::replace_copy(std::uint32_t copy, std::uint32_t source) {
   model_parameters.values(copy).copy_from(model_parameters.values(source));
   for (std::size_t s = 0; s < slots[copy].size(); ++s)
     slots[copy][s].copy_from(slots[source][s]);
+  note_replacement(copy);
+}
+
+void model_state::note_replacement(std::uint32_t copy) {
+  was_replaced_.resize(std::max<std::size_t>(was_replaced_.size(), copy + 1));
+  was_replaced_[copy] = true;
 }
 
 void model_state::broadcast_copy(std::uint32_t source) {
@@ -55,6 +61,7 @@ void model_state::on_new_placement() {
   const auto before = model_parameters.copies();
   model_parameters.grow(strategy->copies, strategy->placement.count());
   while (slots.size() < model_parameters.copies()) {
+    note_replacement(static_cast<std::uint32_t>(slots.size()));
     auto& added = slots.emplace_back();
     for (const auto& one : slots.front())
       added.push_back(one.clone());

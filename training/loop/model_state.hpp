@@ -94,6 +94,9 @@ struct model_state final : placement_observer {
   /// Epoch of the dataset with which the next fit begins by default.
   std::uint64_t next_epoch = 0;
   std::optional<fit_position> interrupted;
+  /// The job has failed while its processes returned from a state whose copies
+  /// differed.
+  bool is_suspect = false;
   std::string note;
 
   std::span<const variable> variables() const {
@@ -107,6 +110,13 @@ struct model_state final : placement_observer {
   /// Copies the values and slots of the copy `source` to all other copies that
   /// the replicas of this process use.
   void broadcast_copy(std::uint32_t source);
+
+  /// True if a copy was made from another one of this process since the last
+  /// call of `forget_replacements`.
+  bool was_replaced(std::uint32_t copy) const {
+    return copy < was_replaced_.size() && was_replaced_[copy];
+  }
+  void forget_replacements() { was_replaced_.clear(); }
 
   /// Makes copies for the replicas that this process has now. They are equal to
   /// the first copy. @pre the copies that were used before are equal.
@@ -125,10 +135,12 @@ private:
   std::uint32_t count_used_copies() const;
   /// Makes the values and slots of a copy equal to those of another one.
   void replace_copy(std::uint32_t copy, std::uint32_t source);
+  void note_replacement(std::uint32_t copy);
 
   /// Number of the first copies that the replicas of this process use. Those
   /// behind them have the values of an earlier view.
   std::uint32_t used_copies_ = 1;
+  std::vector<bool> was_replaced_; ///< By copy. Those behind it were not.
 
   std::vector<tensor> kept_; ///< The last kept values and slots. Empty: none.
   /// Gets the best weights of another process's interrupted fit.

@@ -79,7 +79,8 @@ copy_report parameter_audit::report_of(std::uint32_t index, bool is_new_view,
   out.replica = model_.strategy->placement.replicas()[index];
   out.copy = model_.model_parameters.copies() == 1 ? 0 : index;
   out.hash = hash_of_copy(model_, out.copy);
-  out.has_vote = !is_received && (!is_new_view || out.copy == 0);
+  out.has_vote =
+    !is_received && (!is_new_view || !model_.was_replaced(out.copy));
   return out;
 }
 

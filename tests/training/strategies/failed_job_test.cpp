@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 // What processes save when their job ends with an error.
@@ -38,7 +39,9 @@ void expect_to_go_on(const saved_copy& from) {
 
 /// Two processes lose their connection in the given step. Neither knows that
 /// the other one has ended, so neither goes on.
-void end_with_a_cut(const std::filesystem::path& folder, std::uint64_t step) {
+/// None: before the first call.
+void end_with_a_cut(const std::filesystem::path& folder,
+                    std::optional<std::uint64_t> step) {
   std::vector<saved_copy> saved(2);
   const auto thrown =
     run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t w) {
@@ -49,6 +52,8 @@ void end_with_a_cut(const std::filesystem::path& folder, std::uint64_t step) {
         if (w == 0 && x.step == step)
           cut_off(on);
       }});
+      if (w == 0 && !step)
+        cut_off(on);
       try {
         it.fit(uneven_batches(), how);
       } catch (const job_error&) {
@@ -60,7 +65,7 @@ void end_with_a_cut(const std::filesystem::path& folder, std::uint64_t step) {
   for (const std::uint32_t w : {0, 1}) {
     EXPECT_NE(exception_text(thrown[w]), "") << "the fault did not occur";
     EXPECT_EQ(saved[w].name.filename(), "saved.view-1." + std::to_string(w));
-    EXPECT_GT(saved[w].steps, step);
+    EXPECT_GE(saved[w].steps, step ? *step + 1 : 0);
     EXPECT_EQ(saved_note(saved[w].name), "a note");
     expect_to_go_on(saved[w]);
   }
@@ -70,9 +75,17 @@ TEST_F(FailedJob, GoesOnFromTheLastStepOfEachProcess) {
   end_with_a_cut(folder, 5);
 }
 
+TEST_F(FailedJob, GoesOnFromItsBeginning) {
+  end_with_a_cut(folder, {});
+}
+
 /// The step is the last one of an epoch.
 TEST_F(FailedJob, GoesOnFromTheEndOfAnEpoch) {
   end_with_a_cut(folder, 12);
+}
+
+TEST_F(FailedJob, GoesOnFromTheEndOfTheLastEpoch) {
+  end_with_a_cut(folder, 25);
 }
 
 TEST_F(FailedJob, IsNotSavedByAProcessThatHasLeftIt) {
