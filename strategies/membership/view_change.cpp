@@ -585,10 +585,13 @@ void state_machine::take_effect(reaction& out,
   const bool left = leaving_.contains(self_);
   const auto before = std::exchange(view_, next);
   decision_ = decision;
-  if (attempt_) { // this process has proposed the view
-    for (const auto& x : before.members)
-      if (x.incarnation != self_ && !dead_.contains(x.incarnation))
-        send_decision(out, x);
+  // The proposer tells all. It may not reach those that are excluded, so the
+  // other members tell them, too, before they leave the job themselves.
+  for (const auto& x : before.members)
+    if (x.incarnation != self_ && !dead_.contains(x.incarnation)
+        && (attempt_ || !contains_incarnation(next, x.incarnation)))
+      send_decision(out, x);
+  if (attempt_) {
     for (const auto& x : next.members)
       if (!contains_incarnation(before, x.incarnation))
         send_decision(out, x);

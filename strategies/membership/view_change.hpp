@@ -31,7 +31,7 @@
 ///   on propose  of the newest attempt: accept
 ///   on accept  by a majority: the view takes effect, install to all
 ///   on install  of a newer view: it takes effect. A process that is not its
-///            member is removed
+///            member is removed, and those that reach it pass it the install
 ///   on timeout  send again what has not been answered. A process that should
 ///            propose and waits for another one begins an attempt itself
 ///   end      with the next view, unless something else has changed since

@@ -63,8 +63,9 @@ struct job {
     for (const auto& one : effects) {
       if (const auto* x = std::get_if<send>(&one)) {
         ++sent[x->message.kind];
-        if (!cut.contains(incarnation)
-            && !cut.contains(x->receiver.incarnation))
+        if (!cut.contains(incarnation) && !cut.contains(x->receiver.incarnation)
+            && !cut_paths.contains(
+              std::minmax(incarnation, x->receiver.incarnation)))
           queue.push_back({from.id, x->receiver, x->message});
         continue;
       }
@@ -123,6 +124,8 @@ struct job {
   };
   std::map<std::uint64_t, node> nodes; ///< By incarnation.
   std::set<std::uint64_t> cut;         ///< Processes without connections.
+  /// Pairs without a connection, the lower incarnation first.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> cut_paths;
   std::deque<packet> queue;
   std::map<message_kind, int> sent;
   std::vector<numbered_proposal> joined; ///< What unknown processes were told.
@@ -360,6 +363,15 @@ TEST(ViewChange, AProcessThatWasExcludedLearnsIt) {
   ASSERT_TRUE(three.has<removed>(12));
   EXPECT_TRUE(three.at(12).machine.is_removed());
   EXPECT_TRUE(three.at(12).machine.on_timeout().empty());
+}
+
+TEST(ViewChange, AnExcludedProcessHearsItFromThoseThatReachIt) {
+  job three{3};
+  three.cut_paths.insert({10, 12});
+  three.perform(10, three.at(10).machine.on_unreachable(12));
+  three.run();
+  EXPECT_EQ(tasks_of(three.view_of(11)), (tasks{0, 1}));
+  EXPECT_TRUE(three.has<removed>(12));
 }
 
 TEST(ViewChange, OfTwoMembersWithoutAPathTheLessConnectedOneGoes) {

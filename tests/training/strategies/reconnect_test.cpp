@@ -372,7 +372,8 @@ TEST_F(Exclusion, OfOneOfTwoThatCannotConnectIsInTheFileOfItsEvents) {
   EXPECT_EQ(records[0].identity.task, 2u);
   EXPECT_EQ(records[0].error, exception_text(thrown[2]));
   EXPECT_TRUE(std::ranges::count(records[0].events, flight_event_kind::excluded,
-                                 &flight_event::kind));
+                                 &flight_event::kind))
+    << records[0].error;
 }
 
 } // namespace
