@@ -97,6 +97,23 @@ private:
   std::uint32_t channel_;
 };
 
+/// Keeps the result of a dial until an actor has handled it. If the actor has
+/// ended before that, the connection is closed, because the endpoint would keep
+/// it open.
+std::shared_ptr<net::endpoint::dial_result>
+keep(net::endpoint::dial_result&& result) {
+  const auto close_unused = [](net::endpoint::dial_result* x) {
+    const std::unique_ptr<net::endpoint::dial_result> owned{x};
+    if (!owned->connection)
+      return;
+    const auto* const unused =
+      std::get_if<std::shared_ptr<net::connection>>(&*owned->connection);
+    if (unused && *unused)
+      (*unused)->close("the process does not need it any more");
+  };
+  return {new net::endpoint::dial_result{std::move(result)}, close_unused};
+}
+
 // -- state --------------------------------------------------------------------
 
 struct membership_state : view_change_host::owner, reconnector::owner {
@@ -414,10 +431,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   void dial(std::uint32_t task) {
     auto on_done = [owner = membership_actor{self},
                     task](net::endpoint::dial_result&& x) {
-      caf::anon_send(
-        owner,
-        membership_event{membership_event::dialed{
-          task, std::make_shared<net::endpoint::dial_result>(std::move(x))}});
+      caf::anon_send(owner, membership_event{membership_event::dialed{
+                              task, keep(std::move(x))}});
     };
     if (options.joins) {
       if (!candidate || peers.contains(task))
@@ -775,10 +790,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   dial_callback(const view_change::process_id& process) override {
     return [owner = membership_actor{self},
             process](net::endpoint::dial_result&& x) {
-      caf::anon_send(
-        owner, membership_event{membership_event::dialed_again{
-                 process,
-                 std::make_shared<net::endpoint::dial_result>(std::move(x))}});
+      caf::anon_send(owner, membership_event{membership_event::dialed_again{
+                              process, keep(std::move(x))}});
     };
   }
   milliseconds time() const override {
