@@ -170,8 +170,9 @@ void cluster::impl::check_spare(
     return;
   }
   const auto is_loopback = [](const net::address& x) {
-    return std::ranges::all_of(net::resolve(x).found,
-                               &net::socket_address::is_loopback);
+    const auto found = net::resolve(x).found; // empty: the name is unknown
+    return !found.empty()
+           && std::ranges::all_of(found, &net::socket_address::is_loopback);
   };
   const auto other = std::ranges::find_if_not(options.addresses, is_loopback);
   if (other != options.addresses.end())

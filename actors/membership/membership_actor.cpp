@@ -97,6 +97,23 @@ private:
   std::uint32_t channel_;
 };
 
+/// Keeps the result of a dial until an actor has handled it. If the actor has
+/// ended before that, the connection is closed, because the endpoint would keep
+/// it open.
+std::shared_ptr<net::endpoint::dial_result>
+keep(net::endpoint::dial_result&& result) {
+  const auto close_unused = [](net::endpoint::dial_result* x) {
+    const std::unique_ptr<net::endpoint::dial_result> owned{x};
+    if (!owned->connection)
+      return;
+    const auto* const unused =
+      std::get_if<std::shared_ptr<net::connection>>(&*owned->connection);
+    if (unused && *unused)
+      (*unused)->close("the process does not need it any more");
+  };
+  return {new net::endpoint::dial_result{std::move(result)}, close_unused};
+}
+
 // -- state --------------------------------------------------------------------
 
 struct membership_state : view_change_host::owner, reconnector::owner {
@@ -132,6 +149,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (options.joins) {
       candidate.emplace(task_count(), options.self);
       arm_watchdog(options.start_timeout);
+      if (options.log)
+        log_later();
       if (has_rivals())
         dial(options.known_view.members.front().task);
       else
@@ -139,9 +158,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     } else if (options.self.task == 0) {
       leader.emplace(task_count(), options.self);
       arm_watchdog(options.start_timeout);
-      self->delayed_send(self,
-                         std::min(max_report_delay, options.start_timeout / 4),
-                         atom::missing_v);
+      log_later();
       perform(leader->begin());
     } else {
       participant.emplace(task_count(), options.self);
@@ -207,6 +224,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (message.kind == membership::message_kind::join)
       return on_join(*sender, x.task);
     if (candidate) {
+      refusals.erase(x.task);
       perform(candidate->on(x.task, message));
       if (has_rivals() && candidate->view().view_id > 0
           && !std::exchange(is_first_accepted, true))
@@ -222,11 +240,11 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (!lost)
       return;
     const auto incarnation = lost->incarnation;
+    const bool was_closed = lost->connection->ended_by_close();
     const auto process = lost->process;
     const auto request = lost->request;
     // One that is silent for the heartbeat timeout is not dialed again.
-    const bool was_cut = !lost->connection->ended_by_close()
-                         && x.cause != net::close_reason::timed_out
+    const bool was_cut = !was_closed && x.cause != net::close_reason::timed_out
                          && is_member(x.task, incarnation);
     options.peers->update([&] {
       options.peers->entries[x.task].closed = {x.cause, x.reason};
@@ -236,7 +254,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     peers.erase(x.task);
     const auto code = close_code(x.cause);
     if (candidate)
-      return on_lost_by_candidate(x.task, x.reason);
+      return on_lost_by_candidate(x.task, x.reason, was_closed);
     if (process) {
       // Before the members change their view, which asks for both. A process
       // that was silent for the heartbeat timeout is not ending.
@@ -406,7 +424,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
 
   void on_watchdog(std::uint64_t number) {
     if (number == watchdog && candidate)
-      perform(candidate->on_timeout(last_rejection));
+      perform(candidate->on_timeout(last_rejection, refusal()));
     else if (number == watchdog)
       perform(leader ? leader->on_timeout() : participant->on_timeout());
   }
@@ -414,10 +432,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   void dial(std::uint32_t task) {
     auto on_done = [owner = membership_actor{self},
                     task](net::endpoint::dial_result&& x) {
-      caf::anon_send(
-        owner,
-        membership_event{membership_event::dialed{
-          task, std::make_shared<net::endpoint::dial_result>(std::move(x))}});
+      caf::anon_send(owner, membership_event{membership_event::dialed{
+                              task, keep(std::move(x))}});
     };
     if (options.joins) {
       if (!candidate || peers.contains(task))
@@ -492,6 +508,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (connection)
       return (*connection)->close("the process has joined");
     last_rejection = options.processes.names[task] + ": " + attempt.reason;
+    refusals.erase(task);
     if (has_rivals() && candidate && !is_first_accepted)
       give_way();
     else
@@ -503,8 +520,11 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       self->delayed_send(self, candidate_interval, atom::next_v, task);
   }
 
-  void on_lost_by_candidate(std::uint32_t task, const std::string& reason) {
+  void on_lost_by_candidate(std::uint32_t task, const std::string& reason,
+                            bool was_closed) {
     last_rejection = options.processes.names[task] + ": " + reason;
+    if (was_closed && refusals.insert_or_assign(task, last_rejection).second)
+      log(own_name() + " cannot join yet: " + last_rejection);
     candidate->on_lost(task);
     if (has_rivals() && !candidate->knows_job())
       return give_way();
@@ -542,15 +562,14 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     const auto task = request.task;
     if (task >= task_count() || task == options.self.task)
       return connection->close("the job has no such task to take");
-    if (is_taken_elsewhere(request))
-      return reject_candidate(
-        *connection, describe(
-                       membership::rejection{
-                         membership::rejection::kind::taken, task, {}, {}},
-                       options.processes.names));
     if (!has_started || candidate || peers.contains(task)
         || (reconnects && reconnects->awaits_task(task)))
-      return connection->close("the process cannot join at present"); // again
+      return connection->close( // it tries again
+        is_taken_elsewhere(request) ? describe(
+          membership::rejection{
+            membership::rejection::kind::taken, task, {}, {}},
+          options.processes.names)
+                                    : "the process cannot join at present");
     const auto rejection =
       options.peers->get([this] { return options.peers->log.rejection; });
     if (!rejection.empty())
@@ -569,7 +588,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
 
   /// True if the task has a connected process in the view, at another address
-  /// than that of the request: a spare. A process at the same address is the
+  /// than that of the request: a spare, or a predecessor on a host whose loss
+  /// this process has not noticed yet. A process at the same address is the
   /// predecessor of the one that asks, and may be ending.
   bool is_taken_elsewhere(const membership::join_request& request) const {
     const auto peer = peers.find(request.task);
@@ -775,10 +795,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   dial_callback(const view_change::process_id& process) override {
     return [owner = membership_actor{self},
             process](net::endpoint::dial_result&& x) {
-      caf::anon_send(
-        owner, membership_event{membership_event::dialed_again{
-                 process,
-                 std::make_shared<net::endpoint::dial_result>(std::move(x))}});
+      caf::anon_send(owner, membership_event{membership_event::dialed_again{
+                              process, keep(std::move(x))}});
     };
   }
   milliseconds time() const override {
@@ -838,7 +856,15 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     add_peer(request.task, request.incarnation, connection);
   }
 
+  void log_later() {
+    self->delayed_send(self,
+                       std::min(max_report_delay, options.start_timeout / 4),
+                       atom::missing_v);
+  }
+
   void log_missing() {
+    if (!leader)
+      return log_refusal();
     const auto tasks = leader->missing();
     if (leader->is_gathering() && !tasks.empty() && options.log)
       options.log(net::severity::warning,
@@ -847,6 +873,20 @@ struct membership_state : view_change_host::owner, reconnector::owner {
                             .processes = tasks,
                             .cause = rejected_text()},
                            options.processes));
+  }
+
+  void log_refusal() {
+    if (candidate && !candidate->knows_job() && !refusals.empty())
+      options.log(net::severity::warning,
+                  own_name() + " cannot join yet, and tries again for at most "
+                    + std::to_string(remaining().count())
+                    + " ms: " + refusal());
+  }
+
+  /// Returns why a process of the job does not accept this candidate. Empty: no
+  /// process has closed the last connection to it.
+  std::string refusal() const {
+    return refusals.empty() ? std::string{} : refusals.begin()->second;
   }
 
   // -- effects ----------------------------------------------------------------
@@ -1324,6 +1364,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   caf::timespan peer_deadline{};     ///< End of the attempts to dial peers.
   /// Candidate: tasks that were last dialed at the address in a view.
   std::set<std::uint32_t> dialed_by_view;
+  /// Candidate, by task: why a process has closed the last connection to it.
+  std::map<std::uint32_t, std::string> refusals;
   /// Candidate that has rivals: the first member has accepted it.
   bool is_first_accepted = false;
   bool lanes_open = false;  ///< The lanes of this process to all others.

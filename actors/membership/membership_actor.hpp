@@ -165,7 +165,8 @@ using membership_actor =
                    caf::reacts_to<atom::next, std::uint32_t>,
                    // A candidate asks again.
                    caf::reacts_to<atom::next>,
-                   // The leader logs which tasks are missing.
+                   // The leader logs which tasks are missing, and a candidate
+                   // why it is not accepted.
                    caf::reacts_to<atom::missing>>;
 
 struct membership_options {

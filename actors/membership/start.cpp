@@ -8,7 +8,9 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
+#include <string>
 
 // How a process joins its job: the membership actor agrees on the view, this
 // thread opens streams and lanes to all processes of the view, and the
@@ -51,18 +53,25 @@ void cluster::impl::join_any_task() {
      .timeout = options.spare_timeout,
      .end_timeout = std::max(options.connection.heartbeat_timeout, 1000ms),
      .log = options.log}};
+  std::string failure;
+  std::set<std::uint32_t> logged_tasks;
   for (;;) {
-    const auto found = vacancies.next();
+    const auto found = vacancies.next(failure);
     take_task(found.task);
+    if (options.log && logged_tasks.insert(found.task).second)
+      options.log(net::severity::warning,
+                  "the job has no " + own_name()
+                    + " any more; this process takes its task");
     try {
       return join_task(std::min(options.start_timeout, spare_join_timeout),
                        found.view);
     } catch (const job_error& e) {
       if (e.code == ec::refused && vacancies.is_vacant(found.task))
         throw;
+      failure = e.what();
       if (options.log)
         options.log(net::severity::info,
-                    "this spare goes on waiting: " + std::string{e.what()});
+                    "this spare goes on waiting: " + failure);
     }
     reset();
   }
@@ -73,10 +82,6 @@ void cluster::impl::take_task(std::uint32_t task) {
   if (options.recorder)
     options.recorder->set_identity(
       {options.job, options.names, options.task, incarnation_, 0});
-  if (options.log)
-    options.log(net::severity::warning,
-                "the job has no " + own_name()
-                  + " any more; this process takes its task");
 }
 
 /// Prepares another attempt to join after one has failed.

@@ -58,12 +58,17 @@ vacancy_finder::~vacancy_finder() {
   disconnect();
 }
 
-vacancy_finder::vacancy vacancy_finder::next() {
+vacancy_finder::vacancy vacancy_finder::next(const std::string& failure) {
   if (std::exchange(has_called_, true))
     pause();
   for (;;) {
     const auto answer = ask_any_member();
     if (answer && !answer->tasks.empty()) {
+      if (!failure.empty() && clock::now() >= end_)
+        throw job_error{ec::stalled,
+                        "a spare for any task could not take a vacant one "
+                        "within "
+                          + timeout_text() + "; the last attempt: " + failure};
       const auto& tasks = answer->tasks;
       std::uniform_int_distribution<std::size_t> any{0, tasks.size() - 1};
       return {tasks[any(random_)], answer->view};
@@ -79,10 +84,13 @@ bool vacancy_finder::is_vacant(std::uint32_t task) {
 }
 
 /// Asks the member to which this process is connected, or else the first one
-/// that answers.
+/// that answers and belongs to the job.
+/// @returns an empty view if no such member answers, but a process that did not
+///          enter the job yet, or does not belong to it any more.
 std::optional<membership::vacancies> vacancy_finder::ask_any_member() {
   const auto rounds = addresses_.size() + 1; // the first may be a lost member
   bool is_every_host_up = true;
+  std::optional<membership::vacancies> answer_of_other;
   for (std::size_t i = 0; i < rounds && (i == 0 || clock::now() < end_); ++i) {
     const auto& address = addresses_[next_address_ % addresses_.size()];
     try {
@@ -94,7 +102,9 @@ std::optional<membership::vacancies> vacancy_finder::ask_any_member() {
         problem_.clear();
         use_addresses_of(answer.view);
         log_first_answer(answer.view);
-        return answer;
+        if (answer.view.view_id > 0)
+          return answer;
+        answer_of_other = std::move(answer);
       }
     } catch (const spare_not_needed&) {
       throw;
@@ -113,7 +123,7 @@ std::optional<membership::vacancies> vacancy_finder::ask_any_member() {
       && options_.log)
     options_.log(net::severity::warning,
                  "no process of the job answers this spare yet: " + problem_);
-  return {};
+  return answer_of_other;
 }
 
 /// @errors throws `job_error`: ec::refused if a process of the job rejects the
@@ -212,8 +222,7 @@ void vacancy_finder::throw_if_over() const {
                            "process of the job answers any more)"};
   if (now < end_)
     return;
-  const auto timeout =
-    "the spare timeout of " + std::to_string(options_.timeout.count()) + " ms";
+  const auto timeout = timeout_text();
   if (last_answer_)
     throw job_error{ec::stalled, "a spare for any task was not needed: within "
                                    + timeout + ", the job lacked no task"};
@@ -223,6 +232,11 @@ void vacancy_finder::throw_if_over() const {
                     + ": " + problem_
                     + "; start the job, give the addresses of its cluster, or "
                       "a longer timeout (--spare)"};
+}
+
+std::string vacancy_finder::timeout_text() const {
+  return "the spare timeout of " + std::to_string(options_.timeout.count())
+         + " ms";
 }
 
 void vacancy_finder::pause() {

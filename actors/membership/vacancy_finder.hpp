@@ -37,7 +37,8 @@ struct vacancy_finder_options {
 ///   start    dials the addresses of the cluster, in random order, until a
 ///            member answers
 ///   cost     a request to this member about every 500 ms; a handshake only
-///            with the first one, and if a member does not answer any more
+///            with the first one, and if a member does not answer any more or
+///            does not belong to the job any more
 ///   on answer  with a vacant task: it is found
 ///            with a view: its members are dialed before the other addresses
 ///   end      the timeout; or no member answers any more: the job has ended
@@ -61,10 +62,12 @@ public:
 
   /// Waits until a member says that a task is vacant. It chooses one of several
   /// at random. A later call begins with a pause.
+  /// @param failure why the task of the call before could not be taken. Empty:
+  ///                this is the first call.
   /// @errors throws `spare_not_needed` if the job has ended, and `job_error`:
   ///         ec::stalled if the timeout expires, and ec::refused if a member
   ///         rejects the spare.
-  vacancy next();
+  vacancy next(const std::string& failure = {});
 
   /// Asks whether a task is vacant. False: it is not, or no member answers.
   bool is_vacant(std::uint32_t task);
@@ -79,6 +82,7 @@ private:
   void use_addresses_of(const membership::view& view);
   void log_first_answer(const membership::view& view);
   void throw_if_over() const;
+  std::string timeout_text() const;
   void pause();
 
   caf::actor_system& system_;

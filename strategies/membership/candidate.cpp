@@ -87,9 +87,16 @@ void candidate::start_if_connected(reaction& out) {
   out.emplace_back(started{});
 }
 
-reaction candidate::on_timeout(const std::string& reason) {
+reaction candidate::on_timeout(const std::string& reason,
+                               const std::string& refusal) {
   reaction out;
-  if (phase_ == phase::connecting)
+  if (phase_ != phase::connecting)
+    return out;
+  if (!refusal.empty())
+    fail(out, ec::stalled,
+         "its processes do not accept this one within the start timeout: "
+           + refusal);
+  else
     fail(out, ec::stalled,
          connected_.empty()
            ? "no process of the job answers"

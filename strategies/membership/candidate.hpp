@@ -20,6 +20,8 @@
 ///   end      with the `install` of a view that contains it (view_change.hpp)
 ///   cost     2 messages for each member, and one more for each repetition
 ///   faults   rejected by a member, or not connected in time -> it cannot join
+///            its task has a connected process -> the member closes the
+///            connection, and the candidate tries again until the timeout
 ///            view that is impossible -> ignored
 namespace troupe::membership {
 
@@ -33,8 +35,11 @@ public:
   /// That connection has ended.
   void on_lost(std::uint32_t task);
   reaction on(std::uint32_t task, const message& received);
-  /// @param reason why the last attempt to connect to a process has failed.
-  reaction on_timeout(const std::string& reason);
+  /// @param reason  why the last attempt to connect to a process has failed.
+  /// @param refusal why a process has closed the connection to this one. Empty:
+  ///                none has.
+  reaction on_timeout(const std::string& reason,
+                      const std::string& refusal = {});
 
   /// The program of this process has come to the call that the job makes.
   reaction ask();

@@ -6,6 +6,7 @@
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/group/respawning_group.hpp"
 #include "troupe/actors/membership/state_lanes.hpp"
+#include "troupe/net/base/text.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/devices.hpp"
@@ -110,6 +111,12 @@ to_cluster_options(const net::cluster_spec& cluster,
       launcher->report_unreachable(number);
     };
   result.log = options.log ? options.log : log_of_connections;
+  const auto* const plan = std::getenv(injection::plan_location::variable);
+  if (options.any_task && !options.faults && plan && *plan)
+    result.log(net::severity::warning,
+               std::string{injection::plan_location::variable} + " is \""
+                 + net::printable(plan, net::max_sentence_bytes)
+                 + "\", but a spare for any task injects no faults");
   return result;
 }
 

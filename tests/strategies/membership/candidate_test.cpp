@@ -200,6 +200,13 @@ TEST(Candidate, SaysAtTheTimeoutWhatItMisses) {
   EXPECT_EQ(find<failed>(unanswered)->why.cause,
             "a running job cannot be joined: no process of the job answers: "
             "connection refused");
+  candidate refused{3, self};
+  const auto closed =
+    refused.on_timeout("connection refused", "it has a process");
+  ASSERT_NE(find<failed>(closed), nullptr);
+  EXPECT_EQ(find<failed>(closed)->why.cause,
+            "a running job cannot be joined: its processes do not accept this "
+            "one within the start timeout: it has a process");
   auto some = connected();
   const auto partial = some.on_timeout("");
   ASSERT_NE(find<failed>(partial), nullptr);

@@ -98,7 +98,7 @@ TEST(SpareForAnyTask, GivesWayWhileAnotherProcessAsksForTheTask) {
     it.fit(uneven_batches(), how);
     weights[w] = it.weights_sha256();
   };
-  std::atomic<int> attempts = 0;
+  std::atomic<int> attempts = 0, times_logged = 0;
   const auto run_spare = [&] {
     ASSERT_EQ(may_join.get_future().wait_for(patience),
               std::future_status::ready);
@@ -123,6 +123,7 @@ TEST(SpareForAnyTask, GivesWayWhileAnotherProcessAsksForTheTask) {
     options.spare_timeout = patience;
     options.any_task = true;
     options.log = [&](net::severity, const std::string& line) {
+      times_logged += line.find("takes its task") != line.npos;
       // Not because the attempt has timed out.
       if (line.find("this spare goes on waiting") != line.npos
           && line.find("could not connect to all") == line.npos
@@ -143,6 +144,7 @@ TEST(SpareForAnyTask, GivesWayWhileAnotherProcessAsksForTheTask) {
   EXPECT_EQ(exception_text(thrown[1]), "");
   EXPECT_NE(exception_text(thrown[2]), "");
   EXPECT_EQ(attempts, 2);
+  EXPECT_EQ(times_logged, 1);
   const auto expected = weights_after_fit(turns(workers));
   for (const auto& one : weights)
     EXPECT_EQ(one, expected);
