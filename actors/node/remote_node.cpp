@@ -121,6 +121,10 @@ remote_node::request_spawn(const spawn_request& request) {
   }
 }
 
+std::uint64_t remote_node::incarnation() const {
+  return impl_->connection->peer().incarnation;
+}
+
 node_info remote_node::info() {
   return ask<node_info>(system(), "node " + impl_->address + ": info",
                         impl_->node_proxy, impl_->options.connect_timeout,

@@ -47,6 +47,9 @@ public:
     return handle;
   }
 
+  /// Returns the incarnation of the node's process (`runtime::incarnation`).
+  std::uint64_t incarnation() const;
+
   /// Asks the node for its name, roles, devices and load.
   /// @errors throws `job_error`.
   node_info info();

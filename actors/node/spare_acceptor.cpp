@@ -19,6 +19,10 @@ void waiting_spare::end(spare_outcome outcome) const {
   connection->close(outcome.text);
 }
 
+void waiting_spare::disconnect(const std::string& reason) const {
+  connection->close(reason);
+}
+
 namespace {
 
 net::endpoint_options endpoint_config(const spare_acceptor::options& options) {
@@ -29,8 +33,8 @@ net::endpoint_options endpoint_config(const spare_acceptor::options& options) {
   return out;
 }
 
-/// The spares that wait. Connections own it too, because they may end after the
-/// acceptor.
+/// The spares that wait. Callbacks of connections refer to it weakly, because
+/// connections may end after the acceptor, and the queue owns connections.
 class spare_queue {
 public:
   explicit spare_queue(const spare_acceptor::options& options)
@@ -88,8 +92,7 @@ public:
     }
     if (replaced)
       replaced->close("the node has announced itself again");
-    self->options_.log(net::severity::info,
-                       "node " + description->address + " waits as a spare");
+    self->log("node " + description->address + " waits as a spare");
     connection->on_closed(
       [queue = std::weak_ptr{self},
        ended = connection.get()](net::close_reason, const std::string& reason) {
@@ -98,20 +101,23 @@ public:
       });
   }
 
-  std::vector<std::string> addresses() const {
+  std::vector<std::string> addresses(const spare_filter& filter) const {
     const std::lock_guard hold{lock_};
     std::vector<std::string> out;
     for (const auto& one : spares_)
-      out.push_back(one.description.address);
+      if (!filter || filter(one))
+        out.push_back(one.description.address);
     return out;
   }
 
-  std::optional<waiting_spare> take() {
+  std::optional<waiting_spare> take(const spare_filter& filter) {
     const std::lock_guard hold{lock_};
-    if (spares_.empty())
+    const auto it =
+      filter ? std::ranges::find_if(spares_, filter) : spares_.begin();
+    if (it == spares_.end())
       return std::nullopt;
-    auto out = std::move(spares_.front());
-    spares_.pop_front();
+    auto out = std::move(*it);
+    spares_.erase(it);
     return out;
   }
 
@@ -138,9 +144,13 @@ private:
       address = it->description.address;
       spares_.erase(it);
     }
-    options_.log(net::severity::info,
-                 "the spare " + address
-                   + " does not wait any more: " + net::printable(reason));
+    log("the spare " + address
+        + " does not wait any more: " + net::printable(reason));
+  }
+
+  void log(const std::string& text) const {
+    if (options_.log)
+      options_.log(net::severity::info, text);
   }
 
   const spare_acceptor::options options_;
@@ -182,12 +192,13 @@ const std::string& spare_acceptor::address() const {
   return impl_->address;
 }
 
-std::vector<std::string> spare_acceptor::waiting() const {
-  return impl_->queue->addresses();
+std::vector<std::string>
+spare_acceptor::waiting(const spare_filter& filter) const {
+  return impl_->queue->addresses(filter);
 }
 
-std::optional<waiting_spare> spare_acceptor::take() {
-  return impl_->queue->take();
+std::optional<waiting_spare> spare_acceptor::take(const spare_filter& filter) {
+  return impl_->queue->take(filter);
 }
 
 void spare_acceptor::release(const std::string& text) {

@@ -30,7 +30,15 @@ struct waiting_spare {
   /// Sends the outcome and closes the connection. No effect if the spare has
   /// ended.
   void end(spare_outcome outcome) const;
+
+  /// Closes the connection without an outcome, so that the node announces
+  /// itself again after a delay.
+  void disconnect(const std::string& reason) const;
 };
+
+/// Says whether a function applies to a spare that waits. It must not block and
+/// must not call the acceptor. Null: to all.
+using spare_filter = std::function<bool(const waiting_spare&)>;
 
 /// Listens for nodes that announce themselves to a client as spares
 /// (spare_protocol.hpp), and keeps those that live. Any thread may call its
@@ -45,7 +53,7 @@ public:
     /// Returns why the client cannot use a spare. Empty: it can. Called on the
     /// endpoint's thread, so it must not block.
     std::function<std::string(const spare_description&)> fault_of{};
-    net::log_function log{};
+    net::log_function log{}; ///< Null: no log.
   };
 
   /// @errors throws as the constructor of `net::endpoint`.
@@ -60,10 +68,10 @@ public:
   const std::string& address() const;
 
   /// Addresses of the spares that wait, in the order of their arrival.
-  std::vector<std::string> waiting() const;
+  std::vector<std::string> waiting(const spare_filter& filter = {}) const;
 
-  /// Removes the first spare that waits. None: no spare waits.
-  std::optional<waiting_spare> take();
+  /// Removes the first spare to which the filter applies. None: there is none.
+  std::optional<waiting_spare> take(const spare_filter& filter = {});
 
   /// Releases all spares that wait.
   void release(const std::string& text);

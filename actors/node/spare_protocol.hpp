@@ -22,7 +22,8 @@
 //   cost      one connection for each spare, and one message
 //   order     a client uses its spares in the order of their arrival
 //   faults    if the connection ends without an outcome, the client forgets the
-//             spare, and the node dials again after a delay
+//             spare, and the node dials again after a delay. A client that
+//             cannot use a spare for a reason that may pass closes it so
 
 namespace troupe {
 

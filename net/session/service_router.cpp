@@ -34,8 +34,8 @@ public:
     added->handler = std::move(handler);
     const std::lock_guard hold{lock_};
     if (!routes_.emplace(service_key, added).second)
-      throw std::logic_error("'" + service_key.second + "' of job '"
-                             + service_key.first + "' is registered already");
+      throw service_exists("'" + service_key.second + "' of job '"
+                           + service_key.first + "' is registered already");
     return added;
   }
 

@@ -5,9 +5,16 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 
 namespace troupe {
+
+/// Two handlers are registered for one job and purpose.
+class service_exists : public std::logic_error {
+public:
+  using std::logic_error::logic_error;
+};
 
 /// Routes each accepted connection of an endpoint to the service that is
 /// registered for the job and purpose in the dialer's hello. The owner
@@ -46,7 +53,7 @@ public:
   /// @param job name of the job in the dialer's hello.
   /// @param purpose purpose in the dialer's hello, such as "control".
   /// @param handler handler of the service's connections.
-  /// @errors throws std::logic_error if the job and purpose are registered
+  /// @errors throws `service_exists` if the job and purpose are registered
   ///         already.
   std::unique_ptr<registration> serve(const std::string& job,
                                       const std::string& purpose,

@@ -1,3 +1,4 @@
+#include "../support/variable_is.hpp"
 #include "client_program.hpp"
 #include "tool.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
@@ -146,6 +147,37 @@ TEST_F(NodeJoin, ReleasedSparesGoOnAsNodes) {
   EXPECT_EQ(status.code, 0) << status.err;
 }
 
+/// All nodes of the job were started with the address of the client.
+TEST_F(NodeJoin, NodesOfTheJobOutliveTheLossOfAnother) {
+  const net::reserved_ports ports{1};
+  auto options = listening;
+  options.listen = "127.0.0.1:" + std::to_string(ports.numbers()[0]);
+  node_processes nodes{0};
+  for (int i = 0; i < 3; ++i)
+    nodes.start(options.listen);
+  runtime actors;
+  auto remote =
+    std::make_unique<remote_strategy>(actors, nodes.addresses, options);
+  for (auto& one : nodes.processes)
+    EXPECT_EQ(one->line(), waits_at(options.listen));
+  const auto weights = run_program(*remote, [&](int call) {
+    if (call == 6) {
+      EXPECT_EQ(remote->workers(), 2u);
+      expect_spares(*remote, {nodes.start(options.listen)});
+    }
+    return call == 2 ? signal_of(1, SIGKILL) : no_signal;
+  });
+  EXPECT_EQ(weights, undisturbed(3));
+  EXPECT_EQ(remote->workers(), 3u);
+  remote.reset();
+  for (const std::size_t i : {0, 2})
+    EXPECT_EQ(nodes.processes[i]->line(),
+              "the client at " + options.listen
+                + " has released this node: the job of the client has ended");
+  EXPECT_EQ(nodes.processes[3]->line(), waits_at(options.listen));
+  EXPECT_EQ(nodes.processes[3]->line(), used_by(options.listen));
+}
+
 // -- the command --------------------------------------------------------------
 
 /// The program of `troupe node` registers no steps.
@@ -169,17 +201,19 @@ TEST_F(NodeJoin, ToolEndsWithASentenceIfItsSecretIsWrong) {
   put("other", "open barley\n");
   std::filesystem::permissions(folder / "other",
                                std::filesystem::perms::owner_read);
+  const variable_is secret{"TROUPE_SECRET", "open sesame"};
   const node_processes nodes{2};
   runtime actors;
-  auto options = listening;
-  const remote_strategy unsecured{actors, nodes.addresses, options};
+  const remote_strategy remote{actors, nodes.addresses, listening};
   background_process there{
-    tool_node(unsecured.listen_address(), "--secret-file other")};
+    tool_node(remote.listen_address(), "--secret-file other")};
   EXPECT_EQ(there.line().rfind("listening on ", 0), 0u);
   const auto said = there.line();
-  EXPECT_NE(said.find("secret"), said.npos) << said;
+  EXPECT_NE(said.find("its secret is another than that of this process"),
+            said.npos)
+    << said;
   EXPECT_EQ(there.end(), 1);
-  EXPECT_TRUE(unsecured.spares().empty());
+  EXPECT_TRUE(remote.spares().empty());
 }
 
 TEST_F(NodeJoin, ToolEndsWithASentenceIfNoClientAnswers) {

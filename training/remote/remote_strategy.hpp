@@ -152,7 +152,8 @@ public:
   /// the strategy does not listen.
   const std::string& listen_address() const;
 
-  /// Addresses of the spares that wait, in the order in which they are used.
+  /// Addresses of the spares that wait, in the order in which they are used. A
+  /// node that has a worker in the job is no spare.
   std::vector<std::string> spares() const;
 
   /// Rejects a function object at compile time, because code is not sent to

@@ -40,9 +40,10 @@ struct remote_strategy::impl {
   std::vector<worker_reply> run_on_all(worker_request&& request);
   per_replica<tensors> run(worker_request&& request);
   void add(const std::string& address);
-  /// Adds spares in the places of the nodes that are known to be lost.
-  /// @errors throws `job_error` if the job fails. A spare that cannot be added
-  ///         is refused, and the job goes on.
+  /// Adds spares in the places of the nodes that are known to be lost. Tries
+  /// each process at most once. A spare that cannot be added is refused, or
+  /// disconnected if the reason may pass.
+  /// @errors throws `job_error` if the job fails.
   void use_spares();
   std::size_t nodes_left() const;
   void throw_if_failed() const;
@@ -71,6 +72,8 @@ private:
   client_options connection_options() const;
   worker_list workers() const;
   std::string name_of(std::size_t worker) const;
+  /// Tells `spares` which nodes have a worker.
+  void update_members();
   void note_replies(const std::vector<worker_reply>& replies);
   void note_loss(std::size_t worker, const worker_status& status);
   void note_losses(const std::vector<worker_reply>& replies);

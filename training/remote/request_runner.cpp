@@ -161,9 +161,14 @@ void request_runner_state::join() {
   resolver_options.task_id = arguments.index;
   const net::cluster_spec spec{std::map<std::string, net::cluster_spec::list>{
     {"worker", arguments.addresses}}};
-  strategy_ = std::make_shared<const multi_worker_mirrored_strategy>(
-    *options.local_runtime, net::simple_resolver{spec, resolver_options},
-    settings);
+  try {
+    strategy_ = std::make_shared<const multi_worker_mirrored_strategy>(
+      *options.local_runtime, net::simple_resolver{spec, resolver_options},
+      settings);
+  } catch (const service_exists&) { // the name of the job is unique
+    throw job_error{ec::busy, "the former worker of this node has not ended; "
+                              "add the node again later"};
+  }
   next_request_ = arguments.first_request;
   options.channel->runs.set(strategy_->state()->group->run_terminator());
 }

@@ -6,6 +6,9 @@
 #include "troupe/training/strategies/reduce_op.hpp"
 #include "troupe/training/strategies/worker_difference.hpp"
 
+#include <caf/exit_reason.hpp>
+#include <caf/send.hpp>
+
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -50,7 +53,7 @@ remote_strategy::impl::impl(runtime& local_runtime,
   check(addresses);
   for (const auto& one : addresses)
     nodes.push_back({one, nullptr});
-  spares.listen(local_runtime, options, nodes.size());
+  spares.listen(local_runtime, options, addresses);
   spawn();
   join();
 }
@@ -131,6 +134,7 @@ void remote_strategy::impl::spawn() {
   for (std::size_t w = 0; w < nodes.size(); ++w)
     nodes[w].worker = nodes[w].node->spawn<worker_actor>(
       role_of_steps(options.steps), arguments_of(w, false));
+  update_members();
 }
 
 /// The time within which the client learns that it has lost a worker: its
@@ -181,6 +185,14 @@ std::string remote_strategy::impl::name_of(std::size_t worker) const {
          + ")";
 }
 
+void remote_strategy::impl::update_members() {
+  std::vector<job_member> members;
+  for (const auto& one : nodes)
+    if (one.worker)
+      members.push_back({one.address, one.node->incarnation()});
+  spares.set_members(std::move(members));
+}
+
 /// The job goes on without the worker.
 void remote_strategy::impl::note_loss(std::size_t worker,
                                       const worker_status& status) {
@@ -188,8 +200,12 @@ void remote_strategy::impl::note_loss(std::size_t worker,
   if (!one.worker)
     return;
   one.loss = net::printable_lines(status.error_text);
-  one.worker = nullptr;
+  // The worker would live as long as any other copy of its handle, and the node
+  // cannot be added again before its worker has ended.
+  caf::anon_send_exit(std::exchange(one.worker, nullptr),
+                      caf::exit_reason::user_shutdown);
   one.replica_ids.clear();
+  update_members();
   log(log_level::warning, name_of(worker) + " was lost: " + one.loss
                             + "; the job goes on with "
                             + std::to_string(nodes_left()) + " of its "
@@ -470,19 +486,43 @@ void remote_strategy::impl::add(const std::string& address) {
   admit(number, std::move(added), status.info.incarnation);
 }
 
+namespace {
+
+/// Says whether an attempt to add a node failed for a reason that cannot pass:
+/// the node does not fit. Any other one may fit the next time.
+bool is_permanent(const std::exception& failure) {
+  if (const auto* error = dynamic_cast<const job_error*>(&failure))
+    return error->code == ec::invalid || error->code == ec::refused
+           || error->code == ec::protocol;
+  return dynamic_cast<const std::invalid_argument*>(&failure) != nullptr;
+}
+
+} // namespace
+
 void remote_strategy::impl::use_spares() {
+  // A spare that is disconnected may come back before the loop has ended.
+  std::set<std::uint64_t> tried;
   while (nodes_left() < nodes.size()) {
-    const auto spare = spares.take();
+    const auto spare = spares.take(tried);
     if (!spare)
       return;
+    tried.insert(spare->incarnation);
     const auto& address = spare->description.address;
     try {
       add(address);
     } catch (const std::exception& e) {
-      if (!failure_text.empty())
+      const std::string why = e.what();
+      if (!failure_text.empty()) {
+        spare->disconnect(why);
         throw;
-      spare->end({spare_end::refused, e.what()});
-      log(log_level::warning, "a spare was refused: " + std::string{e.what()});
+      }
+      if (is_permanent(e)) {
+        spare->end({spare_end::refused, why});
+        log(log_level::warning, "a spare was refused: " + why);
+      } else {
+        spare->disconnect(why);
+        log(log_level::warning, "a spare can be tried again later: " + why);
+      }
       continue;
     }
     spare->end({spare_end::used, "it belongs to the job \"" + options.steps
@@ -510,6 +550,7 @@ void remote_strategy::impl::admit(std::size_t number, node_entry&& added,
   if (own.status.done) {
     nodes[number] = std::move(added);
     nodes[number].replica_ids = own.status.replica_ids;
+    update_members();
     replies[number] = own;
     return note_replies(replies);
   }

@@ -339,6 +339,40 @@ TEST(SpareAcceptor, ReleasesTheSparesThatWait) {
       node->events.wait_for("has released this node: the job has ended"));
 }
 
+TEST(SpareAcceptor, DisconnectsASpareThatThenComesBack) {
+  client_side client;
+  announcing node{client.acceptor->address()};
+  client.expect_waiting({node.address});
+  client.acceptor->take()->disconnect("the job waits");
+  EXPECT_TRUE(node.events.wait_for("was lost (the job waits)"));
+  client.expect_waiting({node.address});
+}
+
+TEST(SpareAcceptor, TakesTheFirstSpareToWhichTheFilterApplies) {
+  client_side client;
+  const announcing first{client.acceptor->address()};
+  client.expect_waiting({first.address});
+  const announcing second{client.acceptor->address()};
+  client.expect_waiting({first.address, second.address});
+  const auto is_second = [&](const waiting_spare& x) {
+    return x.description.address == second.address;
+  };
+  EXPECT_EQ(client.acceptor->waiting(is_second),
+            std::vector<std::string>{second.address});
+  EXPECT_EQ(client.acceptor->take(is_second)->description.address,
+            second.address);
+  EXPECT_FALSE(client.acceptor->take(is_second));
+  client.expect_waiting({first.address});
+}
+
+TEST(SpareAcceptor, NeedsNoLog) {
+  spare_acceptor acceptor{{.listen = "127.0.0.1:0"}};
+  auto node = std::make_unique<announcing>(acceptor.address());
+  EXPECT_TRUE(becomes_true([&] { return acceptor.waiting().size() == 1; }));
+  node.reset();
+  EXPECT_TRUE(becomes_true([&] { return acceptor.waiting().empty(); }));
+}
+
 TEST(SpareAcceptor, LetsAnotherProcessAtTheAddressOfASpareWait) {
   client_side client;
   const std::string address = "127.0.0.1:4100";

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 #include <random>
 
@@ -76,12 +78,16 @@ struct job_with_spares {
     : there{count}, remote{here, there.addresses, options} {}
 
   /// Starts a spare, and waits until the client knows it.
-  spare_node& start_spare() {
-    const auto before = remote.spares().size();
-    spares.push_back(std::make_unique<spare_node>(remote.listen_address(),
-                                                  training_with(there.at)));
-    EXPECT_TRUE(becomes_true([&] { return remote.spares().size() > before; }));
+  spare_node& start_spare() { return start_spare(training_with(there.at)); }
+  spare_node& start_spare(steps_factory make) {
+    spares.push_back(
+      std::make_unique<spare_node>(remote.listen_address(), std::move(make)));
+    EXPECT_TRUE(becomes_true([&] { return waits(*spares.back()); }));
     return *spares.back();
+  }
+
+  bool waits(const spare_node& spare) const {
+    return std::ranges::count(remote.spares(), spare.address()) > 0;
   }
 
   training_nodes there;
@@ -308,6 +314,228 @@ TEST(RemoteSpares, NeedAValidAddressOfTheClient) {
                  std::invalid_argument)
       << bad;
   }
+}
+
+// -- spares that cannot be used yet -------------------------------------------
+
+/// Fails for a reason that passes: the first attempt of a factory.
+steps_factory failing_once(const steps_factory& make,
+                           std::atomic<int>& attempts) {
+  return [=, &attempts](const strategy& on, const std::string& argument) {
+    if (attempts++ == 0)
+      throw job_error{ec::busy, "the file server is busy"};
+    return make(on, argument);
+  };
+}
+
+TEST(RemoteSpares, OneThatCannotBeAddedYetComesBackAndIsUsedInTheNextCall) {
+  std::atomic<int> attempts = 0;
+  job_with_spares job{3};
+  auto& spare =
+    job.start_spare(failing_once(training_with(job.there.at), attempts));
+  const auto found = run_program(job.remote, [&](int next) {
+    if (next == 2)
+      job.there.nodes[1].reset();
+    if (next == 4) { // call 3 has tried the spare
+      EXPECT_EQ(attempts, 1);
+      EXPECT_EQ(job.remote.workers(), 2u);
+      spare.expect_event("the file server is busy");
+      spare.expect_event("this node announces itself again");
+      EXPECT_TRUE(becomes_true([&] { return job.waits(spare); }));
+    }
+    if (next == 5) {
+      EXPECT_EQ(job.remote.workers(), 3u);
+    }
+  });
+  EXPECT_EQ(found, undisturbed(3));
+  EXPECT_EQ(attempts, 2);
+  spare.expect_event("uses this node");
+  EXPECT_FALSE(spare.node->server->wait_for_stop(0ms)); // it was not refused
+}
+
+/// No process listens at the address that the node advertises.
+TEST(RemoteSpares, OneToWhichTheClientCannotConnectIsNotRefused) {
+  const net::reserved_ports ports{1};
+  job_with_spares job{3};
+  spare_node spare{
+    job.remote.listen_address(),
+    training_with(job.there.at),
+    {.advertise = "127.0.0.1:" + std::to_string(ports.numbers()[0])}};
+  EXPECT_TRUE(becomes_true([&] { return job.waits(spare); }));
+  job.there.nodes[1].reset();
+  job.remote.call("weights"); // notices the loss
+  job.remote.call("weights");
+  EXPECT_EQ(job.remote.workers(), 2u);
+  spare.expect_event("this node announces itself again");
+  EXPECT_FALSE(spare.node->server->wait_for_stop(0ms));
+}
+
+/// Each of two spares fails, and the other one has come back by then.
+TEST(RemoteSpares, EachIsTriedAtMostOnceInACall) {
+  std::vector<spare_node*> all;
+  std::atomic<int> attempts = 0;
+  job_with_spares job{3};
+  const auto failing = [&](std::size_t other) {
+    return [&, other](const strategy&, const std::string&) -> step_functions {
+      if (attempts++ > 0) {
+        EXPECT_TRUE(becomes_true([&] { return job.waits(*all[other]); }));
+      }
+      throw job_error{ec::busy, "the file server is busy"};
+    };
+  };
+  all = {&job.start_spare(failing(1)), &job.start_spare(failing(0))};
+  job.there.nodes[1].reset();
+  job.remote.call("weights"); // notices the loss
+  EXPECT_EQ(attempts, 0);
+  job.remote.call("weights");
+  EXPECT_EQ(attempts, 2);
+  EXPECT_EQ(job.remote.workers(), 2u);
+  for (auto* one : all)
+    EXPECT_FALSE(one->node->server->wait_for_stop(0ms));
+}
+
+// -- nodes of the job that announce themselves --------------------------------
+
+/// A job all of whose nodes were started with the address of the client.
+struct job_of_spares {
+  /// @param change changes the step functions of the nodes. Null: nothing.
+  explicit job_of_spares(
+    std::uint32_t count,
+    const std::function<void(step_functions&)>& change = {}) {
+    options.listen = "127.0.0.1:" + std::to_string(ports.numbers()[0]);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      nodes.push_back(
+        std::make_unique<spare_node>(options.listen, with(change)));
+      addresses.push_back(nodes.back()->address());
+    }
+    remote = std::make_unique<remote_strategy>(here, addresses, options);
+    for (auto& one : nodes)
+      one->expect_event("waits as a spare");
+  }
+
+  steps_factory with(const std::function<void(step_functions&)>& change) {
+    return [=, make = training_with(at)](const strategy& on,
+                                         const std::string& argument) {
+      auto out = make(on, argument);
+      if (change)
+        change(out);
+      return out;
+    };
+  }
+
+  /// No node was refused, so none has ended.
+  void expect_not_refused() {
+    for (auto& one : nodes)
+      if (one->node) {
+        EXPECT_NO_THROW(one->node->server->wait_for_stop(0ms));
+      }
+  }
+
+  const net::reserved_ports ports{1};
+  remote_strategy_options options = listening;
+  const std::shared_ptr<hooks> at = std::make_shared<hooks>();
+  std::vector<std::unique_ptr<spare_node>> nodes;
+  std::vector<std::string> addresses;
+  runtime here;
+  std::unique_ptr<remote_strategy> remote;
+};
+
+TEST(RemoteSpares, NodesOfTheJobAreNoSparesAndOutliveTheLossOfAnother) {
+  job_of_spares job{3};
+  EXPECT_TRUE(job.remote->spares().empty());
+  const auto found = run_program(*job.remote, [&](int next) {
+    if (next == 2)
+      job.nodes[0]->node.reset();
+    if (next == 4) { // call 3 has found no spare
+      EXPECT_EQ(job.remote->workers(), 2u);
+      job.expect_not_refused();
+    }
+    if (next == 5) {
+      job.nodes.push_back(std::make_unique<spare_node>(job.options.listen,
+                                                       training_with(job.at)));
+      const std::vector<std::string> spare{job.nodes.back()->address()};
+      EXPECT_TRUE(becomes_true([&] { return job.remote->spares() == spare; }));
+    }
+    if (next == 6) {
+      EXPECT_EQ(job.remote->workers(), 3u);
+    }
+  });
+  EXPECT_EQ(found, undisturbed(3));
+  job.expect_not_refused();
+  job.nodes[3]->expect_event("uses this node");
+  job.remote.reset();
+  job.nodes[1]->expect_event("has released this node");
+  job.nodes[2]->expect_event("has released this node");
+  job.expect_not_refused();
+}
+
+/// The process of the lost node lives, and has announced itself before. Its
+/// former worker ends late, because the objects of the functions do.
+TEST(RemoteSpares, ANodeOfTheJobThatIsLostIsASpareWhenItsWorkerHasEnded) {
+  std::atomic<bool> may_end = false;
+  job_of_spares job{
+    3, [&](step_functions& out) {
+      const std::shared_ptr<void> late{
+        nullptr, [&](void*) { becomes_true([&] { return may_end.load(); }); }};
+      out.call["nothing"] = [late](const tensors& x) { return x; };
+    }};
+  std::atomic<int> cuts = 0;
+  job.at->in_step = [&](const strategy& on, std::uint32_t replica, int step) {
+    if (replica == 1 && step == 3 && cuts++ == 0)
+      cut_off(on);
+  };
+  auto& lost = *job.nodes[1];
+  const auto found = run_program(*job.remote, [&](int next) {
+    if (next == 4) {
+      EXPECT_EQ(job.remote->lost_nodes(),
+                std::vector<std::string>{lost.address()});
+      EXPECT_EQ(job.remote->spares(), job.remote->lost_nodes());
+    }
+    if (next == 5) { // call 4 has tried it
+      EXPECT_EQ(job.remote->workers(), 2u);
+      lost.expect_event("the former worker of this node has not ended");
+      may_end = true;
+      remote_node watcher{job.here, lost.address()};
+      expect_no_roles_on(watcher);
+      EXPECT_TRUE(becomes_true([&] { return !job.remote->spares().empty(); }));
+    }
+  });
+  may_end = true;
+  EXPECT_EQ(found, undisturbed(3));
+  EXPECT_GE(cuts, 1);
+  EXPECT_EQ(job.remote->workers(), 3u);
+  EXPECT_TRUE(job.remote->lost_nodes().empty());
+  lost.expect_event("uses this node");
+  job.expect_not_refused();
+}
+
+/// The client names the nodes by other addresses than they themselves.
+TEST(RemoteSpares, NodesOfTheJobAreKnownByTheirProcesses) {
+  job_of_spares job{2};
+  job.remote.reset();
+  for (auto& one : job.nodes)
+    one =
+      std::make_unique<spare_node>(job.options.listen, training_with(job.at));
+  std::vector<std::string> renamed;
+  for (auto& one : job.nodes)
+    renamed.push_back("localhost"
+                      + one->address().substr(std::strlen("127.0.0.1")));
+  remote_strategy remote{job.here, renamed, job.options};
+  for (auto& one : job.nodes)
+    one->expect_event("waits as a spare");
+  EXPECT_TRUE(remote.spares().empty());
+  job.nodes[0]->node.reset();
+  remote.call("weights"); // notices the loss
+  remote.call("weights");
+  EXPECT_EQ(remote.workers(), 1u);
+  job.expect_not_refused();
+}
+
+TEST(RemoteSpares, TheOnlyNodeOfAJobIsNotRefused) {
+  job_of_spares job{1};
+  EXPECT_TRUE(job.remote->spares().empty());
+  EXPECT_EQ(run_program(*job.remote), undisturbed(1));
+  job.expect_not_refused();
 }
 
 // -- the end of the client ----------------------------------------------------
