@@ -84,9 +84,8 @@ TEST(RemoteStrategyFaults, FailedFactoryIsReportedImmediately) {
 
 TEST(RemoteStrategyFaults, UnreachableNodeIsNamed) {
   const several_nodes one{1, "echo", echo};
-  const net::reserved_ports nobody_listens{1};
-  const auto silent =
-    "127.0.0.1:" + std::to_string(nobody_listens.numbers().front());
+  const net::reserved_ports reserved{1};
+  const auto silent = "127.0.0.1:" + std::to_string(reserved.numbers().front());
   runtime here;
   const auto why = job_error_of([&] {
     remote_strategy{here, {one.addresses[0], silent}, {.steps = "echo"}};
