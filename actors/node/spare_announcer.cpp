@@ -31,6 +31,17 @@ struct inbox {
   std::optional<std::string> ended; ///< Why the connection has ended.
 };
 
+/// Closes a connection that is not used, because the endpoint would keep
+/// it open.
+void close_unused(const net::endpoint::dial_result& attempt) {
+  const auto* const made =
+    attempt.connection
+      ? std::get_if<std::shared_ptr<net::connection>>(&*attempt.connection)
+      : nullptr;
+  if (made)
+    (*made)->close("the node ends");
+}
+
 /// Receives the outcome on the channel of the spare.
 class outcome_listener final : public net::channel_listener {
 public:
@@ -127,21 +138,30 @@ struct spare_announcer::impl {
     hello.payload = net::encode(description);
     router->endpoint().dial_once(client, hello, config.attempt_timeout,
                                  [to = events](net::endpoint::dial_result&& x) {
-                                   const std::lock_guard hold{to->lock};
+                                   std::unique_lock hold{to->lock};
+                                   if (to->stops) {
+                                     hold.unlock();
+                                     return close_unused(x);
+                                   }
                                    to->dialed = std::move(x);
                                    to->changed.notify_all();
                                  });
   }
 
-  /// @returns the result of the attempt. None: the announcer ends.
+  /// Waits for the result of an attempt, which ends within its timeout.
+  /// @returns none if the announcer ends.
   std::optional<net::endpoint::dial_result> wait_for_dial() {
     std::unique_lock hold{events->lock};
     events->changed.wait(hold,
                          [this] { return events->stops || events->dialed; });
     auto out = std::exchange(events->dialed, std::nullopt);
-    if (events->stops)
-      return std::nullopt;
-    return out;
+    const bool stops = events->stops;
+    hold.unlock();
+    if (!stops)
+      return out;
+    if (out)
+      close_unused(*out);
+    return std::nullopt;
   }
 
   /// @returns false if the announcer ends.

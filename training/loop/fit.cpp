@@ -201,12 +201,19 @@ history fit_loop::run() {
     verify_workers_match(model_, batches_, options_, position_);
     return run_epochs();
   } catch (const job_error&) { // the state can be saved and resumed
-    model_.is_suspect =
-      !deviation_.empty() || (audit_ && !audit_->deviation().empty());
+    note_deviation();
     if (!model_.strategy->lacks_state && !model_.is_suspect)
       model_.interrupted = position_;
     throw;
+  } catch (...) {
+    note_deviation();
+    throw;
   }
+}
+
+void fit_loop::note_deviation() {
+  model_.is_suspect =
+    !deviation_.empty() || (audit_ && !audit_->deviation().empty());
 }
 
 history fit_loop::run_epochs() {

@@ -30,6 +30,8 @@ private:
 
   void resume();
   history run_epochs();
+  /// After an exception: tells the model whether its copies have differed.
+  void note_deviation();
   fit_end run_epoch();
   /// Trains until the model has made `end` steps, or until the run is stopped.
   void train(std::uint64_t end);

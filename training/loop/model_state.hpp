@@ -94,8 +94,7 @@ struct model_state final : placement_observer {
   /// Epoch of the dataset with which the next fit begins by default.
   std::uint64_t next_epoch = 0;
   std::optional<fit_position> interrupted;
-  /// The job has failed while its processes returned from a state whose copies
-  /// differed.
+  /// The last fit has thrown after an audit had found that copies differ.
   bool is_suspect = false;
   std::string note;
 

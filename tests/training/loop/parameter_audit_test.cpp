@@ -94,6 +94,7 @@ struct outcome {
   step_list repeated; ///< Steps whose callback was called again.
   int flips = 0;
   fit_position interrupted{};
+  bool is_suspect = false; ///< As the model says after the fit.
 };
 
 fit_options audited(std::uint64_t audit_steps,
@@ -119,6 +120,7 @@ void train(const strategy& on, const std::vector<flip>& flips, fit_options how,
   const auto finish = [&] {
     out.flips = own->times();
     out.weights = model->model_parameters.values(0).clone();
+    out.is_suspect = model->is_suspect;
   };
   try {
     out.past = fit(model, uneven_batches(), how);
@@ -196,6 +198,7 @@ TEST_P(Healing, EndsWithTheUndisturbedBits) {
   for (std::uint32_t w = 0; w < x.workers; ++w) {
     EXPECT_EQ(texts[w], "");
     expect_equal(found[w], expected);
+    EXPECT_FALSE(found[w].is_suspect);
     EXPECT_EQ(found[w].steps, steps_to(2 * epoch_steps));
     EXPECT_EQ(found[w].repeated, x.repeated);
   }
@@ -378,6 +381,8 @@ TEST(Audit, NamesTheReplicaAndTheStepsIfThreeCopiesDiffer) {
                           + " deviate from the majority of the copies since "
                             "one of the steps 4 to 7"
                           + suspect);
+      for (const auto& one : found)
+        EXPECT_TRUE(one.is_suspect);
     }
 }
 
