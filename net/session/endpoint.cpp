@@ -145,7 +145,11 @@ void endpoint::impl::tick() {
   const auto all = connections;
   for (const auto& x : all)
     x->tick(now);
-  tick_timer.expires_after(tick_interval());
+  auto next = tick_interval();
+  for (const auto& x : connections)
+    if (const auto left = x->until_timeout(); left.count() > 0)
+      next = std::min(next, left);
+  tick_timer.expires_after(next);
 }
 
 void endpoint::impl::log_closed(severity level, const std::string& peer_address,

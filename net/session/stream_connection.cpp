@@ -146,6 +146,11 @@ std::chrono::milliseconds stream_connection::silence() const {
   return failure_detector_.silence(clock::now());
 }
 
+std::chrono::milliseconds stream_connection::until_timeout() const {
+  using namespace std::chrono_literals;
+  return settings_.heartbeat_timeout - silence() + 1ms;
+}
+
 bool stream_connection::check_heartbeat(clock::time_point now) {
   failure_detector_.tick(now);
   if (silence() <= settings_.heartbeat_timeout)

@@ -44,6 +44,9 @@ public:
   /// Sends a heartbeat if one is due, and checks the timeouts. To be called at
   /// least once per heartbeat interval.
   void tick(clock::time_point now);
+  /// Returns the time after which `tick` would end the connection if nothing
+  /// arrives until then.
+  std::chrono::milliseconds until_timeout() const;
   /// Ends the connection now. When the loop has stopped, the thread that
   /// stopped the loop may call it instead of the loop's thread.
   void terminate(close_reason cause, const std::string& reason,
