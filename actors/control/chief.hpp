@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/collectives/message_sender.hpp"
+#include "troupe/actors/control/batch_interval.hpp"
 #include "troupe/actors/control/status_survey.hpp"
 #include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/core/flight_recorder.hpp"
@@ -38,8 +39,8 @@ using chief_internal_actor = chief_actor::extend<
   // the replica and the reason. The chief sends the message with a delay, in
   // which the loss of the whole process may be reported.
   caf::reacts_to<atom::ended, std::uint32_t, std::string>,
-  // The oldest unsent commit has waited for `max_batch_delay`. The chief sends
-  // all unsent commits.
+  // The oldest unsent commit may have waited for `max_batch_delay`. The chief
+  // sends all unsent commits.
   caf::reacts_to<atom::flush>,
   // The status survey with this number has timed out. The chief replies with
   // the answers that have arrived.
@@ -114,6 +115,7 @@ struct chief_state {
   /// Commits that the chief has not sent to the other processes yet.
   std::vector<commit_record> unsent_commits;
   bool flush_scheduled = false; ///< True while a `flush` message is scheduled.
+  batch_interval batches;       ///< Of commits.
   step_rate rate;
   status_survey survey;
   /// Run that `join_timeout` and `join_deadline` belong to.

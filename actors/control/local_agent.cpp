@@ -41,6 +41,8 @@ void local_agent_state::flush() {
   const auto pending = std::exchange(unsent, {});
   if (chief_lost)
     return;
+  if (!pending.steps_done.empty())
+    batches.sent(self->clock().now());
   for (const auto& batch : split(pending)) {
     const auto kind = !batch.steps_done.empty()   ? message_kind::step_done
                       : !batch.configured.empty() ? message_kind::configured
@@ -90,21 +92,26 @@ void local_agent_state::on_step_done(const step_commit::step_done& report) {
   const auto numbers =
     unsent.steps_done.size() * (report.metrics.sums.size() + 8);
   if (unsent.steps_done.size() >= batch_size || numbers >= max_batch_numbers
-      || is_awaited(report))
+      || is_awaited(report)
+      || (is_complete(report.step) && batches.may_send(self->clock().now())))
     flush();
   else if (!std::exchange(flush_scheduled, true))
-    self->delayed_send(self, max_batch_delay, atom::flush_v);
+    self->delayed_send(self, batches.delay(self->clock().now()), atom::flush_v);
+}
+
+/// Returns true if all replicas of this process have reported the step.
+bool local_agent_state::is_complete(std::uint64_t step) const {
+  return !next_steps.empty() && std::ranges::min(next_steps) > step;
 }
 
 /// Returns true if all replicas of this process have reported the last step of
 /// the run, so that the chief waits for the reports in `unsent`, or the first
 /// step, which shows that the job goes on.
 bool local_agent_state::is_awaited(const step_commit::step_done& report) const {
+  const bool is_last = report.step + 1 >= end_step;
   if (next_steps.empty())
-    return report.step + 1 >= end_step;
-  const auto reported = std::ranges::min(next_steps);
-  return (report.step == first_step && reported > first_step)
-         || (report.step + 1 >= end_step && reported >= end_step);
+    return is_last;
+  return (is_last || report.step == first_step) && is_complete(report.step);
 }
 
 void local_agent_state::on_failed(const step_commit::failed& failure) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/collectives/message_sender.hpp"
+#include "troupe/actors/control/batch_interval.hpp"
 #include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/actors/protocol/local_agent_actor.hpp"
@@ -19,8 +20,9 @@ struct local_agent_options {
   local_placement placement;
   std::shared_ptr<run_listener> listener;
   /// Number of reports per replica that the agent sends to the chief in one
-  /// batch. When all its replicas have reported the first or the last step of
-  /// a run, it sends the batch at once. Unsent reports are lost if the process
+  /// batch. When all its replicas have reported a step, it sends the batch at
+  /// once if it has sent none in the last `max_batch_delay`, or if the step is
+  /// the first or the last one of a run. Unsent reports are lost if the process
   /// ends.
   std::uint64_t report_batch = 1;
   /// Number of steps that a replica may run ahead of the last commit. The chief
@@ -42,7 +44,7 @@ struct local_agent_options {
 /// The agent's interface, extended by the messages that the agent sends to
 /// itself.
 using local_agent_internal_actor = local_agent_actor::extend<
-  // The oldest unsent message of a replica has waited for `max_batch_delay` or
+  // An unsent message of a replica may have waited for `max_batch_delay` or
   // `max_answer_delay`. The agent sends all unsent messages to the chief.
   caf::reacts_to<atom::flush>,
   // `probe_timeout` has elapsed since the replicas were probed.
@@ -65,6 +67,7 @@ struct local_agent_state {
   std::uint64_t* next_step_of(std::uint32_t replica);
   void on_configured(const step_commit::configured& answer);
   void on_step_done(const step_commit::step_done& report);
+  bool is_complete(std::uint64_t step) const;
   bool is_awaited(const step_commit::step_done& report) const;
   void on_failed(const step_commit::failed& failure);
   void on_wait_report(const step_commit::wait_report& report);
@@ -103,6 +106,7 @@ struct local_agent_state {
   owner_batch unsent;
   /// True while a `flush` for reports of steps is scheduled.
   bool flush_scheduled = false;
+  batch_interval batches; ///< Of reports of steps.
   /// First step whose commit the agent has not delivered to the caller.
   std::uint64_t next_delivery = 0;
   /// Commits that arrived before the commit of an earlier step, by step.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 // The part of the chief that notifies the callers of `run`, in this process and
 // in others.
@@ -35,17 +36,16 @@ void chief_state::notify_commit(commit_record&& record) {
     return;
   const bool is_first = record.step == first_step; // the callers wait for it
   unsent_commits.push_back(std::move(record));
-  if (is_first
-      || unsent_commits.size()
-           >= step_commit::grant_batch(options.step_window)) {
+  if (is_first || batches.may_send(self->clock().now())
+      || unsent_commits.size() >= step_commit::grant_batch(options.step_window))
     flush();
-  } else if (!flush_scheduled) {
-    flush_scheduled = true;
-    self->delayed_send(self, max_batch_delay, atom::flush_v);
-  }
+  else if (!std::exchange(flush_scheduled, true))
+    self->delayed_send(self, batches.delay(self->clock().now()), atom::flush_v);
 }
 
 void chief_state::flush() {
+  if (!unsent_commits.empty())
+    batches.sent(self->clock().now());
   // The records of a message must fit into a frame. A record counts as one
   // element for each replica that it lists, and 8 for its other fields. One
   // record more than the quotient still fits, because `max_batch_elements`

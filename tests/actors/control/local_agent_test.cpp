@@ -278,6 +278,32 @@ TEST(LocalAgent, SendsTheReportsOfTheFirstStepWithoutDelay) {
   EXPECT_EQ(fixture.sent_to_chief(), texts{});
 }
 
+TEST(LocalAgent, SendsACompleteStepAtOnceIfNoneWasSentInTheMaximumBatchDelay) {
+  local_agent_fixture fixture{2};
+  caf::anon_send(fixture.agent, run_barrier::join{1, 2, 9, 50, 0},
+                 step_function_ref{});
+  const auto report = [&](std::uint32_t replica, std::uint64_t step) {
+    caf::anon_send(fixture.agent,
+                   step_commit::step_done{0, step, replica, 1, {}});
+    fixture.simulator.run_until_idle();
+  };
+  fixture.simulator.advance(1s);
+  report(0, 9);
+  report(1, 9);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 9 report 9"});
+  fixture.simulator.advance(max_batch_delay);
+  report(0, 10);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{}) << "half of a step";
+  report(1, 10);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 10 report 10"});
+  fixture.simulator.advance(max_batch_delay - 1ms);
+  report(0, 11);
+  report(1, 11);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{}) << "1 ms too early";
+  fixture.simulator.advance(1ms);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 11 report 11"});
+}
+
 TEST(LocalAgent, SendsReportsAfterTheMaximumBatchDelay) {
   local_agent_fixture fixture;
   for (const std::uint64_t step : {9, 10}) {
