@@ -6,6 +6,8 @@
 
 namespace troupe {
 
+using namespace std::chrono_literals;
+
 state_follower::state_follower(std::unique_ptr<transfer_lane> lane, target into)
   : lane_{std::move(lane)}, into_{std::move(into)} {
   lane_->receiver().open_channel(state_channel);
@@ -22,12 +24,15 @@ state_follower::result
 state_follower::receive_until(std::chrono::milliseconds timeout,
                               Done&& is_done) {
   using clock = std::chrono::steady_clock;
-  auto deadline = clock::now() + timeout;
+  auto last_item = clock::now();
+  auto deadline = last_item + timeout;
   auto packets = lane_->received_packets();
   for (;;) {
     if (failed_)
       return result::failed;
-    if (position_ && is_done())
+    const bool may_be_done = position_ && is_done();
+    const auto quiet = has_followed_ ? 0ms : quiet_time;
+    if (may_be_done && clock::now() - last_item >= quiet)
       return result::caught_up;
     if (ended_)
       return result::ended;
@@ -36,17 +41,23 @@ state_follower::receive_until(std::chrono::milliseconds timeout,
         if (!failed_ && !ended_)
           take(x->tensors);
         lane_->receiver().release(x->transfer);
+        last_item = clock::now();
       } else if (!failed_) {
         fail("the source violates the protocol of the lane");
       }
     }
-    if (failed_ || ended_ || (position_ && is_done()))
+    if (failed_ || ended_ || (!may_be_done && position_ && is_done()))
       continue;
     if (lane_->failure()) {
       fail("the lane has ended: " + *lane_->failure());
       continue;
     }
     const auto now = clock::now();
+    if (may_be_done) {
+      const clock::duration rest = last_item + quiet - now;
+      lane_->wait(std::max(rest, clock::duration{0}));
+      continue;
+    }
     if (lane_->received_packets() != packets) {
       packets = lane_->received_packets();
       deadline = now + timeout;
@@ -59,7 +70,10 @@ state_follower::receive_until(std::chrono::milliseconds timeout,
 
 state_follower::result
 state_follower::follow(std::chrono::milliseconds timeout) {
-  return receive_until(timeout, [this] { return waiting_ == 0; });
+  return receive_until(timeout, [this] {
+    const auto age = std::chrono::steady_clock::now() - values_taken_;
+    return waiting_ == 0 || (waiting_ <= max_lag && age > enough_time);
+  });
 }
 
 state_follower::result
@@ -100,6 +114,10 @@ void state_follower::take(const tensors& transfer) {
     position_.reset();
     return;
   }
+  if (has_values_)
+    has_followed_ = true;
+  else
+    values_taken_ = std::chrono::steady_clock::now();
   has_values_ = true;
   next_tensor_ = 0;
   next_first_ = 0;

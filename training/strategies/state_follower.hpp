@@ -31,11 +31,18 @@ public:
   state_follower(std::unique_ptr<transfer_lane> lane, target into);
 
   enum class result : std::uint8_t {
-    caught_up, ///< The source has no further step yet.
+    caught_up, ///< The source has no further step yet, or few; see `follow`.
     ended,     ///< The source has ended the call, or gives up; see `reason`.
     failed,    ///< The lane has ended, or an item is wrong; see `reason`.
     silent,    ///< Nothing has arrived in time.
   };
+  /// The source may make steps while this process takes the values. So it has
+  /// caught up only if no step follows them for this time.
+  static constexpr std::chrono::milliseconds quiet_time{3};
+  /// A process that updates hardly faster than the members train has caught up
+  /// if at most `max_lag` steps wait this time after the values.
+  static constexpr std::chrono::milliseconds enough_time{300};
+  static constexpr std::uint64_t max_lag = 3;
   /// Receives items until this process has caught up with the source.
   /// @param timeout longest wait for the next packet.
   result follow(std::chrono::milliseconds timeout);
@@ -73,6 +80,8 @@ private:
   std::uint64_t steps_ = 0; ///< Of the last complete item.
   std::uint64_t call_ = 0;
   bool has_values_ = false;
+  bool has_followed_ = false; ///< A step since the values.
+  std::chrono::steady_clock::time_point values_taken_;
   std::uint64_t waiting_ = 0; ///< As the last item says.
   bool paused_ = false, ended_ = false, failed_ = false;
   std::string reason_;

@@ -28,6 +28,10 @@ constexpr std::size_t part_elements = std::size_t{1} << 22;
 /// earlier.
 constexpr auto idle_timeout = 30s;
 
+/// Memory for gradients before the first step; the rest up to `waiting_bytes`
+/// is allocated when it is needed.
+constexpr std::size_t first_bytes = std::size_t{32} << 20;
+
 /// State or gradient that waits to be sent.
 struct copied_step {
   state_item header; ///< Without part.
@@ -46,6 +50,7 @@ struct follower {
   std::vector<tensor> state;     ///< Memory for one copy.
   std::vector<tensor> unused;    ///< Memory that its thread frees.
   std::vector<tensor> free_sums; ///< Memory for gradients.
+  std::size_t gradients = 0;     ///< That memory was allocated for.
   std::uint64_t steps = 0;       ///< Of the last copy.
   std::deque<copied_step> queue; ///< To be sent.
 };
@@ -91,6 +96,7 @@ struct state_source::impl {
              std::atomic<bool>& followed);
   void send_all(served& self, transfer_lane& lane, std::atomic<bool>& followed);
   bool allocate(served& self, std::atomic<bool>& followed);
+  void allocate_gradient(served& self);
   void take_back(follower& x, copied_step&& sent);
   void copy_for(served& one, const update& x);
   void finish(served& one, const std::string& why);
@@ -300,17 +306,39 @@ bool state_source::impl::allocate(served& self, std::atomic<bool>& followed) {
   const shape dims{static_cast<std::int64_t>(n)};
   for (std::size_t i = 0; i < count; ++i)
     state.push_back(tensor::zeros(dims));
-  for (std::size_t i = 0;
-       i < max_waiting || i * n * sizeof(float) < waiting_bytes; ++i)
+  while (sums.size() < max_waiting
+         || sums.size() * n * sizeof(float) < first_bytes)
     sums.push_back(tensor::zeros(dims));
   hold.lock();
   if (elements != n || tensors != count)
     return false;
   self.state.state = std::move(state);
+  self.state.gradients = sums.size();
   self.state.free_sums = std::move(sums);
   self.state.current = follower::phase::waiting;
   update_flag(followed);
   return true;
+}
+
+/// Allocates memory for one more gradient if little is free.
+void state_source::impl::allocate_gradient(served& self) {
+  auto& x = self.state;
+  const auto n = [&] {
+    const std::lock_guard hold{lock};
+    const auto bytes = x.gradients * elements * sizeof(float);
+    return x.current == follower::phase::following && bytes < waiting_bytes
+               && x.free_sums.size() < max_waiting
+             ? elements
+             : 0;
+  }();
+  if (n == 0)
+    return;
+  auto added = tensor::zeros({static_cast<std::int64_t>(n)});
+  const std::lock_guard hold{lock};
+  if (x.current != follower::phase::following || elements != n)
+    return;
+  x.free_sums.push_back(std::move(added));
+  ++x.gradients;
 }
 
 /// Sends what was copied, one part after the other: a lane takes turns between
@@ -363,6 +391,7 @@ void state_source::impl::send_all(served& self, transfer_lane& lane,
       last_news = std::chrono::steady_clock::now();
       continue;
     }
+    allocate_gradient(self);
     lane.wait(100ms, self.wake.get());
     eventfd_t count = 0;
     ::eventfd_read(self.wake.get(), &count);
