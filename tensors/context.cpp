@@ -3,6 +3,8 @@
 #include "troupe/tensors/onednn/kernel_cache.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
 
+#include <utility>
+
 namespace troupe {
 
 namespace {
@@ -29,6 +31,14 @@ context::~context() = default;
   auto* before = installed;
   installed = next;
   return before;
+}
+
+sharing_scope::sharing_scope(bool makes_shareable_tensors)
+  : before_{std::exchange(current_context().makes_shareable_tensors,
+                          makes_shareable_tensors)} {}
+
+sharing_scope::~sharing_scope() {
+  current_context().makes_shareable_tensors = before_;
 }
 
 void use_threads(int count) {

@@ -40,6 +40,9 @@ struct context {
   /// replica context, the replica. tensors/ does not read it. Null: no strategy
   /// is in scope.
   const void* execution_scope = nullptr;
+  /// Tensors that the code makes may lie in memory that other processes of the
+  /// job can read (`memory::use_shared_region`).
+  bool makes_shareable_tensors = true;
   /// Primitives that oneDNN has prepared. Null before the first use of oneDNN.
   std::unique_ptr<kernel_cache> kernels;
 };
@@ -62,6 +65,20 @@ public:
 
 private:
   context* before_;
+};
+
+/// For the lifetime of this object, sets whether the current code makes
+/// shareable tensors. Tensors that it never contributes to a collective, such
+/// as parameters, need not be: memory of this process takes less time to get.
+class sharing_scope {
+public:
+  explicit sharing_scope(bool makes_shareable_tensors);
+  ~sharing_scope();
+  sharing_scope(const sharing_scope&) = delete;
+  sharing_scope& operator=(const sharing_scope&) = delete;
+
+private:
+  bool before_;
 };
 
 /// Sets the number of threads that ops of the calling thread use.

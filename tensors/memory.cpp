@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace troupe::memory {
 
@@ -35,6 +36,11 @@ size_class class_of(std::size_t bytes) {
   const auto width = static_cast<unsigned>(std::bit_width(rounded) - 1);
   const auto eighth = (rounded >> (width - 3)) & 7; // width >= 6
   return {width * 8 + eighth, rounded};
+}
+
+std::size_t page_bytes() {
+  static const auto it = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return it;
 }
 
 /// Allocates blocks of whole pages, one after the other. `drop` frees a block:
@@ -74,11 +80,6 @@ public:
   }
 
 private:
-  static std::size_t page_bytes() {
-    static const auto it = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    return it;
-  }
-
   std::span<std::byte> pages_;
   std::size_t used_ = 0;
   std::array<free_block*, classes> dropped_{};
@@ -86,7 +87,7 @@ private:
 
 class pool {
 public:
-  void* take(std::size_t wanted) {
+  void* take(std::size_t wanted, bool shareable) {
     if (wanted > max_block_bytes)
       throw std::bad_alloc{};
     const auto [index, bytes] = class_of(wanted);
@@ -94,8 +95,11 @@ public:
       const std::lock_guard hold{lock_};
       usage_.live += bytes;
       max_live_ = std::max(max_live_, usage_.live);
-      if (auto* block = free_[index]) {
-        free_[index] = block->next;
+      const bool is_shared =
+        shared_pages_ && shareable && bytes >= min_region_bytes;
+      auto& list = (is_shared ? free_shared_ : free_)[index];
+      if (auto* block = list) {
+        list = block->next;
         usage_.cached -= bytes;
         return block;
       }
@@ -109,8 +113,8 @@ public:
       if (usage_.live + usage_.cached > max_bytes)
         release_some(usage_.live + usage_.cached - max_bytes);
       usage_.peak = std::max(usage_.peak, usage_.live + usage_.cached);
-      if (region_ && bytes >= min_region_bytes)
-        if (auto* block = region_.take({index, bytes}))
+      if (is_shared)
+        if (auto* block = shared_pages_.take({index, bytes}))
           return block;
     }
     if (void* block = std::aligned_alloc(alignment, bytes))
@@ -127,20 +131,17 @@ public:
     const auto [index, bytes] = class_of(wanted);
     const std::lock_guard hold{lock_};
     usage_.live -= bytes;
-    if (region_ && bytes >= min_region_bytes && !region_.holds(block))
-      // The block was allocated before the region was set. It is not cached, so
-      // that the next block of this size comes from the region.
-      return std::free(block);
     usage_.cached += bytes;
-    free_[index] = new (block) free_block{free_[index]};
+    auto& list = (shared_pages_.holds(block) ? free_shared_ : free_)[index];
+    list = new (block) free_block{list};
   }
 
   void use_shared_region(std::span<std::byte> pages) {
     const std::lock_guard hold{lock_};
-    if (region_)
+    if (shared_pages_)
       throw std::logic_error("a shared region is set already");
     release_some(usage_.cached);
-    region_ = region{pages};
+    shared_pages_ = region{pages};
   }
 
   void trim() {
@@ -158,25 +159,31 @@ private:
   static constexpr std::size_t min_slack = 32u << 20;
   static constexpr std::size_t max_block_bytes = std::size_t{1} << 46; // 64 TiB
 
+  /// Free blocks, by size.
+  using free_lists = std::array<free_block*, classes>;
+
   void release_some(std::size_t goal) {
-    for (std::size_t i = classes; i-- > 0 && goal > 0;) {
-      const auto bytes = (8 + i % 8) << (i / 8 - 3);
-      while (free_[i] && goal > 0) {
-        auto* block = free_[i];
-        free_[i] = block->next;
-        usage_.cached -= bytes;
-        goal -= std::min(goal, bytes);
-        if (region_.holds(block))
-          region_.drop(block, {i, bytes});
-        else
-          std::free(block);
-      }
+    for (std::size_t i = classes; i-- > 0 && goal > 0;)
+      for (auto* lists : {&free_shared_, &free_})
+        release_some((*lists)[i], {i, (8 + i % 8) << (i / 8 - 3)}, goal);
+  }
+
+  void release_some(free_block*& list, size_class block_class,
+                    std::size_t& goal) {
+    while (list && goal > 0) {
+      auto* block = std::exchange(list, list->next);
+      usage_.cached -= block_class.bytes;
+      goal -= std::min(goal, block_class.bytes);
+      if (shared_pages_.holds(block))
+        shared_pages_.drop(block, block_class);
+      else
+        std::free(block);
     }
   }
 
   std::mutex lock_;
-  region region_;
-  std::array<free_block*, classes> free_{};
+  region shared_pages_;
+  free_lists free_shared_{}, free_{}; ///< In the shared region, and others.
   usage usage_;
   std::size_t max_live_ = 0; ///< Maximum of `live` since the last trim.
 };
@@ -190,8 +197,8 @@ pool& the_pool() {
 
 } // namespace
 
-void* allocate(std::size_t bytes) {
-  return the_pool().take(bytes);
+void* allocate(std::size_t bytes, bool shareable) {
+  return the_pool().take(bytes, shareable);
 }
 
 void release(void* block, std::size_t bytes) noexcept {

@@ -1,5 +1,6 @@
 #include "troupe/tensors/tensor.hpp"
 
+#include "troupe/tensors/context.hpp"
 #include "troupe/tensors/convert.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/cast.hpp"
@@ -17,7 +18,8 @@
 namespace troupe {
 
 storage::storage(std::size_t bytes)
-  : block_{static_cast<header*>(memory::allocate(sizeof(header) + bytes))} {
+  : block_{static_cast<header*>(memory::allocate(
+    sizeof(header) + bytes, current_context().makes_shareable_tensors))} {
   new (block_) header{1, bytes};
 }
 

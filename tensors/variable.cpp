@@ -4,6 +4,7 @@
 #include "troupe/tensors/tape_ids.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <stdexcept>
 
 namespace troupe {
@@ -94,10 +95,21 @@ parameters::parameters(std::vector<parameter_spec> specs, std::uint32_t copies,
     variables_.emplace_back(block_, i);
 }
 
-void parameters::grow(std::uint32_t copies, std::uint32_t replicas) {
-  const auto add_buffers = [&](std::uint32_t count, auto& flat, auto& views) {
+tensor parameters::allocate_tensor(const shape& dims) {
+  return tensor{dims};
+}
+
+void parameters::grow(std::uint32_t copies, std::uint32_t replicas,
+                      tensor (*allocate)(const shape& dims)) {
+  const auto add_buffers = [&](std::uint32_t count, auto& flat, auto& views,
+                               bool is_copied) {
     while (flat.size() < count) {
-      flat.push_back(tensor::zeros(shape{static_cast<std::int64_t>(size())}));
+      auto added = allocate({static_cast<std::int64_t>(size())});
+      if (is_copied && !flat.empty())
+        added.copy_from(flat.front());
+      else
+        std::memset(added.raw(), 0, added.bytes());
+      flat.push_back(std::move(added));
       auto& row = views.emplace_back();
       for (std::size_t i = 0; i < block_->specs.size(); ++i) {
         const auto& dims = block_->specs[i].dims;
@@ -107,12 +119,11 @@ void parameters::grow(std::uint32_t copies, std::uint32_t replicas) {
       }
     }
   };
-  const auto before = block_->flat_values.size();
-  add_buffers(copies, block_->flat_values, block_->values);
-  if (before > 0)
-    for (auto i = before; i < block_->flat_values.size(); ++i)
-      block_->flat_values[i].copy_from(block_->flat_values.front());
-  add_buffers(replicas, block_->flat_gradients, block_->gradients);
+  {
+    const sharing_scope values_are_not_contributed{false};
+    add_buffers(copies, block_->flat_values, block_->values, true);
+  }
+  add_buffers(replicas, block_->flat_gradients, block_->gradients, false);
 }
 
 std::uint32_t parameters::copies() const {

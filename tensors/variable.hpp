@@ -67,8 +67,10 @@ public:
 
   /// Adds copies of the values, equal to the first one, and gradient buffers,
   /// until there are at least so many.
+  /// @param allocate returns a tensor with uninitialized elements.
   /// @pre no other thread uses the parameters.
-  void grow(std::uint32_t copies, std::uint32_t replicas);
+  void grow(std::uint32_t copies, std::uint32_t replicas,
+            tensor (*allocate)(const shape& dims) = allocate_tensor);
 
   const std::vector<variable>& variables() const { return variables_; }
   std::uint32_t copies() const;
@@ -84,6 +86,8 @@ public:
   std::size_t offset(std::size_t index) const;
 
 private:
+  static tensor allocate_tensor(const shape& dims);
+
   std::shared_ptr<detail::parameter_block> block_;
   std::vector<variable> variables_;
 };

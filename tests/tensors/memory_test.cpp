@@ -1,4 +1,6 @@
+#include "troupe/tensors/context.hpp"
 #include "troupe/tensors/memory.hpp"
+#include "troupe/tensors/tensor.hpp"
 
 #include <gtest/gtest.h>
 
@@ -220,7 +222,7 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   memory::use_shared_region(pages.mapping);
   EXPECT_THROW(memory::use_shared_region(pages.mapping), std::logic_error);
 
-  memory::release(early, large); // Not cached, so the next is in the region.
+  memory::release(early, large); // is kept for a block outside of the region
   auto* first = memory::allocate(large);
   EXPECT_TRUE(pages.hold(first));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % memory::alignment, 0u);
@@ -228,6 +230,10 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   EXPECT_GE(pages.bytes_used(), large);
   memory::release(first, large);
   EXPECT_EQ(memory::allocate(large), first);
+
+  auto* own = memory::allocate(large, false);
+  EXPECT_EQ(own, early);
+  memory::release(own, large);
 
   auto* small = memory::allocate(memory::min_region_bytes / 2);
   EXPECT_FALSE(pages.hold(small));
@@ -252,6 +258,19 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   EXPECT_TRUE(pages.hold(again));
   std::memset(again, 2, large);
   memory::release(again, large);
+
+  const auto is_shared = [&](const troupe::tensor& x) {
+    return pages.hold(x.raw());
+  };
+  const troupe::shape dims{large / 4};
+  EXPECT_TRUE(is_shared(troupe::tensor{dims}));
+  {
+    const troupe::sharing_scope own_tensors{false};
+    EXPECT_FALSE(is_shared(troupe::tensor{dims}));
+    const troupe::sharing_scope shared_tensors{true};
+    EXPECT_TRUE(is_shared(troupe::tensor{dims}));
+  }
+  EXPECT_TRUE(is_shared(troupe::tensor{dims}));
 }
 
 } // namespace

@@ -1,9 +1,11 @@
 #include "troupe/training/loop/model_state.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/tensors/context.hpp"
 #include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/loop/fit_position_text.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/support/resident_tensor.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -26,6 +28,7 @@ model_state::model_state(const models::model_description& architecture,
   if (strategy->spans_processes())
     for (const auto& x : variables())
       strategy->variables.push_back({x.id(), x.dims()});
+  const sharing_scope slots_are_not_contributed{false};
   for (std::uint32_t copy = 0; copy < model_parameters.copies(); ++copy) {
     auto& mine = slots.emplace_back();
     for (std::size_t s = 0; s < rule.slots(); ++s)
@@ -59,12 +62,14 @@ void model_state::broadcast_copy(std::uint32_t source) {
 
 void model_state::on_new_placement() {
   const auto before = model_parameters.copies();
-  model_parameters.grow(strategy->copies, strategy->placement.count());
+  model_parameters.grow(strategy->copies, strategy->placement.count(),
+                        resident_tensor);
+  const sharing_scope slots_are_not_contributed{false};
   while (slots.size() < model_parameters.copies()) {
     note_replacement(static_cast<std::uint32_t>(slots.size()));
     auto& added = slots.emplace_back();
     for (const auto& one : slots.front())
-      added.push_back(one.clone());
+      added.emplace_back(resident_tensor(one.dims())).copy_from(one);
   }
   // Those that the view before has not used are old.
   const auto used = count_used_copies();
@@ -90,6 +95,7 @@ std::vector<tensor> model_state::first_copy() const {
 
 void model_state::keep_state() {
   const auto current = first_copy();
+  const sharing_scope copies_are_not_contributed{false};
   if (kept_.empty())
     for (const auto& x : current)
       kept_.push_back(x.clone());

@@ -1,6 +1,7 @@
 #include "troupe/training/loop/optimizer.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/tensors/context.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/training/loop/model_state.hpp"
@@ -101,6 +102,7 @@ struct optimizer::impl final : placement_observer {
                   const shape& dims) {
     if (model)
       return;
+    const sharing_scope slots_are_not_contributed{false};
     auto [entry, is_new] = copies[copy].slots.try_emplace(variable_id);
     for (std::size_t s = 0; is_new && s < rule().slots(); ++s)
       entry->second[s] = tensor::zeros(dims);

@@ -206,6 +206,7 @@ void train_step::forward_and_backward(replica& self, const batch& rows) {
       complete(self, i);
     return;
   }
+  const sharing_scope activations_are_not_contributed{false};
   tape t;
   const auto outputs =
     model_.net.forward(rows.inputs, model_.variables(), {.training = true});
@@ -255,6 +256,7 @@ void train_step::record(replica& self, bool updated) {
 }
 
 void train_step::contribute(replica& self, std::uint32_t bucket) {
+  const sharing_scope sums_are_shared{true};
   // If the loss is not finite, this replica sets the first element of its
   // gradient to NaN. The sum is then NaN on all replicas, and all skip the
   // update. The last bucket contains that element.
