@@ -116,6 +116,10 @@ public:
       if (is_shared)
         if (auto* block = shared_pages_.take({index, bytes}))
           return block;
+      if (is_shared && free_[index]) { // the shared region is full
+        usage_.cached -= bytes;
+        return std::exchange(free_[index], free_[index]->next);
+      }
     }
     if (void* block = std::aligned_alloc(alignment, bytes))
       return block;

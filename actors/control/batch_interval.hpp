@@ -7,7 +7,7 @@
 namespace troupe {
 
 /// Decides whether an actor sends a batch at once. It does if it has sent none
-/// in the last `max_batch_delay`; so slow steps are not delayed, and many fast
+/// in the last `max_batch_delay`. So slow steps are not delayed, and many fast
 /// steps share a batch.
 class batch_interval {
 public:
@@ -15,7 +15,7 @@ public:
 
   bool may_send(time_point now) const { return now >= next_; }
 
-  /// Returns how long what is not sent at once waits.
+  /// Returns how long a batch waits that is not sent at once.
   caf::timespan delay(time_point now) const {
     return may_send(now) ? caf::timespan{max_batch_delay} : next_ - now;
   }

@@ -55,8 +55,11 @@ void chief_state::set_roles(const job_roles& new_roles) {
 void chief_state::on_batch(const owner_batch& batch) {
   for (const auto& one : batch.configured)
     perform(commits->on(one));
+  in_batch = true; // its commits are sent together
   for (const auto& one : batch.steps_done)
     perform(commits->on(one));
+  in_batch = false;
+  send_commits();
   for (const auto& one : batch.wait_reports)
     on_wait_report(one);
 }

@@ -95,6 +95,7 @@ struct chief_state {
   void notify_completed(std::uint64_t next);
   void notify_aborted(std::uint32_t process, std::uint64_t of_run,
                       failure_report report);
+  void send_commits();
   void flush();
   template <class Message>
   void send_to_process(std::uint32_t process, const Message& message);
@@ -114,8 +115,9 @@ struct chief_state {
   std::vector<std::uint64_t> acknowledged;
   /// Commits that the chief has not sent to the other processes yet.
   std::vector<commit_record> unsent_commits;
-  bool flush_scheduled = false; ///< True while a `flush` message is scheduled.
-  batch_interval batches;       ///< Of commits.
+  bool flush_scheduled = false;  ///< True while a `flush` message is scheduled.
+  batch_interval commit_sending; ///< Decides when the chief sends commits.
+  bool in_batch = false; ///< True while the reports of a batch are handled.
   step_rate rate;
   status_survey survey;
   /// Run that `join_timeout` and `join_deadline` belong to.

@@ -41,8 +41,9 @@ void local_agent_state::flush() {
   const auto pending = std::exchange(unsent, {});
   if (chief_lost)
     return;
-  if (!pending.steps_done.empty())
-    batches.sent(self->clock().now());
+  if (std::ranges::any_of(pending.steps_done,
+                          [&](const auto& x) { return is_complete(x.step); }))
+    report_sending.sent(self->clock().now());
   for (const auto& batch : split(pending)) {
     const auto kind = !batch.steps_done.empty()   ? message_kind::step_done
                       : !batch.configured.empty() ? message_kind::configured
@@ -93,10 +94,12 @@ void local_agent_state::on_step_done(const step_commit::step_done& report) {
     unsent.steps_done.size() * (report.metrics.sums.size() + 8);
   if (unsent.steps_done.size() >= batch_size || numbers >= max_batch_numbers
       || is_awaited(report)
-      || (is_complete(report.step) && batches.may_send(self->clock().now())))
+      || (is_complete(report.step)
+          && report_sending.may_send(self->clock().now())))
     flush();
   else if (!std::exchange(flush_scheduled, true))
-    self->delayed_send(self, batches.delay(self->clock().now()), atom::flush_v);
+    self->delayed_send(self, report_sending.delay(self->clock().now()),
+                       atom::flush_v);
 }
 
 /// Returns true if all replicas of this process have reported the step.

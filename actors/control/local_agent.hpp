@@ -106,7 +106,8 @@ struct local_agent_state {
   owner_batch unsent;
   /// True while a `flush` for reports of steps is scheduled.
   bool flush_scheduled = false;
-  batch_interval batches; ///< Of reports of steps.
+  /// Decides when the agent sends reports of steps.
+  batch_interval report_sending;
   /// First step whose commit the agent has not delivered to the caller.
   std::uint64_t next_delivery = 0;
   /// Commits that arrived before the commit of an earlier step, by step.

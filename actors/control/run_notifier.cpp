@@ -34,18 +34,27 @@ void chief_state::notify_commit(commit_record&& record) {
   }
   if (!has_remote)
     return;
-  const bool is_first = record.step == first_step; // the callers wait for it
   unsent_commits.push_back(std::move(record));
-  if (is_first || batches.may_send(self->clock().now())
+  if (!in_batch)
+    send_commits();
+}
+
+/// Sends the commits, or lets them wait for others.
+void chief_state::send_commits() {
+  if (unsent_commits.empty())
+    return;
+  const auto now = self->clock().now();
+  const bool is_first = unsent_commits.front().step == first_step;
+  if (is_first || commit_sending.may_send(now)
       || unsent_commits.size() >= step_commit::grant_batch(options.step_window))
-    flush();
+    flush(); // the callers wait for the first step
   else if (!std::exchange(flush_scheduled, true))
-    self->delayed_send(self, batches.delay(self->clock().now()), atom::flush_v);
+    self->delayed_send(self, commit_sending.delay(now), atom::flush_v);
 }
 
 void chief_state::flush() {
   if (!unsent_commits.empty())
-    batches.sent(self->clock().now());
+    commit_sending.sent(self->clock().now());
   // The records of a message must fit into a frame. A record counts as one
   // element for each replica that it lists, and 8 for its other fields. One
   // record more than the quotient still fits, because `max_batch_elements`

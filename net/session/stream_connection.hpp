@@ -44,8 +44,8 @@ public:
   /// Sends a heartbeat if one is due, and checks the timeouts. To be called at
   /// least once per heartbeat interval.
   void tick(clock::time_point now);
-  /// Returns the time after which `tick` would end the connection if nothing
-  /// arrives until then.
+  /// Returns the time after which `tick` ends the connection if nothing arrives
+  /// until then. Not above zero: the next `tick` ends it.
   std::chrono::milliseconds until_timeout() const;
   /// Ends the connection now. When the loop has stopped, the thread that
   /// stopped the loop may call it instead of the loop's thread.

@@ -256,6 +256,7 @@ void optimizer::impl::on_new_placement() {
 
 void optimizer::impl::keep_state() {
   kept_updates = copies[0].updates;
+  const sharing_scope copies_are_not_contributed{false};
   for (const auto& [id, slots] : copies[0].slots)
     for (std::size_t s = 0; s < rule().slots(); ++s) {
       auto& kept = kept_slots[id][s];

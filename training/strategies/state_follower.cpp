@@ -1,5 +1,7 @@
 #include "troupe/training/strategies/state_follower.hpp"
 
+#include "troupe/training/strategies/state_source.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <variant>
@@ -22,17 +24,21 @@ void state_follower::fail(std::string reason) {
 template <class Done>
 state_follower::result
 state_follower::receive_until(std::chrono::milliseconds timeout,
-                              Done&& is_done) {
+                              std::chrono::milliseconds quiet, Done&& is_done) {
   using clock = std::chrono::steady_clock;
   auto last_item = clock::now();
   auto deadline = last_item + timeout;
   auto packets = lane_->received_packets();
+  const auto rest_of_quiet = [&]() -> clock::duration {
+    return has_followed_ ? 0ms : last_item + quiet - clock::now();
+  };
+  const auto has_caught_up = [&] {
+    return position_ && is_done() && rest_of_quiet() <= 0ms;
+  };
   for (;;) {
     if (failed_)
       return result::failed;
-    const bool may_be_done = position_ && is_done();
-    const auto quiet = has_followed_ ? 0ms : quiet_time;
-    if (may_be_done && clock::now() - last_item >= quiet)
+    if (has_caught_up())
       return result::caught_up;
     if (ended_)
       return result::ended;
@@ -46,18 +52,18 @@ state_follower::receive_until(std::chrono::milliseconds timeout,
         fail("the source violates the protocol of the lane");
       }
     }
-    if (failed_ || ended_ || (!may_be_done && position_ && is_done()))
+    if (failed_ || ended_ || has_caught_up())
       continue;
     if (lane_->failure()) {
       fail("the lane has ended: " + *lane_->failure());
       continue;
     }
-    const auto now = clock::now();
-    if (may_be_done) {
-      const clock::duration rest = last_item + quiet - now;
-      lane_->wait(std::max(rest, clock::duration{0}));
+    if (position_ && is_done()) {
+      if (const auto rest = rest_of_quiet(); rest > 0ms)
+        lane_->wait(rest);
       continue;
     }
+    const auto now = clock::now();
     if (lane_->received_packets() != packets) {
       packets = lane_->received_packets();
       deadline = now + timeout;
@@ -70,16 +76,21 @@ state_follower::receive_until(std::chrono::milliseconds timeout,
 
 state_follower::result
 state_follower::follow(std::chrono::milliseconds timeout) {
-  return receive_until(timeout, [this] {
+  const auto bytes = into_.state.front().bytes();
+  const auto can_wait = std::max<std::size_t>(
+    state_source::max_waiting,
+    state_source::waiting_bytes / std::max<std::size_t>(bytes, 1));
+  const auto max_lag = std::clamp<std::size_t>(can_wait / 3, 1, 3);
+  return receive_until(timeout, quiet_interval, [&] {
     const auto age = std::chrono::steady_clock::now() - values_taken_;
-    return waiting_ == 0 || (waiting_ <= max_lag && age > enough_time);
+    return waiting_ == 0 || (waiting_ <= max_lag && age > min_follow_interval);
   });
 }
 
 state_follower::result
 state_follower::follow_to(std::uint64_t steps,
                           std::chrono::milliseconds timeout) {
-  return receive_until(timeout,
+  return receive_until(timeout, 0ms,
                        [&] { return paused_ || position_->steps >= steps; });
 }
 

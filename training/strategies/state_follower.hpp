@@ -38,11 +38,11 @@ public:
   };
   /// The source may make steps while this process takes the values. So it has
   /// caught up only if no step follows them for this time.
-  static constexpr std::chrono::milliseconds quiet_time{3};
+  static constexpr std::chrono::milliseconds quiet_interval{3};
   /// A process that updates hardly faster than the members train has caught up
-  /// if at most `max_lag` steps wait this time after the values.
-  static constexpr std::chrono::milliseconds enough_time{300};
-  static constexpr std::uint64_t max_lag = 3;
+  /// if few steps wait this time after the values: a third of those that can
+  /// wait at the source, at least 1 and at most 3.
+  static constexpr std::chrono::milliseconds min_follow_interval{300};
   /// Receives items until this process has caught up with the source.
   /// @param timeout longest wait for the next packet.
   result follow(std::chrono::milliseconds timeout);
@@ -62,7 +62,8 @@ public:
 
 private:
   template <class Done>
-  result receive_until(std::chrono::milliseconds timeout, Done&& is_done);
+  result receive_until(std::chrono::milliseconds timeout,
+                       std::chrono::milliseconds quiet, Done&& is_done);
   void take(const tensors& transfer);
   void take_values(const state_item& x);
   void take_sums(const state_item& x);
@@ -80,7 +81,7 @@ private:
   std::uint64_t steps_ = 0; ///< Of the last complete item.
   std::uint64_t call_ = 0;
   bool has_values_ = false;
-  bool has_followed_ = false; ///< A step since the values.
+  bool has_followed_ = false; ///< A step has followed the values.
   std::chrono::steady_clock::time_point values_taken_;
   std::uint64_t waiting_ = 0; ///< As the last item says.
   bool paused_ = false, ended_ = false, failed_ = false;

@@ -28,9 +28,10 @@ constexpr std::size_t part_elements = std::size_t{1} << 22;
 /// earlier.
 constexpr auto idle_timeout = 30s;
 
-/// Memory for gradients before the first step; the rest up to `waiting_bytes`
-/// is allocated when it is needed.
-constexpr std::size_t first_bytes = std::size_t{32} << 20;
+/// Memory for gradients that is allocated before the first step, but at least
+/// for `max_waiting` of them. The rest up to `waiting_bytes` is allocated when
+/// it is needed.
+constexpr std::size_t initial_gradient_bytes = std::size_t{32} << 20;
 
 /// State or gradient that waits to be sent.
 struct copied_step {
@@ -50,7 +51,7 @@ struct follower {
   std::vector<tensor> state;     ///< Memory for one copy.
   std::vector<tensor> unused;    ///< Memory that its thread frees.
   std::vector<tensor> free_sums; ///< Memory for gradients.
-  std::size_t gradients = 0;     ///< That memory was allocated for.
+  std::size_t gradients = 0;     ///< For which memory was allocated.
   std::uint64_t steps = 0;       ///< Of the last copy.
   std::deque<copied_step> queue; ///< To be sent.
 };
@@ -307,7 +308,7 @@ bool state_source::impl::allocate(served& self, std::atomic<bool>& followed) {
   for (std::size_t i = 0; i < count; ++i)
     state.push_back(tensor::zeros(dims));
   while (sums.size() < max_waiting
-         || sums.size() * n * sizeof(float) < first_bytes)
+         || sums.size() * n * sizeof(float) < initial_gradient_bytes)
     sums.push_back(tensor::zeros(dims));
   hold.lock();
   if (elements != n || tensors != count)

@@ -14,10 +14,11 @@ tensor resident_tensor(const shape& dims) {
   tensor out{dims};
   const auto bytes = out.bytes();
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const auto touch = [&](std::size_t begin, std::size_t end) {
+  const auto touch = [first = out.raw(), page](std::size_t begin,
+                                               std::size_t end) {
     for (auto at = begin; at < end; at += page)
-      const_cast<volatile std::byte&>(out.raw()[at]) = std::byte{};
-    const_cast<volatile std::byte&>(out.raw()[end - 1]) = std::byte{};
+      const_cast<volatile std::byte&>(first[at]) = std::byte{};
+    const_cast<volatile std::byte&>(first[end - 1]) = std::byte{};
   };
   const auto threads =
     std::min<std::size_t>({bytes / min_bytes_of_thread, max_threads,

@@ -252,6 +252,10 @@ TEST(LocalAgent, SendsTheLastReportsWhenAllReplicasHaveReported) {
   caf::anon_send(fixture.agent, run_barrier::join{1, 2, 9, 5, 0},
                  step_function_ref{});
   fixture.simulator.run_until_idle();
+  for (const std::uint32_t replica : {0u, 1u}) // so another batch would wait
+    caf::anon_send(fixture.agent, step_commit::step_done{0, 9, replica, 1, {}});
+  fixture.simulator.run_until_idle();
+  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 9 report 9"});
   caf::anon_send(fixture.agent, step_commit::step_done{0, 13, 0, 1, {}});
   fixture.simulator.run_until_idle();
   EXPECT_EQ(fixture.sent_to_chief(), texts{});
@@ -262,13 +266,19 @@ TEST(LocalAgent, SendsTheLastReportsWhenAllReplicasHaveReported) {
 
 TEST(LocalAgent, SendsTheReportsOfTheFirstStepWithoutDelay) {
   local_agent_fixture fixture{2};
-  caf::anon_send(fixture.agent, run_barrier::join{1, 2, 9, 5, 0},
+  caf::anon_send(fixture.agent, run_barrier::join{1, 1, 3, 5, 0},
                  step_function_ref{});
   const auto report = [&](std::uint32_t replica, std::uint64_t step) {
     caf::anon_send(fixture.agent,
                    step_commit::step_done{0, step, replica, 1, {}});
     fixture.simulator.run_until_idle();
   };
+  report(0, 3);
+  report(1, 3);
+  caf::anon_send(fixture.agent, run_barrier::join{1, 2, 9, 5, 0},
+                 step_function_ref{});
+  fixture.simulator.run_until_idle();
+  fixture.sent_to_chief(); // another batch would wait now
   report(0, 9);
   EXPECT_EQ(fixture.sent_to_chief(), texts{});
   report(1, 9);
@@ -296,12 +306,26 @@ TEST(LocalAgent, SendsACompleteStepAtOnceIfNoneWasSentInTheMaximumBatchDelay) {
   EXPECT_EQ(fixture.sent_to_chief(), texts{}) << "half of a step";
   report(1, 10);
   EXPECT_EQ(fixture.sent_to_chief(), texts{"report 10 report 10"});
-  fixture.simulator.advance(max_batch_delay - 1ms);
+  fixture.simulator.advance(2 * max_batch_delay); // no timer is left
   report(0, 11);
+  fixture.simulator.advance(max_batch_delay);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 11"}) << "half of a step";
   report(1, 11);
-  EXPECT_EQ(fixture.sent_to_chief(), texts{}) << "1 ms too early";
+  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 11"}) << "the other half";
+}
+
+TEST(LocalAgent, LetsTheNextStepWaitForTheRestOfTheMaximumBatchDelay) {
+  local_agent_fixture fixture{1};
+  fixture.simulator.advance(1s);
+  caf::anon_send(fixture.agent, run_barrier::join{1, 2, 8, 50, 0},
+                 step_function_ref{});
+  fixture.report_step(9);
+  fixture.report_step(10);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 9"});
+  fixture.simulator.advance(max_batch_delay - 1ms);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{});
   fixture.simulator.advance(1ms);
-  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 11 report 11"});
+  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 10"});
 }
 
 TEST(LocalAgent, SendsReportsAfterTheMaximumBatchDelay) {
