@@ -218,6 +218,38 @@ TEST(ProcessesOfOneJob, ReceiveTheSameCommits) {
   }
 }
 
+TEST(ProcessesOfOneJob, CommitSlowStepsAtOnce) {
+  constexpr auto latency = 15ms; // a step takes at least two
+  simulator sim{1};
+  simulated_processes processes{
+    sim,
+    {.replicas = 2},
+    {.processes = 2, .network = {.latency = latency, .jitter = 0ns}}};
+  test::tiny_training training{2};
+  std::vector<caf::timespan> ends; // of the steps in process 1
+  std::vector<std::vector<caf::timespan>> commits(2);
+  const auto errors = processes.run_all([&](std::uint32_t p) {
+    const auto step = [&, p](step_context& at) {
+      training.step(at);
+      if (p == 1)
+        ends.push_back(sim.elapsed());
+    };
+    const auto note = [&, p](const commit_record&) {
+      commits[p].push_back(sim.elapsed());
+    };
+    processes.group_of(p).run({.steps = 20, .step = step, .on_commit = note});
+  });
+  EXPECT_FALSE(errors[0] || errors[1]);
+  ASSERT_EQ(ends.size(), 20u);
+  ASSERT_EQ(commits[0].size(), 20u);
+  ASSERT_EQ(commits[1].size(), 20u);
+  for (std::size_t i = 0; i < 20; ++i) {
+    SCOPED_TRACE("step " + std::to_string(i));
+    EXPECT_LE(commits[0][i] - ends[i], latency + 1ms) << "the report";
+    EXPECT_LE(commits[1][i] - commits[0][i], latency + 1ms) << "the commit";
+  }
+}
+
 TEST(ProcessesOfOneJob, RepeatARunWithTheSameSeed) {
   const auto run = [](std::uint64_t first) {
     return same_bits_of_group(train,

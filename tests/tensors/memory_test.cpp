@@ -271,6 +271,16 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
     EXPECT_TRUE(is_shared(troupe::tensor{dims}));
   }
   EXPECT_TRUE(is_shared(troupe::tensor{dims}));
+
+  // If the region is full, a block outside of it is used again.
+  constexpr std::size_t part = std::size_t{8} << 20;
+  std::vector<void*> full{memory::allocate(part)};
+  while (pages.hold(full.back()))
+    full.push_back(memory::allocate(part));
+  memory::release(full.back(), part);
+  EXPECT_EQ(memory::allocate(part), full.back());
+  for (auto* block : full)
+    memory::release(block, part);
 }
 
 } // namespace

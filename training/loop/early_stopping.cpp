@@ -1,6 +1,7 @@
 // This file implements the end of an epoch of `fit`: validation, early stopping
 // and callbacks.
 
+#include "troupe/tensors/context.hpp"
 #include "troupe/training/loop/evaluate.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 
@@ -80,6 +81,7 @@ void fit_loop::update_early_stopping(const epoch_record& record) {
     position_.best_metric = now;
     position_.best_epoch = record.epoch;
     position_.epochs_without_improvement = 0;
+    const sharing_scope weights_are_not_contributed{false};
     if (early->restore_best)
       position_.best_weights = model_.model_parameters.values(0).clone();
   } else {

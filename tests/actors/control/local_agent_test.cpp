@@ -113,8 +113,8 @@ struct local_agent_fixture {
     simulator.run_until_idle();
   }
 
-  void report_step(std::uint64_t step) {
-    caf::anon_send(agent, step_commit::step_done{0, step, 0, 1, {}});
+  void report_step(std::uint64_t step, std::uint32_t replica = 0) {
+    caf::anon_send(agent, step_commit::step_done{0, step, replica, 1, {}});
     simulator.run_until_idle();
   }
   /// Returns the messages that reached the chief since the last call.
@@ -252,15 +252,12 @@ TEST(LocalAgent, SendsTheLastReportsWhenAllReplicasHaveReported) {
   caf::anon_send(fixture.agent, run_barrier::join{1, 2, 9, 5, 0},
                  step_function_ref{});
   fixture.simulator.run_until_idle();
-  for (const std::uint32_t replica : {0u, 1u}) // so another batch would wait
-    caf::anon_send(fixture.agent, step_commit::step_done{0, 9, replica, 1, {}});
-  fixture.simulator.run_until_idle();
+  fixture.report_step(9, 0);
+  fixture.report_step(9, 1); // so another batch would wait
   EXPECT_EQ(fixture.sent_to_chief(), texts{"report 9 report 9"});
-  caf::anon_send(fixture.agent, step_commit::step_done{0, 13, 0, 1, {}});
-  fixture.simulator.run_until_idle();
+  fixture.report_step(13, 0);
   EXPECT_EQ(fixture.sent_to_chief(), texts{});
-  caf::anon_send(fixture.agent, step_commit::step_done{0, 13, 1, 1, {}});
-  fixture.simulator.run_until_idle();
+  fixture.report_step(13, 1);
   EXPECT_EQ(fixture.sent_to_chief(), texts{"report 13 report 13"});
 }
 
@@ -268,23 +265,18 @@ TEST(LocalAgent, SendsTheReportsOfTheFirstStepWithoutDelay) {
   local_agent_fixture fixture{2};
   caf::anon_send(fixture.agent, run_barrier::join{1, 1, 3, 5, 0},
                  step_function_ref{});
-  const auto report = [&](std::uint32_t replica, std::uint64_t step) {
-    caf::anon_send(fixture.agent,
-                   step_commit::step_done{0, step, replica, 1, {}});
-    fixture.simulator.run_until_idle();
-  };
-  report(0, 3);
-  report(1, 3);
+  fixture.report_step(3, 0);
+  fixture.report_step(3, 1);
   caf::anon_send(fixture.agent, run_barrier::join{1, 2, 9, 5, 0},
                  step_function_ref{});
   fixture.simulator.run_until_idle();
   fixture.sent_to_chief(); // another batch would wait now
-  report(0, 9);
+  fixture.report_step(9, 0);
   EXPECT_EQ(fixture.sent_to_chief(), texts{});
-  report(1, 9);
+  fixture.report_step(9, 1);
   EXPECT_EQ(fixture.sent_to_chief(), texts{"report 9 report 9"});
-  report(0, 10);
-  report(1, 10);
+  fixture.report_step(10, 0);
+  fixture.report_step(10, 1);
   EXPECT_EQ(fixture.sent_to_chief(), texts{});
 }
 
@@ -292,25 +284,20 @@ TEST(LocalAgent, SendsACompleteStepAtOnceIfNoneWasSentInTheMaximumBatchDelay) {
   local_agent_fixture fixture{2};
   caf::anon_send(fixture.agent, run_barrier::join{1, 2, 9, 50, 0},
                  step_function_ref{});
-  const auto report = [&](std::uint32_t replica, std::uint64_t step) {
-    caf::anon_send(fixture.agent,
-                   step_commit::step_done{0, step, replica, 1, {}});
-    fixture.simulator.run_until_idle();
-  };
   fixture.simulator.advance(1s);
-  report(0, 9);
-  report(1, 9);
+  fixture.report_step(9, 0);
+  fixture.report_step(9, 1);
   EXPECT_EQ(fixture.sent_to_chief(), texts{"report 9 report 9"});
   fixture.simulator.advance(max_batch_delay);
-  report(0, 10);
+  fixture.report_step(10, 0);
   EXPECT_EQ(fixture.sent_to_chief(), texts{}) << "half of a step";
-  report(1, 10);
+  fixture.report_step(10, 1);
   EXPECT_EQ(fixture.sent_to_chief(), texts{"report 10 report 10"});
   fixture.simulator.advance(2 * max_batch_delay); // no timer is left
-  report(0, 11);
+  fixture.report_step(11, 0);
   fixture.simulator.advance(max_batch_delay);
   EXPECT_EQ(fixture.sent_to_chief(), texts{"report 11"}) << "half of a step";
-  report(1, 11);
+  fixture.report_step(11, 1);
   EXPECT_EQ(fixture.sent_to_chief(), texts{"report 11"}) << "the other half";
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <thread>
 
 // A process that copies the state of a model from another one, and follows its
 // updates.
@@ -138,6 +139,26 @@ TEST(StateTransfer, AProcessThatDoesNotKeepUpIsDropped) {
   EXPECT_FALSE(at.source.is_followed());
   EXPECT_EQ(follower.follow_to(at.steps, patience), result::ended);
   EXPECT_EQ(follower.reason(), "this process does not keep up with the steps");
+}
+
+TEST(StateTransfer, AllocatesMemoryForMoreGradientsWhenTheyWait) {
+  training_source at;
+  small_state copy;
+  state_follower follower{at.lanes.open(0, patience), copy.target()};
+  at.wait_for_follower();
+  const auto before = memory::used().live;
+  at.step(); // the follower does not receive yet
+  const std::size_t more = state_source::max_waiting + 1;
+  for (std::size_t i = 1; i <= more; ++i) {
+    at.step();
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (memory::used().live < before + i * elements * sizeof(float)
+           && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+  }
+  EXPECT_TRUE(at.source.is_followed());
+  EXPECT_EQ(follower.follow_to(at.steps, patience), result::caught_up);
+  EXPECT_TRUE(same(copy, at.state));
 }
 
 TEST(StateTransfer, EndsWithTheCall) {
