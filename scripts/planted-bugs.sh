@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Checks that the simulation's tests find bugs. Each patch of
-# tests/simulation/planted/ plants a bug, and names tests that find it. These tests
-# have to fail with the patch and to pass without it.
+# Checks that tests under random faults find bugs. Each patch of
+# tests/simulation/planted/ plants a bug, and names tests that find it:
+#
+#   Found-by: [<program>:]<tests>    simulation_tests unless another is named
+#
+# These tests have to fail with the patch and to pass without it.
 #
 #   scripts/planted-bugs.sh [<patch>...]    the named patches, or all
 #   scripts/planted-bugs.sh --check         only checks that all patches apply
@@ -44,9 +47,9 @@ dependents() {
     }' | sort -u
 }
 
-# build_planted <patch> <folder>: compiles and links <folder>/simulation_tests.
+# build_planted <patch> <folder> <program>: compiles and links <folder>/<program>.
 build_planted() {
-  local patch=$1 folder=$2 file files object command link compile=() library=()
+  local patch=$1 folder=$2 program=$3 file files object command link compile=() library=()
   mapfile -t files < <(sed -n 's/^+++ b\///p' "$patch")
   rm -rf "$folder"
   for file in "${files[@]}"; do
@@ -55,7 +58,7 @@ build_planted() {
   done
   (cd "$folder/include/troupe" && plant "$patch") || return 1
 
-  ninja -C build/dev -t commands simulation_tests >"$folder/commands"
+  ninja -C build/dev -t commands "$program" >"$folder/commands"
   link=$(tail -n 1 "$folder/commands")
   link=${link#: && }
   link=${link%% && *}
@@ -70,38 +73,40 @@ build_planted() {
     mkdir -p "$folder/$(dirname "$object")"
     compile+=("cd $root/build/dev && $command")
     case $object in
-      */simulation_tests.dir/*) link=${link/ $object / $folder/$object } ;;
+      */$program.dir/*) link=${link/ $object / $folder/$object } ;;
       # The linker takes no member of a library whose functions are all defined.
       *) library+=("$folder/$object") ;;
     esac
   done
   if [ ${#compile[@]} -eq 0 ]; then
-    echo "planted-bugs.sh: no object of simulation_tests depends on ${files[*]}" >&2
+    echo "planted-bugs.sh: no object of $program depends on ${files[*]}" >&2
     return 1
   fi
-  link=${link/ -o simulation_tests / ${library[*]} -o $folder/simulation_tests }
+  link=${link/ -o $program / ${library[*]} -o $folder/$program }
   printf '%s\n' "${compile[@]}" | xargs -d '\n' -P "$(nproc)" -n 1 bash -c || return 1
   (cd build/dev && bash -c "$link")
 }
 
 # Runs one patch. It fails if the tests do not find the bug.
 run_patch() {
-  local patch=$1 name filter folder started=$SECONDS
+  local patch=$1 name found_by program=simulation_tests filter folder started=$SECONDS
   name=$(basename "$patch" .patch)
-  filter=$(sed -n 's/^Found-by: //p' "$patch")
+  found_by=$(sed -n 's/^Found-by: //p' "$patch")
+  filter=${found_by#*:}
+  [ "$filter" = "$found_by" ] || program=${found_by%%:*}
   folder=$into/$name
-  if ! build/dev/simulation_tests --gtest_filter="$filter" >"$into/log" 2>&1 ||
+  if ! "build/dev/$program" --gtest_filter="$filter" >"$into/log" 2>&1 ||
     ! grep -q '^\[  PASSED  \] [1-9]' "$into/log"; then
     cat "$into/log" >&2
     echo "planted-bugs.sh: $filter fails without any patch, or names no test" >&2
     return 1
   fi
-  if ! build_planted "$patch" "$folder" >"$into/log" 2>&1; then
+  if ! build_planted "$patch" "$folder" "$program" >"$into/log" 2>&1; then
     cat "$into/log" >&2
     echo "planted-bugs.sh: $name does not build" >&2
     return 1
   fi
-  if "$folder/simulation_tests" --gtest_filter="$filter" --gtest_fail_fast \
+  if "$folder/$program" --gtest_filter="$filter" --gtest_fail_fast \
     >"$into/log" 2>&1; then
     echo "NOT FOUND  $name, by $filter" >&2
     return 1
@@ -143,7 +148,8 @@ case ${1-} in
 esac
 
 mkdir -p "$into"
-build dev simulation_tests >"$into/log" 2>&1 || {
+mapfile -t programs < <(sed -n 's/^Found-by: \([a-z_]*\):.*/\1/p' "${patches[@]}" | sort -u)
+build dev simulation_tests "${programs[@]}" >"$into/log" 2>&1 || {
   cat "$into/log" >&2
   echo "planted-bugs.sh: the tree does not build" >&2
   exit 1

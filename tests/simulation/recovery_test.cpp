@@ -326,19 +326,6 @@ TEST_F(SimulatedRecovery, NoProcessGivesUpBeforeItKnowsOfADeath) {
                             in_user_code(kill, 1, 26)}});
 }
 
-// Two members propose, and the older proposal arrives last.
-TEST_F(SimulatedRecovery, AMemberTakesPartInTheNewestAttemptOnly) {
-  auto stopped = fault(stop, 2, 7);
-  stopped.messages = 341;
-  stopped.until = 500ms;
-  auto cut_off = fault(cut, 1, 15);
-  cut_off.messages = 43;
-  run_seed(3839, {.processes = 3,
-                  .program = job_program::joinable_loop,
-                  .latency = 1ms,
-                  .faults = {stopped, cut_off}});
-}
-
 // -- jobs that have failed once -----------------------------------------------
 
 // A process dialed the killed one, and reached the one that was started in its

@@ -32,7 +32,7 @@ public:
 
   /// @returns what is wrong. Empty: nothing.
   std::string run() {
-    const auto faults = below(12);
+    const auto faults = below(14);
     std::uint64_t now = 0;
     for (std::uint32_t i = 0; i < faults && problem_.empty(); ++i) {
       inject();
@@ -42,6 +42,36 @@ public:
     deliver_until(now + 100'000);
     check_end();
     return problem_;
+  }
+
+  /// A member proposes over slow connections. Meanwhile others believe that
+  /// they cannot reach it, so that a second one proposes another view.
+  /// @returns what is wrong. Empty: nothing.
+  std::string run_two_proposers() {
+    auto& slow = nodes_.begin()->second;
+    slow.slow = true;
+    perform(slow, slow.machine->on_renewal_wanted());
+    for (auto& [incarnation, x] : nodes_)
+      if (x.id != slow.id)
+        at(below(200), [this, &x, lost = slow.id.incarnation] {
+          if (is_active(x))
+            perform(x, x.machine->on_unreachable(lost));
+        });
+    deliver_until(1'000);
+    heal();
+    deliver_until(now_ + 100'000);
+    check_end();
+    return problem_;
+  }
+
+  /// True if a view is known without the process that began the first one.
+  bool excludes_first() const {
+    const auto& first = nodes_.begin()->second;
+    return std::ranges::any_of(nodes_, [&](const auto& one) {
+      return std::ranges::any_of(one.second.views, [&](const auto& x) {
+        return !x.second.contains(first.id.task, first.id.incarnation);
+      });
+    });
   }
 
   std::uint64_t views() const { return views_.size(); }
@@ -55,7 +85,8 @@ private:
     process_id id;
     std::unique_ptr<state_machine> machine; ///< Null: it has not joined.
     job_position position{1, 0};
-    bool dead = false, cut = false, stopped = false, leaving = false;
+    bool dead = false, cut = false, slow = false, stopped = false,
+         leaving = false;
     std::uint64_t timer = 0;    ///< Number of the valid timer.
     std::uint64_t stops = 0;    ///< Number of stops so far.
     std::uint64_t unwanted = 0; ///< View that it last wanted to renew.
@@ -112,7 +143,7 @@ private:
     auto* const other = any_member();
     if (!victim)
       return;
-    switch (below(8)) {
+    switch (below(9)) {
       case 0: // a death, which others see as the end of a connection
         victim->dead = true;
         ++deaths_;
@@ -146,6 +177,12 @@ private:
       case 7:
         victim->unwanted = victim->machine->current().view_id;
         perform(*victim, victim->machine->on_renewal_wanted());
+        break;
+      case 8: // a process becomes slow, or fast again
+        victim->slow = !victim->slow;
+        for (auto& [incarnation, x] : nodes_)
+          if (is_active(x) && x.id != victim->id && below(2) == 0)
+            report(x, victim->id, false);
         break;
     }
   }
@@ -189,7 +226,7 @@ private:
   void heal() {
     loses_messages_ = false;
     for (auto& [incarnation, x] : nodes_)
-      x.cut = false;
+      x.cut = x.slow = false;
     for (std::uint64_t round = 0; round < 5; ++round)
       at(1 + 1'000 * round, [this] { report_survivors(); });
   }
@@ -222,13 +259,22 @@ private:
   void perform_one(node& from, const send& x) {
     const auto copies = loses_messages_ ? below(3) : 1;
     for (std::uint32_t i = 0; i < copies; ++i)
-      at(1 + below(10), [this, sender = from.id, x] {
-        const auto found = nodes_.find(x.receiver.incarnation);
-        if (found == nodes_.end() || found->second.dead || found->second.cut
-            || nodes_.at(sender.incarnation).cut)
-          return;
-        receive(found->second, sender, x.message);
-      });
+      at(1 + below(longest_delay(from.id, x.receiver)),
+         [this, sender = from.id, x] {
+           const auto found = nodes_.find(x.receiver.incarnation);
+           if (found == nodes_.end() || found->second.dead || found->second.cut
+               || nodes_.at(sender.incarnation).cut)
+             return;
+           receive(found->second, sender, x.message);
+         });
+  }
+
+  /// Bound of the time that a message takes.
+  std::uint32_t longest_delay(process_id sender, process_id receiver) {
+    const auto to = nodes_.find(receiver.incarnation);
+    const bool slow = nodes_.at(sender.incarnation).slow
+                      || (to != nodes_.end() && to->second.slow);
+    return slow ? 100 : 10;
   }
 
   void receive(node& to, process_id sender, const message& content) {
@@ -368,6 +414,19 @@ TEST(ViewChangeFaults, AllThatLiveAgreeOnOneViewAfterAnother) {
   EXPECT_GT(removals, seeds / 4);
   EXPECT_GT(joins, seeds / 10);
   EXPECT_GT(renewals, seeds / 16);
+}
+
+TEST(ViewChangeFaults, OneOfTwoProposersDecides) {
+  constexpr std::uint64_t seeds = 20'000;
+  std::uint64_t excluded = 0;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    random_job job{seed};
+    ASSERT_EQ(job.run_two_proposers(), "") << "seed " << seed;
+    excluded += job.excludes_first();
+  }
+  // Each of the two has decided in some jobs.
+  EXPECT_GT(excluded, seeds / 10);
+  EXPECT_LT(excluded, seeds - seeds / 10);
 }
 
 } // namespace
