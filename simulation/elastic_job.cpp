@@ -575,6 +575,8 @@ struct elastic_job::impl {
     auto& life = *it.life;
     if (life.state == process_life::fate::alive)
       life.state = process_life::fate::ended;
+    if (!life.ended_at)
+      life.ended_at = sim.elapsed();
     it.waits->end();
     net.listen(life.task, {}, {});
     caf::anon_send_exit(it.membership, caf::exit_reason::user_shutdown);
@@ -887,6 +889,8 @@ struct elastic_job::impl {
       *it.has_exited = true;
     if (life.state != process_life::fate::ended)
       life.state = process_life::fate::killed;
+    if (!life.ended_at)
+      life.ended_at = sim.elapsed();
     life.phase = run_phase::ended;
     net.listen(life.task, {}, {});
     if (net.is_disconnected(life.task))

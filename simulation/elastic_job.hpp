@@ -66,6 +66,8 @@ struct process_life {
   std::uint64_t incarnation = 0;
   bool joins = false; ///< It was started to join the running job.
   fate state = fate::alive;
+  /// When it was killed, or its program has ended. None: neither.
+  std::optional<caf::timespan> ended_at;
   bool is_stopped = false; ///< Between `stop` and `go_on`.
   /// For `fit_options::leave`.
   std::atomic<bool> leave{false};

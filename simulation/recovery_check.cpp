@@ -23,6 +23,8 @@ using namespace std::chrono_literals;
 
 /// Time after which a job that has not ended is stuck.
 constexpr std::chrono::seconds time_limit{120};
+/// Processes of a host know after this time that one of them has been killed.
+constexpr std::chrono::milliseconds death_is_known_after{100};
 /// A process that is stopped for less time is not excluded.
 constexpr std::chrono::milliseconds short_stop{600};
 
@@ -507,13 +509,16 @@ private:
   }
 
   /// The job must be completed if enough members of its newest view remain that
-  /// had no fault.
+  /// had no fault. A member that died when the others had given up, or just
+  /// before, does not count as dead.
   void check_newest_view() {
     if (out_.completed > 0 || views_.empty())
       return;
     const auto& newest = views_.rbegin()->second;
     const auto& members = newest.members;
-    std::size_t unhurt = 0, dead = 0;
+    std::size_t unhurt = 0;
+    caf::timespan first_end = time_limit, last_death{0};
+    bool others_are_dead = plan_.on_one_host;
     // The process that has agreed on the newest view may have died before it
     // has told the others.
     bool has_state = false, is_known = false;
@@ -522,16 +527,19 @@ private:
         *std::ranges::find(job_.lives(), x.incarnation,
                            [](const auto& one) { return one->incarnation; });
       if (life->state == process_life::fate::killed) {
-        ++dead;
+        last_death = std::max(last_death, *life->ended_at);
       } else if (!lost_.contains(life->number) && !cuts_.contains(life->number)
                  && !leavers_.contains(life->number)) {
         ++unhurt;
+        if (life->ended_at)
+          first_end = std::min(first_end, *life->ended_at);
         has_state |= !life->joins;
         is_known |= life->views.back().view_id == newest.view_id;
+      } else {
+        others_are_dead = false;
       }
     }
-    const bool others_are_dead =
-      plan_.on_one_host && unhurt + dead == members.size();
+    others_are_dead &= last_death + death_is_known_after <= first_end;
     if (has_state && is_known
         && 2 * unhurt + (others_are_dead ? 1 : 0) > members.size())
       fail("no process has completed the job, but enough remain: " + states());

@@ -343,6 +343,24 @@ TEST_F(SimulatedRecovery, ADialOfAKilledProcessDoesNotDisturbItsSuccessor) {
   EXPECT_EQ(one.completed, 4u) << one.plan;
 }
 
+// The other one had waited for it, and had too few members to go on.
+TEST_F(SimulatedRecovery, AStoppedProcessMayDieWhenTheOtherHasGivenUp) {
+  auto stopped = fault(stop, 1, 1);
+  stopped.messages = 643;
+  stopped.until = 1321ms;
+  auto killed = fault(kill, 1, 1);
+  killed.messages = 783;
+  killed.until = 30ms;
+  const auto one = run_seed(3'011'535, {.processes = 2,
+                                        .program = job_program::joinable_loop,
+                                        .on_one_host = true,
+                                        .reconnects = true,
+                                        .latency = 50us,
+                                        .faults = {stopped, killed}});
+  EXPECT_EQ(one.fired, 2u) << one.plan;
+  EXPECT_EQ(one.completed, 0u) << one.plan;
+}
+
 // Its first call failed, and the next one, `save`, let it join.
 TEST_F(SimulatedRecovery, AProcessThatCannotJoinDisturbsNoOther) {
   auto killed = in_user_code(kill, 1, 1);
