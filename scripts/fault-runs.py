@@ -10,7 +10,8 @@ started by `troupe train --workers N --restarts 20 --on-sigterm leave`. The othe
 loop of its own with `reduce` in each step (tests/apps/programs/own_loop.cpp), started by `troupe
 launch --restarts 20`. One to three faults happen at random times:
 
-  kill   SIGKILL of a worker, which is started again and joins the job
+  kill   SIGKILL of a worker, which is started again and joins the job; never of the last one that has
+         the complete state, while those that join still copy it
   stop   SIGSTOP of a worker, and SIGCONT after less than the heartbeat timeout
   leave  SIGTERM to a worker, which leaves the job
 
@@ -194,10 +195,20 @@ def children_of(process):
     return [int(x) for x in text.split()]
 
 
-def inject(fault, process):
+def have_all_joined(text):
+    """True if a step was made after all restarted workers have joined, so that they have the state."""
+    epochs = list(re.finditer(r"^(?:\[[^]]*\] )?epoch \d+/", text, re.MULTILINE))
+    joins = [x.start() for x in re.finditer("a process has joined", text)]
+    return (text.count("it is started again") == len(joins)
+            and (not joins or epochs[-1].start() > joins[-1]))
+
+
+def inject(fault, process, having_state):
     """Returns what was done to which process, or None if the job has ended or would be lost."""
     workers = children_of(process)
-    if not workers or (fault.kind == "kill" and len(workers) == 1):
+    if fault.kind == "kill":
+        workers = [x for x in workers if having_state & (set(workers) - {x})]
+    if not workers:
         return None
     target = workers[int(fault.choice * len(workers))]
     try:
@@ -251,10 +262,13 @@ def run(job, tool, oracle):
     with open(output, "w") as out, open(errors, "w") as err:
         process = subprocess.Popen(job.command(tool, saved, plan, summary), stdout=out, stderr=err)
         begun = has_begun(errors, process)
+        having_state = set(children_of(process))
         for fault in job.faults if begun else []:
             time.sleep(fault.delay)
+            if have_all_joined(errors.read_text()):
+                having_state |= set(children_of(process))
             if process.poll() is None:
-                done.append(inject(fault, process))
+                done.append(inject(fault, process, having_state))
         try:
             process.wait(JOB_TIMEOUT)
         except subprocess.TimeoutExpired:

@@ -1130,8 +1130,10 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
   void on_state_lost() override {
     options.peers->update([&] { options.peers->no_next_view = true; });
-    log("no process that " + own_name()
-        + " can reach has the state of the job");
+    if (options.log)
+      options.log(net::severity::warning,
+                  "no process that " + own_name()
+                    + " can reach has the complete state of the job");
   }
   bool may_have_ended(std::uint32_t task) override {
     return ending.contains(options.peers->entries[task].incarnation);

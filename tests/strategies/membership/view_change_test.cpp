@@ -699,6 +699,19 @@ TEST(ViewChange, WithoutAHostTheStateIsLost) {
   }));
 }
 
+TEST(ViewChange, AHostThatStillCopiesTheStateCannotGoOnAlone) {
+  job all{2};
+  all.perform(11, all.at(11).machine.on_dead(10)); // it goes on alone
+  EXPECT_EQ(tasks_of(all.view_of(11)), tasks{1});
+
+  state_machine copying{first_view(2), 11};
+  copying.on_dead(10);
+  const auto effects = copying.on_stopped({});
+  EXPECT_TRUE(std::ranges::any_of(effects, [](const effect& x) {
+    return std::holds_alternative<state_lost>(x);
+  }));
+}
+
 // -- renewals -----------------------------------------------------------------
 
 /// Expects that all processes have the next view, with the same members and
