@@ -251,7 +251,7 @@ def kill_all(process):
     process.wait()
 
 
-def run(job, tool, oracle):
+def run(job, tool, oracle, keep):
     """Returns (what is wrong or None, the faults that happened, number of joins)."""
     expected, epochs = oracle.results_of(job)
     output, errors, saved, plan, summary = (
@@ -294,7 +294,7 @@ def run(job, tool, oracle):
         problem = "a process that was stopped for a moment was taken for lost"
     elif job.plan and not reported:
         problem = "it does not report which faults of the plan occurred"
-    if problem is None:
+    if problem is None and not keep:
         for one in (output, errors, saved, plan, summary):
             one.unlink(missing_ok=True)
     return (problem, [x for x in done if x] + ["planned fault"] * planned,
@@ -305,6 +305,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=None, help="seed of the first job")
+    parser.add_argument("--keep", action="store_true", help="keep the output of all jobs")
     parser.add_argument("--tool", default=None, help="the tool [build/release/troupe, or dev]")
     options = parser.parse_args()
     tools = [ROOT / "build" / x / "troupe" for x in ("release", "dev")]
@@ -321,7 +322,7 @@ def main():
     for seed in range(first, first + options.runs):
         job = Job.of_seed(seed)
         began = time.monotonic()
-        problem, done, joined = run(job, tool, oracle)
+        problem, done, joined = run(job, tool, oracle, options.keep)
         joins += joined
         for one in done:
             counts[one.split()[0]] += 1
