@@ -147,6 +147,11 @@ public:
   /// left it.
   virtual bool is_excluded() const { return false; }
 
+  /// True if this process has replicas in the last view of the job that it
+  /// knows of. Another process may have their places already if this one has
+  /// not heard of a later view.
+  virtual bool belongs_to_job() const { return true; }
+
   /// Leaves the job at once. It goes on without this process, as after a loss.
   /// Ends the replicas of this process; later calls of `run` throw. No effect
   /// if the view of the job cannot change.

@@ -232,6 +232,8 @@ public:
     }
     if (is_known())
       return peers.log.results[call];
+    if (peers.failed)
+      throw cannot_join(peers.failed->cause);
     if (!is_answered())
       throw job_error(ec::stalled, "the processes of the job do not tell the "
                                    "results of its calls");
@@ -286,6 +288,8 @@ public:
     return !given_up_.empty()
            || options_.peers->get([this] { return options_.peers->excluded; });
   }
+
+  bool belongs_to_job() const override { return group_ && !is_excluded(); }
 
 private:
   /// True if a process that was deferred is not admitted yet, and is within its
@@ -351,13 +355,16 @@ private:
              || peers.stop.end_of_runs;
     });
     if (!is_member())
-      throw job_error(ec::peer_lost,
-                      "this process could not join the running job: "
-                        + (peers.failed ? peers.failed->cause
-                                        : std::string{"it has ended, or does "
-                                                      "not stop its replicas "
-                                                      "in time"}));
+      throw cannot_join(peers.failed ? peers.failed->cause
+                                     : std::string{"it has ended, or does not "
+                                                   "stop its replicas in "
+                                                   "time"});
     joins_ = false;
+  }
+
+  static job_error cannot_join(const std::string& cause) {
+    return {ec::peer_lost,
+            "this process could not join the running job: " + cause};
   }
 
   void throw_if_given_up() const {

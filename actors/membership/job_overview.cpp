@@ -27,7 +27,10 @@ void add_members(const job_overview& overview, job_status& status) {
     member_status member{overview.names[p], overview.incarnation, 0,
                          peers.started ? member_state::active
                                        : member_state::joining};
-    if (p != overview.task) {
+    if (p == overview.task && peers.excluded) {
+      member.state =
+        peers.has_left ? member_state::left : member_state::unreachable;
+    } else if (p != overview.task) {
       const auto& peer = peers.entries[p];
       member.incarnation = peer.incarnation;
       member.state = state_of(peer, peers.started);
@@ -70,6 +73,16 @@ void explain_view_change(const job_overview& overview, std::uint64_t since_ms,
   status.missing = missing_roles(report, named, since_ms);
 }
 
+/// Says that the job goes on without this process.
+void explain_exclusion(const peer_table& peers, job_status& status) {
+  status.missing.clear();
+  status.stall_reason = peers.has_left
+                          ? "this process has left its job"
+                          : "the job goes on without this process, from view "
+                              + std::to_string(peers.view.view_id)
+                              + " on; ask one of its other processes";
+}
+
 } // namespace
 
 void add_decisions(const std::shared_ptr<flight_recorder>& recorder,
@@ -102,7 +115,9 @@ void add_overview(const job_overview& overview, job_status& status) {
   status.job = overview.job;
   status.view_id = peers.view.view_id;
   add_members(overview, status);
-  if (!peers.started && status.stall_reason.empty()) {
+  if (peers.excluded) {
+    explain_exclusion(peers, status);
+  } else if (!peers.started && status.stall_reason.empty()) {
     explain_start(overview, status);
   } else if (peers.stop.requested) {
     const auto open =

@@ -76,7 +76,7 @@ private:
   void update_members();
   void note_replies(const std::vector<worker_reply>& replies);
   void note_loss(std::size_t worker, const worker_status& status);
-  void note_losses(const std::vector<worker_reply>& replies);
+  void note_place(std::size_t worker, const worker_status& status);
   worker_failure cause_of(const std::vector<worker_reply>& replies) const;
   static std::string activity_of(const worker_request& request);
   /// Adds the results of replicas whose workers were lost.

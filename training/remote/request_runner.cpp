@@ -92,7 +92,8 @@ request_runner_state::~request_runner_state() {
 /// Calls `fn` and converts an exception to a status. If the exception is a
 /// `job_error` with another code than `protocol`, the status says that another
 /// worker failed. For any other exception, the status says that this worker
-/// failed.
+/// failed; also for a `job_error` that speaks of a loss if the job has lost
+/// nothing: a function of the user has thrown it.
 template <class F>
 worker_status request_runner_state::guarded(F&& fn) {
   worker_status status;
@@ -101,6 +102,12 @@ worker_status request_runner_state::guarded(F&& fn) {
     status.done = true;
   } catch (const job_error& e) {
     status = failed(e.code == ec::protocol, e.code, e.what());
+    status.out_of_job =
+      strategy_ && !strategy_->state()->group->belongs_to_job();
+    const bool is_loss = e.code == ec::peer_lost || e.code == ec::unreachable
+                         || e.code == ec::cancelled;
+    if (strategy_ && is_loss && !status.out_of_job)
+      status = failed(true, ec::invalid, e.what());
   } catch (const std::exception& e) {
     status = failed(true, ec::invalid, e.what());
   } catch (...) {
@@ -267,8 +274,12 @@ request_runner_state::run(const std::string& function, std::uint64_t number) {
     const auto fn = functions_.call.find(function);
     if (fn == functions_.call.end())
       throw std::invalid_argument("there is no function \"" + function + "\"");
+    // A function that needs no other worker would not notice by itself that
+    // the job goes on without this one.
+    throw_if_out_of_job();
     const auto scope = strategy_->scope();
     out = fn->second(options.channel->inputs.common());
+    throw_if_out_of_job();
     x.tensor_counts = {static_cast<std::uint32_t>(out.size())};
   });
   options.channel->inputs.end();
@@ -314,6 +325,15 @@ void request_runner_state::enter_pending_view() {
         std::string{"a worker without a request could not follow its job: "}
           + e.what());
   }
+}
+
+/// Enters a view that the others have agreed on.
+/// @errors throws `job_error` if this worker does not belong to it.
+void request_runner_state::throw_if_out_of_job() {
+  troupe::enter_pending_view(strategy_->state());
+  if (!strategy_->state()->group->belongs_to_job())
+    throw job_error{ec::unreachable,
+                    "this worker does not belong to its job any more"};
 }
 
 bool request_runner_state::stop() {

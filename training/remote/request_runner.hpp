@@ -83,6 +83,7 @@ struct request_runner_state {
   bool stop();
   /// Enters the next view of the job if the others wait for that.
   void enter_pending_view();
+  void throw_if_out_of_job();
 
   request_runner_actor::pointer self;
   request_runner_options options;

@@ -61,6 +61,9 @@ struct worker_status {
   /// worker failed or was lost, or this one does not belong to the job any
   /// more.
   bool failed_here = true;
+  /// Meaningful if `done` is false: this worker does not belong to the job any
+  /// more.
+  bool out_of_job = false;
   ec code = ec::invalid;
   std::string error_text{};
   worker_info info{}; ///< Of the reply to `info`.
@@ -75,8 +78,8 @@ struct worker_status {
   /// Number of result tensors of each of these replicas, or of all.
   std::vector<std::uint32_t> tensor_counts{};
   auto fields() {
-    return std::tie(done, failed_here, code, error_text, info, replica_ids,
-                    calls, result_ids, tensor_counts);
+    return std::tie(done, failed_here, out_of_job, code, error_text, info,
+                    replica_ids, calls, result_ids, tensor_counts);
   }
 };
 

@@ -33,10 +33,7 @@ std::string new_job_name(const std::string& steps) {
 
 /// True if the worker is lost, or does not belong to the job any more.
 bool is_out_of_job(const worker_status& status) {
-  return is_lost(status)
-         || (!status.done && !status.failed_here
-             && (status.code == ec::peer_lost || status.code == ec::unreachable
-                 || status.code == ec::cancelled));
+  return is_lost(status) || (!status.done && status.out_of_job);
 }
 
 } // namespace
@@ -212,22 +209,27 @@ void remote_strategy::impl::note_loss(std::size_t worker,
                             + std::to_string(nodes.size()) + " nodes");
 }
 
+/// Notes where the replicas of a worker are. The inputs of a replica whose
+/// place is not known are sent to all workers.
+void remote_strategy::impl::note_place(std::size_t worker,
+                                       const worker_status& status) {
+  const auto& ids = status.replica_ids;
+  const bool is_valid = std::ranges::is_sorted(ids, std::ranges::less_equal{})
+                        && (ids.empty() || ids.back() < replicas);
+  if (!is_valid)
+    fail({worker, ec::protocol, "it reports replicas that the job has not"},
+         "its replicas");
+  nodes[worker].replica_ids = ids;
+}
+
 /// Notes the workers that are lost, and where the replicas are.
 void remote_strategy::impl::note_replies(
   const std::vector<worker_reply>& replies) {
   for (std::size_t w = 0; w < replies.size(); ++w)
-    if (replies[w].status.done)
-      nodes[w].replica_ids = replies[w].status.replica_ids;
-    else if (is_out_of_job(replies[w].status))
+    if (is_out_of_job(replies[w].status))
       note_loss(w, replies[w].status);
-}
-
-/// Notes only the workers whose connections are lost.
-void remote_strategy::impl::note_losses(
-  const std::vector<worker_reply>& replies) {
-  for (std::size_t w = 0; w < replies.size(); ++w)
-    if (is_lost(replies[w].status))
-      note_loss(w, replies[w].status);
+    else if (nodes[w].worker)
+      note_place(w, replies[w].status);
 }
 
 job_error remote_strategy::impl::error_of(const worker_failure& cause,
@@ -319,7 +321,7 @@ remote_strategy::impl::run_on_all(worker_request&& request) {
   if (const auto bad = find_other_failure(replies)) {
     if (!is_job_intact(replies))
       fail(cause_of(replies), activity);
-    note_losses(replies);
+    note_replies(replies);
     throw error_of(*bad, activity);
   }
   if (std::ranges::none_of(replies, &worker_status::done,
@@ -386,25 +388,31 @@ void remote_strategy::impl::fetch_lost_results(
   for (std::uint32_t id = 0; id < found.size(); ++id)
     if (!found[id])
       missing.push_back(id);
-  while (!missing.empty()) {
-    const auto it = std::ranges::find_if(
-      nodes, [](const node_entry& x) { return bool(x.worker); });
-    const auto w = static_cast<std::size_t>(it - nodes.begin());
-    if (it == nodes.end())
-      fail({0, ec::peer_lost, nodes.front().loss}, activity);
-    const auto reply =
-      results_of(system, it->worker, number, missing, options.request_timeout);
-    if (is_lost(reply.status)) {
-      note_loss(w, reply.status);
-      continue;
-    }
-    if (!reply.status.done) // it is too large, for example
-      throw error_of({w, reply.status.code, reply.status.error_text}, activity);
-    if (reply.status.result_ids != missing)
-      fail({w, ec::protocol, "it sent other results than requested"}, activity);
-    take_results(w, reply, found);
+  if (missing.empty())
     return;
+  std::optional<worker_failure> refusal;
+  for (std::size_t w = 0; w < nodes.size(); ++w) {
+    if (!nodes[w].worker)
+      continue;
+    const auto reply = results_of(system, nodes[w].worker, number, missing,
+                                  options.request_timeout);
+    if (is_out_of_job(reply.status)) {
+      note_loss(w, reply.status);
+    } else if (!reply.status.done) { // it is too large, for example
+      refusal = worker_failure{w, reply.status.code, reply.status.error_text};
+    } else if (reply.status.result_ids != missing) {
+      fail({w, ec::protocol, "it sent other results than requested"}, activity);
+    } else {
+      return take_results(w, reply, found);
+    }
   }
+  if (!refusal)
+    fail({0, ec::peer_lost, nodes.front().loss}, activity);
+  throw error_of({refusal->worker, refusal->code,
+                  "the step is made, but the results of lost nodes are not "
+                  "known: "
+                    + refusal->error_text},
+                 activity);
 }
 
 std::unique_lock<std::mutex> remote_strategy::impl::lock_exclusively() {
@@ -439,7 +447,10 @@ std::size_t remote_strategy::impl::free_number(const std::string& address) {
   const auto refuse = [&](const std::string& why) {
     throw std::invalid_argument("node " + address + " cannot be added: " + why);
   };
-  note_losses(probe_all(system, workers(), loss_timeout()));
+  const auto probes = probe_all(system, workers(), loss_timeout());
+  for (std::size_t w = 0; w < probes.size(); ++w)
+    if (is_lost(probes[w].status))
+      note_loss(w, probes[w].status);
   std::optional<std::size_t> out;
   for (std::size_t w = 0; w < nodes.size(); ++w) {
     if (nodes[w].worker && nodes[w].address == address)
@@ -549,12 +560,11 @@ void remote_strategy::impl::admit(std::size_t number, node_entry&& added,
     fail(cause_of(replies), activity);
   if (own.status.done) {
     nodes[number] = std::move(added);
-    nodes[number].replica_ids = own.status.replica_ids;
     update_members();
     replies[number] = own;
     return note_replies(replies);
   }
-  note_losses(replies);
+  note_replies(replies);
   throw job_error{own.status.code,
                   "node " + added.address + " (worker " + std::to_string(number)
                     + ") cannot be added: "

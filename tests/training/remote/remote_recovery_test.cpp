@@ -248,9 +248,10 @@ TEST(RemoteLosses, ALargeResultThatIsLostIsAnErrorAfterWhichTheJobGoesOn) {
     job_error_of([&] { remote.run("fill", {tensor::full({}, 1)}); });
   EXPECT_EQ(error.code, ec::invalid);
   EXPECT_TRUE(contains(
-    error.what(), "function \"fill\", step 1: run: the result of replica 1 "
-                  "in the 2. call of run is lost with its process: only "
-                  "results of at most 1024 KiB"))
+    error.what(), "function \"fill\", step 1: the step is made, but the "
+                  "results of lost nodes are not known: run: the result of "
+                  "replica 1 in the 2. call of run is lost with its process: "
+                  "only results of at most 1024 KiB"))
     << error.what();
   for (const auto& one : remote.run("fill", {tensor::full({}, 2)})) {
     EXPECT_TRUE(same_bits(one[0], tensor::full({1 << 19}, 2)));
@@ -298,6 +299,59 @@ TEST(RemoteExceptions, OfACallOnAllNodesLeaveTheStrategyUsable) {
     }
   });
   EXPECT_EQ(found, undisturbed(2));
+}
+
+/// Such errors are also those of a worker that is out of its job.
+TEST(RemoteExceptions, OfALossOutsideOfTheJobLeaveTheStrategyUsable) {
+  const training_nodes there{3};
+  runtime here;
+  remote_strategy remote{here, there.addresses, small};
+  const auto found = run_program(remote, [&](int next) {
+    for (const auto code : {ec::peer_lost, ec::unreachable, ec::cancelled})
+      for (const float node : {1.0f, -1.0f}) { // one, or all
+        if (next != 4)
+          continue;
+        const auto error = job_error_of([&] {
+          remote.call("fail", {tensor::full({}, double(code)),
+                               tensor::full({}, double(node))});
+        });
+        EXPECT_TRUE(contains(error.what(), "function \"fail\", step "))
+          << error.what();
+        EXPECT_TRUE(contains(error.what(), ": a role of its own is gone"))
+          << error.what();
+      }
+  });
+  EXPECT_EQ(found, undisturbed(3));
+  EXPECT_EQ(remote.workers(), 3u);
+}
+
+/// The others have taken the replicas of the chief, which has made no call
+/// since then.
+TEST(RemoteLosses, AWorkerThatIsExcludedMakesNoCall) {
+  const training_nodes there{3};
+  std::vector<strategy> made;
+  std::mutex lock;
+  there.at->on_made = [&](const strategy& on) {
+    const std::lock_guard hold{lock};
+    made.push_back(on);
+  };
+  runtime here;
+  remote_strategy remote{here, there.addresses, small};
+  ASSERT_EQ(made.size(), 3u);
+  std::ranges::sort(made, {}, &strategy::worker);
+  cut_off(made[0]);
+  const auto& peers = peers_of(made[1]);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto has_entered = [&] {
+    const std::lock_guard hold{const_cast<peer_table&>(peers).lock};
+    return peers.view.view_id == 2;
+  };
+  while (!has_entered() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  made.clear();
+  EXPECT_EQ(remote.call("weights").size(), 2u);
+  EXPECT_EQ(remote.workers(), 2u);
+  EXPECT_EQ(remote.lost_nodes(), std::vector<std::string>{there.addresses[0]});
 }
 
 /// The other node waits in `fit` for the one that has thrown.

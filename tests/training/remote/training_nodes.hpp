@@ -28,6 +28,8 @@ struct hooks {
   std::function<void(const strategy&, std::uint32_t replica, int step)> in_step;
   /// After a step of "fit".
   std::function<void(const strategy&, std::uint64_t step)> in_fit;
+  /// In the factory of the functions.
+  std::function<void(const strategy&)> on_made;
   /// Gets the text with which the fit of "throw" ends.
   std::function<void(const std::string&)> on_end_of_fit;
 };
@@ -43,6 +45,8 @@ inline steps_factory training_with(const std::shared_ptr<hooks>& at) {
       std::atomic<std::int64_t> count = 0;
     };
     const auto shared = std::make_shared<components>();
+    if (at->on_made)
+      at->on_made(on);
     step_functions out;
     out.run["train"] = [=](replica_context& self,
                            const tensors& in) -> tensors {
@@ -88,6 +92,13 @@ inline steps_factory training_with(const std::shared_ptr<hooks>& at) {
           at->on_end_of_fit(e.what());
         throw;
       }
+      return {};
+    };
+    out.call["fail"] = [=](const tensors& in) -> tensors {
+      const auto worker = in.at(1).item<float>();
+      if (worker < 0 || worker == float(on.worker()))
+        throw job_error(static_cast<ec>(in[0].item<float>()),
+                        "a role of its own is gone");
       return {};
     };
     // [doc:begin snapshot]
