@@ -1,5 +1,7 @@
 #pragma once
 
+#include "troupe/tensors/bfloat16.hpp"
+
 #include <concepts>
 #include <limits>
 #include <type_traits>
@@ -12,8 +14,10 @@ namespace troupe {
 /// every value but 0 is true.
 template <class To, class From>
 constexpr To convert(From x) {
-  if constexpr (std::floating_point<
-                  From> && std::integral<To> && !std::same_as<To, bool>) {
+  if constexpr (std::same_as<From, bfloat16>)
+    return convert<To>(static_cast<float>(x));
+  else if constexpr (std::floating_point<
+                       From> && std::integral<To> && !std::same_as<To, bool>) {
     using limits = std::numeric_limits<To>;
     // `low` and `beyond` are exact in float and double: each is 0 or +-2^k.
     constexpr auto low = static_cast<From>(limits::min());
@@ -24,8 +28,10 @@ constexpr To convert(From x) {
       return limits::min();
     if (x >= beyond)
       return limits::max();
+    return static_cast<To>(x);
+  } else {
+    return static_cast<To>(x);
   }
-  return static_cast<To>(x);
 }
 
 } // namespace troupe

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "troupe/tensors/bfloat16.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -14,19 +16,25 @@ enum class dtype : std::uint8_t {
   int64 = 3,
   uint8 = 4,
   boolean = 5,
+  bfloat16 = 6,
 };
-inline constexpr std::size_t dtype_count = 6;
+inline constexpr std::size_t dtype_count = 7;
 
 /// Size of one element in bytes.
 constexpr std::size_t size_of(dtype x) {
-  constexpr std::size_t sizes[dtype_count] = {4, 8, 4, 8, 1, 1};
+  constexpr std::size_t sizes[dtype_count] = {4, 8, 4, 8, 1, 1, 2};
   return sizes[static_cast<std::size_t>(x)];
 }
 
 constexpr std::string_view to_string(dtype x) {
   constexpr std::string_view names[dtype_count] = {
-    "float32", "float64", "int32", "int64", "uint8", "bool"};
+    "float32", "float64", "int32", "int64", "uint8", "bool", "bfloat16"};
   return names[static_cast<std::size_t>(x)];
+}
+
+/// True for dtypes that have gradients.
+constexpr bool is_float(dtype x) {
+  return x == dtype::float32 || x == dtype::float64 || x == dtype::bfloat16;
 }
 
 template <class T>
@@ -54,6 +62,10 @@ struct dtype_of_type<std::uint8_t> {
 template <>
 struct dtype_of_type<bool> {
   static constexpr dtype value = dtype::boolean;
+};
+template <>
+struct dtype_of_type<bfloat16> {
+  static constexpr dtype value = dtype::bfloat16;
 };
 
 template <class T>

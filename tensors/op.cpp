@@ -1,12 +1,15 @@
 #include "troupe/tensors/op.hpp"
 
+#include "troupe/tensors/detail/converted_inputs.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/all.hpp"
 #include "troupe/tensors/tape.hpp"
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace troupe {
 
@@ -26,82 +29,199 @@ op_registry& user_ops() {
   throw std::logic_error(std::string{definition.name} + ": " + why);
 }
 
-/// Returns the common dtype of the float inputs: float32 or float64.
-/// @errors throws std::logic_error if an input holds no tensor, if an integer
-///         input is not int32, if a float input has another dtype, or if
-///         float32 and float64 are mixed.
-dtype precision_of(const op& definition, std::span<const tensor> in) {
-  bool narrow = false, wide = false;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    if (!in[i])
-      refuse(definition, "input " + std::to_string(i) + " is an empty tensor");
-    const auto type = in[i].type();
-    if ((definition.integers >> i & 1) != 0) {
-      if (type != dtype::int32)
-        refuse(definition, "input " + std::to_string(i) + " is "
-                             + to_string(in[i].spec()) + ", not int32");
-      continue;
-    }
-    narrow |= type == dtype::float32;
-    wide |= type == dtype::float64;
-    if (type != dtype::float32 && type != dtype::float64)
-      refuse(definition, "input " + std::to_string(i) + " is "
-                           + to_string(in[i].spec())
-                           + "; convert it with as()");
-  }
-  if (narrow && wide)
-    refuse(definition, "inputs mix float32 and float64");
-  return wide ? dtype::float64 : dtype::float32;
+[[noreturn]] void refuse_input(const op& definition, std::size_t i,
+                               const std::string& why) {
+  refuse(definition, "input " + std::to_string(i) + why);
 }
 
-bool differentiable(const op& definition) {
-  return definition.is_reshape || definition.reference_backward
-         || definition.backward[std::size_t(device_kind::cpu)];
+/// Lists the dtypes of which at least one must be given: "int32 or int64".
+std::string any_of(const dtype_set& types) {
+  std::string out;
+  for (std::size_t i = 0; i < dtype_count; ++i)
+    if (types.contains(static_cast<dtype>(i)))
+      out += (out.empty() ? "" : " or ")
+             + std::string{to_string(static_cast<dtype>(i))};
+  return out;
+}
+
+/// The dtypes for which an op has kernels on the CPU.
+dtype_set dtypes_of_kernels(const op& definition) {
+  dtype_set out;
+  for (const auto& x : definition.kernels)
+    if (x.device == device_kind::cpu)
+      out.add(x.type);
+  return out;
+}
+
+void check_count(const op& definition, std::size_t count) {
+  const auto least = definition.inputs.size();
+  if (count == least || (count > least && definition.repeats_last_input))
+    return;
+  refuse(definition, std::to_string(count) + " inputs, not "
+                       + std::to_string(least)
+                       + (definition.repeats_last_input ? " or more" : ""));
+}
+
+/// Returns the dtype of the call: that of all inputs without a dtype of their
+/// own.
+/// @errors throws std::logic_error if an input holds no tensor or has a dtype
+///         that the op does not accept there.
+dtype type_of_call(const op& definition, std::span<const tensor> in) {
+  std::optional<dtype> out;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!in[i])
+      refuse_input(definition, i, " is an empty tensor");
+    const auto type = in[i].type();
+    const auto& own = definition.input(i).dtypes;
+    if (!own.empty()) {
+      if (!own.contains(type))
+        refuse_input(definition, i,
+                     " is " + to_string(in[i].spec()) + ", not " + any_of(own));
+      continue;
+    }
+    const bool any_type = definition.is_reshape || definition.view;
+    if (!any_type && !definition.select_kernels(type))
+      refuse_input(definition, i,
+                   " is " + to_string(in[i].spec()) + ", not "
+                     + any_of(dtypes_of_kernels(definition))
+                     + "; convert it with as()");
+    if (out && *out != type)
+      refuse(definition, "inputs mix " + std::string{to_string(*out)} + " and "
+                           + std::string{to_string(type)});
+    out = type;
+  }
+  if (!out)
+    refuse(definition, "no input has the dtype of the call");
+  return *out;
+}
+
+/// Checks that a tape may record a call without losing a gradient.
+void check_gradients(const op& definition, dtype type,
+                     const op_kernels* kernels, const op_outputs& outputs,
+                     const tape& recording, std::span<const tensor> in) {
+  const auto lost = [&](const std::string& what) {
+    refuse(definition, "a tape records its input, but " + what
+                         + " no gradient; pass the input's detach()");
+  };
+  if (!definition.is_reshape && (!kernels || !kernels->backward))
+    lost("the op has"
+         + (definition.kernels.size() > 1
+              ? " for " + std::string{to_string(type)}
+              : ""));
+  if (std::ranges::none_of(outputs, &op_output::has_gradient))
+    lost("its outputs have");
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (!definition.input(i).differentiable && recording.tracks({&in[i], 1}))
+      refuse_input(definition, i,
+                   " has no gradient, but a tape records it; pass its "
+                   "detach()");
+}
+
+op_outputs infer(const op& definition, std::span<const tensor> in,
+                 const op_options& options) {
+  small_list<tensor_spec, 4> specs;
+  for (const auto& x : in)
+    specs.push_back(x.spec());
+  return definition.infer({specs.data(), specs.size()}, options);
+}
+
+/// Runs the kernels of another dtype than that of the call on converted inputs,
+/// and converts what they compute to the dtypes of `outputs`.
+void run_converted(const op& definition, const op_kernels& kernels,
+                   const op_outputs& outputs, op_call& call) {
+  const auto given = call.in;
+  const auto inputs = detail::converted_inputs(definition, given, kernels.type);
+  call.in = {inputs.data(), inputs.size()};
+  for (const auto& x : infer(definition, call.in, call.options))
+    call.out.push_back(tensor{x.spec});
+  const flush_denormals flushing;
+  kernels.forward(call);
+  for (std::size_t i = 0; i < call.out.size(); ++i)
+    call.out[i] = call.out[i].as(outputs[i].spec.type);
+  call.in = given;
+}
+
+/// Checks that there are kernels, and a reference for each of them.
+void check_kernels(const op& definition) {
+  if (definition.kernels.empty() && !definition.view)
+    refuse(definition, "an op needs kernels");
+  for (const auto& x : definition.kernels) {
+    const auto name = std::string{to_string(x.type)};
+    const auto reference = is_float(x.type) ? dtype::float64 : x.type;
+    if (!x.forward && !definition.view)
+      refuse(definition, "the kernels for " + name + " lack the forward one");
+    if (!definition.find_kernels(reference))
+      refuse(definition, "the kernels for " + name
+                           + " need a reference: kernels " + "for "
+                           + std::string{to_string(reference)} + " on the CPU");
+  }
+}
+
+/// Runs an op.
+/// @param wanted number of outputs; 0: any.
+small_list<tensor, 1> run(const op& definition, std::span<const tensor> in,
+                          const op_options& options, std::size_t wanted) {
+  check_count(definition, in.size());
+  const auto type = type_of_call(definition, in);
+  const auto* const kernels = definition.select_kernels(type);
+  const auto outputs = infer(definition, in, options);
+  if (wanted != 0 && outputs.size() != wanted)
+    refuse(definition, std::to_string(outputs.size())
+                         + " outputs; call apply_all, which returns them");
+
+  auto* recording = tape::recording();
+  const bool recorded = recording && recording->tracks(in);
+  if (recorded)
+    check_gradients(definition, type, kernels, outputs, *recording, in);
+  if (recording)
+    recording->check_other_tapes(definition, in);
+
+  small_list<tensor, 3> plain;
+  for (const auto& x : in)
+    plain.push_back(x.detach());
+  op_call call;
+  call.options = options;
+  call.in = {plain.data(), plain.size()};
+  if (definition.is_reshape) {
+    call.out.push_back(plain[0].reshaped(outputs[0].spec.dims));
+  } else if (definition.view) {
+    definition.view(call);
+  } else if (!kernels->forward) {
+    refuse(definition, "no kernel for " + std::string{to_string(type)});
+  } else if (kernels->type != type) {
+    run_converted(definition, *kernels, outputs, call);
+  } else {
+    for (const auto& x : outputs)
+      call.out.push_back(tensor{x.spec});
+    const flush_denormals flushing;
+    kernels->forward(call);
+  }
+  if (call.out.size() != outputs.size())
+    refuse(definition, "the shape rule says " + std::to_string(outputs.size())
+                         + " outputs, but there are "
+                         + std::to_string(call.out.size()));
+  if (recorded)
+    recording->record(definition, kernels, outputs, call, std::move(plain), in);
+  return std::move(call.out);
 }
 
 } // namespace
 
+small_list<tensor, 1> apply_all(const op& definition,
+                                std::span<const tensor> in,
+                                const op_options& options) {
+  return run(definition, in, options, 0);
+}
+
+small_list<tensor, 1> apply_all(const op& definition,
+                                std::initializer_list<tensor> in,
+                                const op_options& options) {
+  return run(definition, {in.begin(), in.size()}, options, 0);
+}
+
 tensor apply(const op& definition, std::span<const tensor> in,
              const op_options& options) {
-  if (in.size() != definition.arity)
-    refuse(definition, std::to_string(in.size()) + " inputs, not "
-                         + std::to_string(definition.arity));
-  const auto precision = precision_of(definition, in);
-  std::array<tensor_spec, 4> specs;
-  for (std::size_t i = 0; i < in.size(); ++i)
-    specs[i] = in[i].spec();
-  const auto spec = definition.infer({specs.data(), in.size()}, options);
-
-  auto* recording = tape::recording();
-  const bool recorded = recording && recording->tracks(in);
-  if (recorded && !differentiable(definition))
-    refuse(definition,
-           "a tape records its input, but the op has no gradient; pass "
-           "the input's detach()");
-  if (recording)
-    recording->check_other_tapes(definition, in);
-
-  std::array<tensor, 4> plain;
-  for (std::size_t i = 0; i < in.size(); ++i)
-    plain[i] = in[i].detach();
-  op_call call;
-  call.options = options;
-  call.in = {plain.data(), in.size()};
-  if (definition.is_reshape) {
-    call.out = plain[0].reshaped(spec.dims);
-  } else if (definition.view) {
-    call.out = definition.view(plain[0], options);
-  } else {
-    const auto kernel = precision == dtype::float64
-                          ? definition.reference_forward
-                          : definition.forward[std::size_t(device_kind::cpu)];
-    if (!kernel)
-      refuse(definition, "no kernel for " + std::string{to_string(precision)});
-    call.out = tensor{spec};
-    const flush_denormals flushing;
-    kernel(call);
-  }
-  return recorded ? recording->record(definition, call, in) : call.out;
+  return std::move(run(definition, in, options, 1)[0]);
 }
 
 tensor apply(const op& definition, std::initializer_list<tensor> in,
@@ -118,14 +238,13 @@ std::vector<const op*> all_ops() {
 }
 
 void register_op(const op& definition) {
-  if (definition.name.empty() || definition.arity == 0 || definition.arity > 4
-      || !definition.infer)
-    refuse(definition, "an op needs a name, 1 to 4 inputs and a shape rule");
-  if (!definition.is_reshape && !definition.view
-      && (!definition.forward[std::size_t(device_kind::cpu)]
-          || !definition.reference_forward))
-    refuse(definition,
-           "an op needs a kernel for the CPU and a float64 reference");
+  if (definition.name.empty() || definition.inputs.empty() || !definition.infer)
+    refuse(definition, "an op needs a name, an input and a shape rule");
+  if (std::ranges::all_of(definition.inputs,
+                          [](const op_input& x) { return !x.dtypes.empty(); }))
+    refuse(definition, "an op needs an input that has the dtype of the call");
+  if (!definition.is_reshape)
+    check_kernels(definition);
   if (find_op(definition.name))
     refuse(definition, "the name is taken");
   auto& users = user_ops();

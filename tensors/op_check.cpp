@@ -9,23 +9,45 @@ namespace troupe {
 
 namespace {
 
+/// Returns a sentence if a kernel is missing. Empty: none is missing.
+std::string missing_kernel(const op& x) {
+  if (x.kernels.empty())
+    return x.view ? "" : "it has no kernels";
+  const auto* const reference = x.find_kernels(dtype::float64);
+  for (const auto& one : x.kernels) {
+    const auto type = std::string{to_string(one.type)};
+    if (!one.forward && !x.view)
+      return "its kernels for " + type + " lack the forward one";
+    if (!is_float(one.type))
+      continue;
+    if (!reference)
+      return "it needs kernels for float64 on the CPU, which define those for "
+             + type;
+    if (!one.backward != !reference->backward)
+      return "only one of its kernels for " + type
+             + " and float64 has a gradient (backward); give both, or none if "
+               "it is not differentiable";
+  }
+  return {};
+}
+
 /// Returns a sentence if a member is missing without which no case can run.
 /// Empty: none is missing.
 std::string missing_member(const op& x) {
   if (!x.infer)
     return "it has no shape rule (infer)";
-  if (x.arity == 0 || x.arity > 4)
-    return "its arity is " + std::to_string(x.arity) + "; it must be 1 to 4";
+  if (x.inputs.empty())
+    return "it has no inputs";
   if (x.cases.empty())
     return "it has no cases; give shapes of inputs with which it can be "
            "checked";
-  const bool has_kernels = !x.is_reshape && !x.view;
-  if (has_kernels && (!x.forward[0] || !x.reference_forward))
-    return "it needs a kernel for the CPU (forward) and a float64 reference "
-           "(reference_forward)";
-  if (!x.is_reshape && !x.backward[0] != !x.reference_backward)
-    return "it has only one of the kernels backward and reference_backward; "
-           "give both, or none if it is not differentiable";
+  for (const auto& one : x.cases)
+    if (one.in.size() < x.inputs.size()
+        || (one.in.size() > x.inputs.size() && !x.repeats_last_input))
+      return "a case has " + std::to_string(one.in.size())
+             + " inputs, but the op has " + std::to_string(x.inputs.size());
+  if (!x.is_reshape)
+    return missing_kernel(x);
   return {};
 }
 

@@ -10,8 +10,8 @@ namespace troupe {
 /// Checks an op on each of its cases, with inputs drawn from a fixed seed:
 /// - the shape rule throws no exception, and the float64 gradient agrees with
 ///   central differences of the float64 reference;
-/// - the float32 kernels of the CPU agree with the reference, within the bound
-///   of the case;
+/// - the kernels of the CPU for other dtypes agree with the reference, within
+///   the bound of the case;
 /// - the backward kernels add to an existing gradient if `accumulates` says so,
 ///   and compute each gradient also if the others are not requested;
 /// - the results have the same bits if the inputs are not aligned.

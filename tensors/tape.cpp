@@ -25,7 +25,7 @@ tape::~tape() {
 }
 
 tensor tape::watch(const tensor& input) {
-  if (input.type() != dtype::float32 && input.type() != dtype::float64)
+  if (!is_float(input.type()))
     throw std::logic_error("a tape cannot watch " + to_string(input.spec())
                            + ": only floats have gradients");
   if (is_recorded(input))
@@ -105,29 +105,40 @@ void tape::check_other_tapes(const op& definition,
   }
 }
 
-tensor tape::record(const op& definition, const op_call& call,
-                    std::span<const tensor> in) {
-  impl::node entry;
+void tape::record(const op& definition, const op_kernels* kernels,
+                  const op_outputs& outputs, op_call& call,
+                  small_list<tensor, 3>&& plain, std::span<const tensor> in) {
+  auto& entry = impl_->nodes.emplace_back();
   entry.definition = &definition;
-  entry.options = call.options;
-  entry.saved = call.saved;
+  entry.kernels = kernels;
+  entry.options = std::move(call.options);
+  entry.saved = std::move(call.saved);
   for (std::size_t i = 0; i < in.size(); ++i) {
-    entry.source[i] = tape_ids::is_variable(in[i].trace())
-                        ? impl_->leaf_of(in[i])
-                        : impl_->index_of(in[i]);
-    if (entry.source[i] != impl::constant)
-      ++impl_->values[std::size_t(entry.source[i])].uses;
-    if (definition.saves_inputs)
-      entry.in[i] = call.in[i];
+    const auto& x = in[i];
+    entry.converts |= kernels && definition.input(i).dtypes.empty()
+                      && x.type() != kernels->type;
+    const auto source =
+      tape_ids::is_variable(x.trace()) ? impl_->leaf_of(x) : impl_->index_of(x);
+    entry.source.push_back(source);
+    if (source != impl::constant)
+      ++impl_->values[std::size_t(source)].uses;
   }
-  if (definition.saves_output)
+  if (definition.saves_inputs)
+    entry.in = std::move(plain);
+  if (definition.saves_outputs)
     entry.out = call.out;
-  impl::value result;
-  result.spec = call.out.spec();
-  entry.result = impl_->add(std::move(result));
-  impl_->nodes.push_back(std::move(entry));
-  return call.out.with_trace(tape_ids::of_value(
-    impl_->serial, static_cast<std::uint32_t>(impl_->values.size() - 1)));
+  entry.first_result = static_cast<std::int32_t>(impl_->values.size());
+  entry.results = static_cast<std::uint32_t>(call.out.size());
+  for (std::size_t i = 0; i < call.out.size(); ++i) {
+    impl::value result;
+    result.spec = call.out[i].spec();
+    result.has_gradient = outputs[i].has_gradient();
+    const auto index = impl_->add(std::move(result));
+    if (outputs[i].has_gradient())
+      call.out[i] = std::move(call.out[i])
+                      .with_trace(tape_ids::of_value(
+                        impl_->serial, static_cast<std::uint32_t>(index)));
+  }
 }
 
 } // namespace troupe

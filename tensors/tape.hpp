@@ -79,11 +79,15 @@ public:
                          std::span<const tensor> in) const;
 
   /// Records one op.
-  /// @param call The call, with untracked inputs.
+  /// @param kernels The kernels that were run. Null: the op reshapes.
+  /// @param outputs What the shape rule says of the outputs.
+  /// @param call The call, whose options and saved tensors are taken. Its
+  ///        outputs become values of this tape, unless they have no gradient.
+  /// @param plain The inputs of the kernel, untracked.
   /// @param in The inputs as passed by the caller of the op.
-  /// @returns the result, tracked by this tape.
-  tensor record(const op& definition, const op_call& call,
-                std::span<const tensor> in);
+  void record(const op& definition, const op_kernels* kernels,
+              const op_outputs& outputs, op_call& call,
+              small_list<tensor, 3>&& plain, std::span<const tensor> in);
 
 private:
   friend bool is_recorded(const tensor& x);

@@ -1,11 +1,14 @@
+#include "troupe/tensors/detail/converted_inputs.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/tape_impl.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace troupe {
 
@@ -38,63 +41,106 @@ void tape::impl::start(const tensor& loss) {
   if (seed.leaf && seed.destination)
     seed.destination.copy_from(seed.gradient), seed.gradient = seed.destination;
   for (const auto& x : nodes)
-    for (const auto source : x.source)
-      if (source != constant && values[std::size_t(source)].requires_gradient)
-        values[std::size_t(x.result)].requires_gradient = true;
+    if (std::ranges::any_of(x.source, [this](std::int32_t source) {
+          return source != constant
+                 && values[std::size_t(source)].requires_gradient;
+        }))
+      for (auto& result : results_of(x))
+        result.requires_gradient = result.has_gradient;
 }
 
 void tape::impl::run(const tape::completed& hook) {
   for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
-    auto& result = values[std::size_t(entry->result)];
-    if (result.gradient && result.requires_gradient)
+    const auto results = results_of(*entry);
+    if (std::ranges::any_of(results, [](const value& x) {
+          return x.gradient && x.requires_gradient;
+        }))
       entry->definition->is_reshape ? pass_through(*entry) : backward(*entry);
-    result.gradient = {};
+    for (auto& x : results)
+      x.gradient = {};
     release(*entry, hook);
   }
 }
 
 void tape::impl::backward(node& entry) {
   op_call call;
-  call.options = entry.options;
-  call.in = {entry.in.data(), entry.definition->arity};
-  call.out = std::move(entry.out);
+  call.options = std::move(entry.options);
+  const auto count = entry.source.size();
+  if (!entry.definition->saves_inputs)
+    entry.in = small_list<tensor, 3>(count);
+  call.in = {entry.in.data(), count};
+  call.out = entry.definition->saves_outputs
+               ? std::move(entry.out)
+               : small_list<tensor, 1>(entry.results);
   call.saved = std::move(entry.saved);
-  call.grad_out = std::move(values[std::size_t(entry.result)].gradient);
-  std::array<tensor, 4> grads;
+  for (auto& x : results_of(entry)) {
+    if (!x.gradient && x.has_gradient)
+      x.gradient = tensor::zeros(x.spec.dims, x.spec.type);
+    call.grad_out.push_back(std::move(x.gradient));
+  }
+  small_list<tensor, 4> grads(count);
+  small_list<bool, 4> accumulate(count, false);
   // True: input i is the same value as an earlier input; the two gradients are
   // added after the kernel has run.
-  std::array<bool, 4> repeated{};
-  for (std::size_t i = 0; i < entry.definition->arity; ++i) {
-    if (entry.source[i] == constant
-        || !values[std::size_t(entry.source[i])].requires_gradient)
+  small_list<bool, 4> repeated(count, false);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto source = entry.source[i];
+    if (source == constant || !values[std::size_t(source)].requires_gradient)
       continue;
-    auto& target = values[std::size_t(entry.source[i])];
-    repeated[i] = std::find(entry.source.begin(),
-                            entry.source.begin() + long(i), entry.source[i])
-                  != entry.source.begin() + long(i);
+    auto& target = values[std::size_t(source)];
+    const auto before = entry.source.begin() + std::ptrdiff_t(i);
+    repeated[i] = std::find(entry.source.begin(), before, source) != before;
     if (repeated[i]) {
       grads[i] = tensor{target.spec};
     } else if (target.gradient) {
       grads[i] = target.gradient;
-      call.accumulate |= 1u << i;
+      accumulate[i] = true;
     } else {
       grads[i] = target.gradient =
         target.destination ? target.destination : tensor{target.spec};
     }
   }
-  call.grad_in = {grads.data(), entry.definition->arity};
-  const bool wide = call.grad_out.type() == dtype::float64;
-  const auto kernel =
-    wide ? entry.definition->reference_backward
-         : entry.definition->backward[std::size_t(device_kind::cpu)];
-  if (!kernel)
-    throw std::logic_error(std::string{entry.definition->name}
-                           + " has no gradient for this dtype");
+  call.grad_in = {grads.data(), count};
+  call.accumulate = {accumulate.data(), count};
   const flush_denormals flushing;
-  kernel(call);
-  for (std::size_t i = 0; i < entry.definition->arity; ++i)
+  if (entry.converts)
+    run_converted(entry, call);
+  else
+    entry.kernels->backward(call);
+  for (std::size_t i = 0; i < count; ++i)
     if (repeated[i])
       add_in_place(values[std::size_t(entry.source[i])].gradient, grads[i]);
+}
+
+/// Runs a backward kernel of another dtype than that of the call on converted
+/// tensors, and rounds the gradients that it computes.
+void tape::impl::run_converted(const node& entry, op_call& call) {
+  const auto type = entry.kernels->type;
+  const auto& definition = *entry.definition;
+  const auto inputs = detail::converted_inputs(definition, call.in, type);
+  call.in = {inputs.data(), inputs.size()};
+  for (auto* list : {&call.out, &call.grad_out})
+    for (auto& x : *list)
+      if (x && is_float(x.type()))
+        x = x.as(type);
+  const auto rounded = call.grad_in;
+  const auto adds = std::exchange(call.accumulate, {});
+  small_list<tensor, 4> computed(rounded.size());
+  for (std::size_t i = 0; i < rounded.size(); ++i)
+    if (rounded[i])
+      computed[i] =
+        tensor{rounded[i].dims(),
+               definition.input(i).dtypes.empty() ? type : rounded[i].type()};
+  call.grad_in = {computed.data(), computed.size()};
+  entry.kernels->backward(call);
+  call.grad_in = rounded;
+  call.accumulate = adds;
+  for (std::size_t i = 0; i < rounded.size(); ++i)
+    if (rounded[i]) {
+      if (call.accumulates(i))
+        add_in_place(computed[i], rounded[i].as(computed[i].type()));
+      rounded[i].copy_from(computed[i].as(rounded[i].type()));
+    }
 }
 
 void tape::impl::pass_through(node& entry) {
@@ -102,8 +148,8 @@ void tape::impl::pass_through(node& entry) {
       || !values[std::size_t(entry.source[0])].requires_gradient)
     return;
   auto& target = values[std::size_t(entry.source[0])];
-  const auto gradient = std::move(values[std::size_t(entry.result)].gradient)
-                          .reshaped(target.spec.dims);
+  const auto gradient =
+    std::move(results_of(entry)[0].gradient).reshaped(target.spec.dims);
   if (target.gradient) {
     add_in_place(target.gradient, gradient);
   } else if (target.destination) {

@@ -5,8 +5,9 @@
 #include "troupe/tensors/tape_ids.hpp"
 #include "troupe/tensors/variable_table.hpp"
 
-#include <array>
 #include <atomic>
+#include <cstdint>
+#include <span>
 #include <utility>
 
 // State of a tape. tape.cpp records; tape_gradient.cpp computes gradients.
@@ -31,17 +32,22 @@ struct tape::impl {
     /// True: a requested gradient depends on the gradient of this value.
     bool requires_gradient = false;
     bool leaf = false;
+    bool has_gradient = true; ///< False: an output of an op without gradient.
   };
 
-  /// A recorded op, with the tensors that its backward kernel needs. `source`
-  /// and `result` are indices of values.
+  /// A recorded op, with the tensors that its backward kernel needs.
   struct node {
     const op* definition = nullptr;
+    const op_kernels* kernels = nullptr; ///< Null: the op reshapes.
+    /// The inputs had another dtype than the kernels, and were converted.
+    bool converts = false;
     op_options options;
-    std::array<tensor, 4> in;
-    std::array<std::int32_t, 4> source{constant, constant, constant, constant};
-    tensor out, saved;
-    std::int32_t result = constant;
+    small_list<tensor, 3> in;
+    small_list<std::int32_t, 4> source; ///< By input: the index of its value.
+    small_list<tensor, 1> out, saved;
+    /// The outputs are the values [first_result, first_result + results).
+    std::int32_t first_result = constant;
+    std::uint32_t results = 0;
   };
 
   static inline std::atomic<std::uint32_t> next_serial{1};
@@ -54,6 +60,10 @@ struct tape::impl {
   pooled<node> nodes;
   pooled<value> values;
   variable_table leaves;
+
+  std::span<value> results_of(const node& x) {
+    return {values.data() + x.first_result, x.results};
+  }
 
   std::int32_t add(value x) {
     values.push_back(std::move(x));
@@ -91,6 +101,7 @@ struct tape::impl {
            const tensors& destinations, const tape::completed& hook);
   void run(const tape::completed& hook);
   void backward(node& x);
+  static void run_converted(const node& x, op_call& call);
   void pass_through(node& x);
   void release(node& x, const tape::completed& hook);
   void complete(value& leaf, const tape::completed& hook);

@@ -83,6 +83,7 @@ template tensor tensor::of(const shape&, std::span<const std::int32_t>);
 template tensor tensor::of(const shape&, std::span<const std::int64_t>);
 template tensor tensor::of(const shape&, std::span<const std::uint8_t>);
 template tensor tensor::of(const shape&, std::span<const bool>);
+template tensor tensor::of(const shape&, std::span<const bfloat16>);
 
 tensor tensor::slice(std::int64_t begin, std::int64_t end) const {
   if (dims().rank() == 0 || begin < 0 || begin > end || end > dims().front())
@@ -144,7 +145,7 @@ tensor tensor::as(dtype target) const {
   if (target == type())
     return *this;
   if (is_recorded(*this)) {
-    if (target != dtype::float32 && target != dtype::float64)
+    if (!is_float(target))
       throw std::logic_error("as(" + std::string{to_string(target)} + ") of "
                              + to_string(spec_)
                              + ", which a tape records, would lose its "

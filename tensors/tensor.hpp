@@ -160,10 +160,14 @@ public:
 
   /// Identifies this value in a tape (tape_ids.hpp). Zero: no tape tracks it.
   std::uint64_t trace() const { return trace_; }
-  tensor with_trace(std::uint64_t trace) const {
+  tensor with_trace(std::uint64_t trace) const& {
     auto other = *this;
     other.trace_ = trace;
     return other;
+  }
+  tensor with_trace(std::uint64_t trace) && {
+    trace_ = trace;
+    return std::move(*this);
   }
 
 private:
@@ -199,6 +203,8 @@ decltype(auto) with_dtype(dtype type, F&& fn) {
       return fn(std::uint8_t{});
     case dtype::boolean:
       return fn(bool{});
+    case dtype::bfloat16:
+      return fn(bfloat16{});
     case dtype::float32:
       break;
   }

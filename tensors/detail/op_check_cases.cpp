@@ -24,15 +24,40 @@ std::string text(const Ts&... parts) {
   return out.str();
 }
 
-/// Returns sum(weights * op(in)), in float64.
+std::vector<dtype> list_of(const dtype_set& types) {
+  std::vector<dtype> out;
+  for (std::size_t i = 0; i < dtype_count; ++i)
+    if (types.contains(static_cast<dtype>(i)))
+      out.push_back(static_cast<dtype>(i));
+  return out;
+}
+
+/// Returns the sum of weights * op(in) over all outputs, in float64.
 double weighted(const tried_op& x, std::vector<tensor> in,
-                const tensor& weights) {
+                const std::vector<tensor>& weights) {
   run_of_op run{x, std::move(in)};
-  const auto y = run.call.out.data<double>(), w = weights.data<double>();
   double sum = 0;
-  for (std::size_t i = 0; i < y.size(); ++i)
-    sum += y[i] * w[i];
+  for (std::size_t k = 0; k < weights.size(); ++k) {
+    if (!weights[k])
+      continue;
+    const auto y = run.call.out[k].data<double>(),
+               w = weights[k].data<double>();
+    for (std::size_t i = 0; i < y.size(); ++i)
+      sum += y[i] * w[i];
+  }
   return sum;
+}
+
+std::vector<tensor> as_float64(const std::vector<tensor>& list) {
+  std::vector<tensor> out;
+  for (const auto& x : list)
+    out.push_back(x ? x.as(dtype::float64) : x);
+  return out;
+}
+
+/// True if gradients are checked for this dtype.
+bool is_exact_enough(dtype type) {
+  return type == dtype::float32 || type == dtype::float64;
 }
 
 /// Returns the maximum difference, relative to the largest magnitude in
@@ -48,7 +73,7 @@ double error_of(const tensor& left, const tensor& right) {
   return worst / largest;
 }
 
-/// Returns a copy that begins 4 bytes after a multiple of 64.
+/// Returns a copy that begins one element after a multiple of 64 bytes.
 tensor displaced(const tensor& x) {
   tensor roomy{shape{std::int64_t(x.size()) + 1}, x.type()};
   auto out = roomy.range(1, x.size() + 1).reshaped(x.dims());
@@ -60,22 +85,42 @@ tensor displaced(const tensor& x) {
 
 std::string tried_op::description() const {
   std::string shapes;
-  for (std::size_t i = 0; i < definition->arity; ++i)
-    shapes += " " + to_string(tested_case().in[i]);
+  for (const auto& x : tested_case().in)
+    shapes += " " + to_string(x);
   return std::string{definition->name} + ", case " + std::to_string(index)
          + " on" + shapes + ", seed " + std::to_string(seed());
 }
 
-std::vector<tensor> draw(const tried_op& x, dtype type) {
+std::vector<dtype> tried_op::types() const {
+  if (definition->kernels.empty())
+    return {dtype::float32, dtype::float64};
+  std::vector<dtype> out;
+  for (const auto& x : definition->kernels)
+    if (x.device == device_kind::cpu)
+      out.push_back(x.type);
+  return out;
+}
+
+std::size_t own_dtype_choices(const tried_op& x) {
+  std::size_t most = 1;
+  for (const auto& one : x.definition->inputs)
+    most = std::max(most, list_of(one.dtypes).size());
+  return most;
+}
+
+std::vector<tensor> draw(const tried_op& x, dtype type, std::size_t own) {
   std::mt19937 rng{x.seed()};
   std::vector<tensor> out;
   const auto& c = x.tested_case();
-  for (std::size_t i = 0; i < x.definition->arity; ++i) {
-    if (x.definition->integers >> i & 1) {
-      tensor t{c.in[i], dtype::int32};
-      for (auto& v : t.mutable_data<std::int32_t>())
-        v = static_cast<std::int32_t>(rng() % unsigned(c.high));
-      out.push_back(t);
+  for (std::size_t i = 0; i < c.in.size(); ++i) {
+    const auto own_list = list_of(x.definition->input(i).dtypes);
+    if (!own_list.empty()) {
+      const auto own_type = own_list[own % own_list.size()];
+      tensor t{c.in[i], dtype::float32};
+      for (auto& v : t.mutable_data<float>())
+        v = is_float(own_type) ? c.low + unit(rng) * (c.high - c.low)
+                               : float(rng() % unsigned(c.high));
+      out.push_back(t.as(own_type));
       continue;
     }
     tensor t{c.in[i], dtype::float32};
@@ -89,62 +134,93 @@ std::vector<tensor> draw(const tried_op& x, dtype type) {
       do
         v = c.low + unit(rng) * (c.high - c.low);
       while (near_kink());
+      if (type == dtype::boolean)
+        v = rng() % 2 != 0;
+      else if (!is_float(type))
+        v = std::floor(v);
     }
     out.push_back(t.as(type));
   }
   return out;
 }
 
-tensor draw_like(const tensor_spec& spec, std::uint32_t seed) {
+tensor draw_gradient(const op_output& output, std::uint32_t seed) {
+  if (!output.has_gradient())
+    return {};
   std::mt19937 rng{seed};
-  tensor t{spec.dims, dtype::float32};
+  tensor t{output.spec.dims, dtype::float32};
   for (auto& v : t.mutable_data<float>())
     v = 2 * unit(rng) - 1;
-  return t.as(spec.type);
+  return t.as(output.spec.type);
 }
 
 run_of_op::run_of_op(const tried_op& x, std::vector<tensor> inputs)
   : definition{x.definition}, in{std::move(inputs)} {
   std::vector<tensor_spec> specs;
-  for (const auto& one : in) {
-    specs.push_back(one.spec());
-    wide |= one.type() == dtype::float64;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    specs.push_back(in[i].spec());
+    if (definition->input(i).dtypes.empty())
+      type = in[i].type();
   }
   call.options = x.tested_case().options;
   call.in = in;
-  const auto spec = definition->infer(specs, call.options);
-  call.out = definition->is_reshape ? in[0].reshaped(spec.dims)
-             : definition->view     ? definition->view(in[0], call.options)
-                                    : tensor{spec};
-  if (call.out.spec() != spec)
-    throw std::logic_error("the shape rule says " + to_string(spec)
-                           + ", but the result is "
-                           + to_string(call.out.spec()));
+  outputs = definition->infer(specs, call.options);
+  if (definition->is_reshape)
+    call.out.push_back(in[0].reshaped(outputs[0].spec.dims));
+  else if (definition->view)
+    definition->view(call);
+  else
+    for (const auto& one : outputs)
+      call.out.push_back(tensor{one.spec});
+  if (call.out.size() != outputs.size())
+    throw std::logic_error(text("the shape rule says ", outputs.size(),
+                                " outputs, but there are ", call.out.size()));
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    if (call.out[k].spec() != outputs[k].spec)
+      throw std::logic_error("the shape rule says " + to_string(outputs[k].spec)
+                             + ", but the result is "
+                             + to_string(call.out[k].spec()));
   if (x.has_kernels())
-    (wide ? definition->reference_forward : definition->forward[0])(call);
+    definition->find_kernels(type)->forward(call);
 }
 
-std::vector<tensor> run_of_op::backward(const tensor& grad_out, unsigned wanted,
+std::vector<tensor> run_of_op::draw_gradients(std::uint32_t seed) const {
+  std::vector<tensor> out;
+  for (const auto& one : outputs)
+    out.push_back(draw_gradient(one, seed++));
+  return out;
+}
+
+std::vector<tensor> run_of_op::backward(const std::vector<tensor>& grad_out,
+                                        const std::vector<bool>& wanted,
                                         bool add) {
   std::vector<tensor> grads(in.size());
   for (std::size_t i = 0; i < in.size(); ++i)
-    if ((wanted >> i & 1) && !(definition->integers >> i & 1))
+    if ((wanted.empty() || wanted[i])
+        && (definition->input(i).differentiable && is_float(in[i].type())))
       grads[i] = tensor::full(in[i].dims(), add ? 1 : NAN, in[i].type());
+  const small_list<bool, 4> accumulate(in.size(), add);
   auto c = call;
-  c.grad_out = grad_out.clone();
+  const std::vector<tensor> unsaved(in.size());
+  if (!definition->saves_inputs)
+    c.in = unsaved;
+  if (!definition->saves_outputs)
+    c.out = small_list<tensor, 1>(call.out.size());
+  for (const auto& one : grad_out)
+    c.grad_out.push_back(one ? one.clone() : one);
   c.grad_in = grads;
-  c.accumulate = add ? ~0u : 0;
-  (wide ? definition->reference_backward : definition->backward[0])(c);
+  c.accumulate = {accumulate.data(), accumulate.size()};
+  definition->find_kernels(type)->backward(c);
   return grads;
 }
 
 std::vector<std::string> check_reference_gradient(const tried_op& x) {
   std::vector<std::string> failures;
-  if (x.definition->is_reshape || !x.differentiable())
+  if (!x.differentiable())
     return failures;
   const auto in = draw(x, dtype::float64);
   run_of_op run{x, in};
-  const auto gy = draw_like(run.call.out.spec(), 77);
+  const auto gy = run.draw_gradients(77);
   const auto grads = run.backward(gy);
   std::mt19937 rng{x.seed()};
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -173,41 +249,68 @@ std::vector<std::string> check_reference_gradient(const tried_op& x) {
   return failures;
 }
 
-std::vector<std::string> check_kernels(const tried_op& x) {
-  std::vector<std::string> failures;
-  const auto bound = x.tested_case().bound;
+namespace {
+
+/// Compares the kernels of one dtype with the float64 reference.
+void compare_kernels(const tried_op& x, dtype type, std::size_t own,
+                     std::vector<std::string>& failures) {
   const auto compare = [&](const std::string& result, const tensor& got,
                            const tensor& want) {
+    const auto bound = !is_float(got.type()) ? 0.0
+                       : type == dtype::bfloat16
+                         ? x.tested_case().bound + 0x1p-8
+                         : x.tested_case().bound;
     const auto error = error_of(got, want);
     if (!(error <= bound))
-      failures.push_back(text("the float32 kernel's ", result,
+      failures.push_back(text("the ", to_string(type), " kernel's ", result,
                               " differs from the reference by ", error,
                               " of the largest magnitude, but the bound of the "
                               "case is ",
                               bound));
   };
-  run_of_op narrow{x, draw(x, dtype::float32)};
-  run_of_op wide{x, draw(x, dtype::float64)};
-  compare("result", narrow.call.out, wide.call.out);
-  if (x.definition->is_reshape || !x.differentiable())
-    return failures;
-  const auto gy = draw_like(narrow.call.out.spec(), 78);
+  const auto in = draw(x, type, own);
+  auto wide_in = in;
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (x.definition->input(i).dtypes.empty())
+      wide_in[i] = in[i].as(dtype::float64);
+  run_of_op narrow{x, in}, wide{x, wide_in};
+  const auto count = narrow.call.out.size();
+  for (std::size_t k = 0; k < count; ++k)
+    compare(count == 1 ? "result" : "output " + std::to_string(k),
+            narrow.call.out[k], wide.call.out[k].as(dtype::float64));
+  if (!x.differentiable() || !is_exact_enough(type))
+    return;
+  const auto gy = narrow.draw_gradients(78);
   const auto got = narrow.backward(gy);
-  const auto want = wide.backward(gy.as(dtype::float64));
+  const auto want = wide.backward(as_float64(gy));
   for (std::size_t i = 0; i < got.size(); ++i)
     if (got[i])
       compare("gradient of input " + std::to_string(i), got[i], want[i]);
+}
+
+} // namespace
+
+std::vector<std::string> check_kernels(const tried_op& x) {
+  std::vector<std::string> failures;
+  const bool has_reference =
+    !x.has_kernels() || x.definition->find_kernels(dtype::float64);
+  for (const auto type : x.types())
+    for (std::size_t own = 0; own < own_dtype_choices(x); ++own)
+      if (has_reference && type != dtype::float64)
+        compare_kernels(x, type, own, failures);
   return failures;
 }
 
 std::vector<std::string> check_accumulation(const tried_op& x) {
   std::vector<std::string> failures;
-  if (x.definition->is_reshape || !x.differentiable())
+  if (!x.differentiable())
     return failures;
-  for (const auto type : {dtype::float32, dtype::float64}) {
+  for (const auto type : x.types()) {
+    if (!is_exact_enough(type))
+      continue;
     run_of_op run{x, draw(x, type)};
-    const auto gy = draw_like(run.call.out.spec(), 79);
-    const auto fresh = run.backward(gy), added = run.backward(gy, ~0u, true);
+    const auto gy = run.draw_gradients(79);
+    const auto fresh = run.backward(gy), added = run.backward(gy, {}, true);
     for (std::size_t i = 0; i < fresh.size(); ++i)
       for (std::size_t at = 0; fresh[i] && at < fresh[i].size(); ++at) {
         const auto f = fresh[i].as(dtype::float64).data<double>()[at];
@@ -227,42 +330,54 @@ std::vector<std::string> check_accumulation(const tried_op& x) {
 
 std::vector<std::string> check_requested_gradients(const tried_op& x) {
   std::vector<std::string> failures;
-  if (x.definition->is_reshape || !x.differentiable())
+  if (!x.differentiable())
     return failures;
-  run_of_op run{x, draw(x, dtype::float32)};
-  const auto gy = draw_like(run.call.out.spec(), 80);
-  const auto all_gradients = run.backward(gy);
-  for (std::size_t i = 0; i < all_gradients.size(); ++i) {
-    if (!all_gradients[i])
+  for (const auto type : x.types()) {
+    if (!is_exact_enough(type))
       continue;
-    const auto one = run.backward(gy, 1u << i);
-    if (!same_bits(one[i], all_gradients[i]))
-      failures.push_back(text("the gradient of input ", i,
-                              " has other bits if it is the only one that is "
-                              "requested"));
+    run_of_op run{x, draw(x, type)};
+    const auto gy = run.draw_gradients(80);
+    const auto all_gradients = run.backward(gy);
+    for (std::size_t i = 0; i < all_gradients.size(); ++i) {
+      if (!all_gradients[i])
+        continue;
+      std::vector<bool> wanted(all_gradients.size());
+      wanted[i] = true;
+      const auto one = run.backward(gy, wanted);
+      if (!same_bits(one[i], all_gradients[i]))
+        failures.push_back(text("the gradient of input ", i,
+                                " has other bits if it is the only one that is "
+                                "requested"));
+    }
   }
   return failures;
 }
 
 std::vector<std::string> check_displaced_inputs(const tried_op& x) {
   std::vector<std::string> failures;
-  const auto in = draw(x, dtype::float32);
-  std::vector<tensor> moved;
-  for (const auto& t : in)
-    moved.push_back(displaced(t));
-  run_of_op a{x, in}, b{x, moved};
-  if (!same_bits(a.call.out, b.call.out))
-    failures.push_back("the result has other bits if the inputs begin 4 bytes "
-                       "after a multiple of 64");
-  if (x.definition->is_reshape || !x.differentiable())
-    return failures;
-  const auto gy = draw_like(a.call.out.spec(), 81);
-  const auto ga = a.backward(gy), gb = b.backward(gy);
-  for (std::size_t i = 0; i < ga.size(); ++i)
-    if (ga[i] && !same_bits(ga[i], gb[i]))
-      failures.push_back(text("the gradient of input ", i,
-                              " has other bits if the inputs begin 4 bytes "
-                              "after a multiple of 64"));
+  const auto compare = [&](const std::string& result, const tensor& a,
+                           const tensor& b) {
+    if (!same_bits(a, b))
+      failures.push_back(result
+                         + " has other bits if the inputs begin one element "
+                           "after a multiple of 64 bytes");
+  };
+  for (const auto type : x.types()) {
+    const auto in = draw(x, type);
+    std::vector<tensor> moved;
+    for (const auto& t : in)
+      moved.push_back(displaced(t));
+    run_of_op a{x, in}, b{x, moved};
+    for (std::size_t k = 0; k < a.call.out.size(); ++k)
+      compare(text("output ", k), a.call.out[k], b.call.out[k]);
+    if (!x.differentiable() || !is_exact_enough(type))
+      continue;
+    const auto gy = a.draw_gradients(81);
+    const auto ga = a.backward(gy), gb = b.backward(gy);
+    for (std::size_t i = 0; i < ga.size(); ++i)
+      if (ga[i])
+        compare(text("the gradient of input ", i), ga[i], gb[i]);
+  }
   return failures;
 }
 

@@ -2,6 +2,8 @@
 
 #include "troupe/tensors/op.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,19 +24,28 @@ struct tried_op {
   bool has_kernels() const {
     return !definition->is_reshape && !definition->view;
   }
+  /// True if there is a gradient that a kernel computes.
   bool differentiable() const {
-    return definition->reference_backward != nullptr;
+    const auto* const reference = definition->find_kernels(dtype::float64);
+    return reference && reference->backward;
   }
+  /// Dtypes for which the op can be run.
+  std::vector<dtype> types() const;
   /// Returns a name with the shapes of the inputs and the seed.
   std::string description() const;
 };
 
 /// Draws inputs for a case. float32 represents the values exactly, and none is
 /// near a nondifferentiable point of the op.
-std::vector<tensor> draw(const tried_op& x, dtype type);
+/// @param type The dtype of the call.
+/// @param own Selects the dtypes of inputs that have several of their own.
+std::vector<tensor> draw(const tried_op& x, dtype type, std::size_t own = 0);
 
-/// Draws a tensor from [-1, 1).
-tensor draw_like(const tensor_spec& spec, std::uint32_t seed);
+/// Number of values of `own` with which `draw` gives different dtypes.
+std::size_t own_dtype_choices(const tried_op& x);
+
+/// Draws a tensor from [-1, 1). Empty: `output` has no gradient.
+tensor draw_gradient(const op_output& output, std::uint32_t seed);
 
 /// Runs the kernels of an op directly, without a tape.
 struct run_of_op {
@@ -43,22 +54,27 @@ struct run_of_op {
   run_of_op(const run_of_op&) = delete;
   run_of_op& operator=(const run_of_op&) = delete;
 
-  /// Returns the gradients of the inputs, given the gradient of the output. Bit
-  /// i of `wanted` requests the gradient of input i. If `add` is true, each
-  /// gradient is added to a tensor of ones.
-  std::vector<tensor> backward(const tensor& grad_out, unsigned wanted = ~0u,
+  /// Draws a gradient of each output.
+  std::vector<tensor> draw_gradients(std::uint32_t seed) const;
+
+  /// Returns the gradients of the inputs, given those of the outputs. Element i
+  /// of `wanted` requests the gradient of input i; empty: all are requested. If
+  /// `add` is true, each gradient is added to a tensor of ones.
+  std::vector<tensor> backward(const std::vector<tensor>& grad_out,
+                               const std::vector<bool>& wanted = {},
                                bool add = false);
 
   const op* definition;
   std::vector<tensor> in;
-  bool wide = false; ///< True: the inputs are float64.
+  dtype type = dtype::float32; ///< Of the call.
+  op_outputs outputs;
   op_call call;
 };
 
 /// Compares the float64 gradient with central differences of the reference.
 std::vector<std::string> check_reference_gradient(const tried_op& x);
 
-/// Compares the float32 kernels with the float64 reference.
+/// Compares the kernels of the other dtypes with the float64 reference.
 std::vector<std::string> check_kernels(const tried_op& x);
 
 /// Checks that backward kernels add to a gradient.

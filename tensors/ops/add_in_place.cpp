@@ -20,10 +20,12 @@ void add_in_place(tensor& sum, const tensor& x) {
     });
     return;
   }
-  auto to = sum.mutable_data<double>();
-  const auto from = x.data<double>();
-  for (std::size_t i = 0; i < to.size(); ++i)
-    to[i] += from[i];
+  with_dtype(sum.type(), [&]<class T>(T) {
+    auto to = sum.mutable_data<T>();
+    const auto from = x.data<T>();
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = static_cast<T>(to[i] + from[i]);
+  });
 }
 
 void put_gradient(op_call& call, std::size_t i, const tensor& gradient) {

@@ -5,11 +5,11 @@
 namespace troupe {
 
 /// sum += x, elementwise.
-/// @shape Both tensors have one shape and dtype: float32 or float64.
+/// @shape Both tensors have one shape and dtype. Elements of bfloat16 are
+/// added in float32, and each sum is rounded.
 void add_in_place(tensor& sum, const tensor& x);
 
-/// Writes `gradient` to `call.grad_in[i]`. If bit i of `call.accumulate` is
-/// set, adds `gradient` to `call.grad_in[i]` instead.
+/// Writes `gradient` to `call.grad_in[i]`, or adds it if `call.accumulates(i)`.
 /// @pre `call.wants(i)`
 /// @shape `gradient` has the shape of input `i`.
 void put_gradient(op_call& call, std::size_t i, const tensor& gradient);

@@ -12,10 +12,11 @@ namespace troupe::ops {
 /// Then writes the column sums of `grad_out` to the gradient of the bias, if it
 /// is requested.
 inline void mask_and_sum_columns(op_call& c, activation f) {
-  auto* g = c.grad_out.mutable_data<float>().data();
-  const auto* y = c.out ? c.out.data<float>().data() : nullptr;
-  const auto columns = std::size_t(c.grad_out.dims().back());
-  const auto rows = columns ? c.grad_out.size() / columns : 0;
+  auto* g = c.grad_out[0].mutable_data<float>().data();
+  const auto* y =
+    c.out.empty() || !c.out[0] ? nullptr : c.out[0].data<float>().data();
+  const auto columns = std::size_t(c.grad_out[0].dims().back());
+  const auto rows = columns ? c.grad_out[0].size() / columns : 0;
   const auto& k = kernels();
   if (c.wants(2)) {
     auto* sums = c.grad_in[2].mutable_data<float>().data();

@@ -34,7 +34,7 @@ struct divide_definition {
   static auto db(auto a, auto b, auto g) { return -g * a / (b * b); }
 };
 
-tensor_spec infer(std::span<const tensor_spec> in, const op_options&) {
+op_outputs infer(std::span<const tensor_spec> in, const op_options&) {
   return {broadcast(in[0].dims, in[1].dims), in[0].type};
 }
 
@@ -74,7 +74,7 @@ void each(const shape& a, const shape& b, const shape& out, F fn) {
 template <class Op, class T>
 void forward(op_call& c) {
   const auto a = c.in[0].data<T>(), b = c.in[1].data<T>();
-  auto y = c.out.mutable_data<T>();
+  auto y = c.out[0].mutable_data<T>();
   using array = Eigen::Array<T, Eigen::Dynamic, 1>;
   using in = Eigen::Map<const array>;
   const auto n = Eigen::Index(y.size());
@@ -82,21 +82,21 @@ void forward(op_call& c) {
   if (a.size() == y.size() && b.size() == y.size())
     to = Op::f(in{a.data(), n}, in{b.data(), n});
   else
-    each(c.in[0].dims(), c.in[1].dims(), c.out.dims(),
+    each(c.in[0].dims(), c.in[1].dims(), c.out[0].dims(),
          [&](auto i, auto j, auto k) { y[k] = Op::f(a[i], b[j]); });
 }
 
 template <class Op, class T>
 void backward(op_call& c) {
   const auto a = c.in[0].data<T>(), b = c.in[1].data<T>(),
-             g = c.grad_out.data<T>();
+             g = c.grad_out[0].data<T>();
   for (std::size_t side = 0; side < 2; ++side) {
     if (!c.wants(side))
       continue;
     auto gradient = c.grad_in[side].template mutable_data<T>();
     if (!c.accumulates(side))
       std::ranges::fill(gradient, T{0});
-    each(c.in[0].dims(), c.in[1].dims(), c.grad_out.dims(),
+    each(c.in[0].dims(), c.in[1].dims(), c.grad_out[0].dims(),
          [&](auto i, auto j, auto k) {
            gradient[side == 0 ? i : j] +=
              side == 0 ? Op::da(a[i], b[j], g[k]) : Op::db(a[i], b[j], g[k]);
@@ -105,25 +105,28 @@ void backward(op_call& c) {
 }
 
 const std::array cases{
-  op_case{{{{}, {}}}, {}, 0.5f, 3},
-  op_case{{{{7}, {7}}}, {}, 0.5f, 3},
-  op_case{{{{3, 5}, {5}}}, {}, 0.5f, 3},
-  op_case{{{{5}, {3, 5}}}, {}, 0.5f, 3},
-  op_case{{{{3, 1}, {1, 5}}}, {}, 0.5f, 3},
-  op_case{{{{2, 3, 1, 7}, {3, 5, 1}}}, {}, 0.5f, 3},
-  op_case{{{{0, 3}, {3}}}, {}, 0.5f, 3},
-  op_case{{{{17, 33}, {}}}, {}, 0.5f, 3},
+  op_case{{{}, {}}, {}, 0.5f, 3},
+  op_case{{{7}, {7}}, {}, 0.5f, 3},
+  op_case{{{3, 5}, {5}}, {}, 0.5f, 3},
+  op_case{{{5}, {3, 5}}, {}, 0.5f, 3},
+  op_case{{{3, 1}, {1, 5}}, {}, 0.5f, 3},
+  op_case{{{2, 3, 1, 7}, {3, 5, 1}}, {}, 0.5f, 3},
+  op_case{{{0, 3}, {3}}, {}, 0.5f, 3},
+  op_case{{{17, 33}, {}}, {}, 0.5f, 3},
+};
+
+template <class Op>
+constexpr std::array kernels_of{
+  op_kernels{dtype::float32, forward<Op, float>, backward<Op, float>},
+  op_kernels{dtype::float64, forward<Op, double>, backward<Op, double>},
 };
 
 template <class Op>
 op binary(std::string_view name, std::string_view formula) {
   return {.name = name,
-          .arity = 2,
+          .inputs = two_inputs,
           .infer = infer,
-          .forward = {forward<Op, float>},
-          .backward = {backward<Op, float>},
-          .reference_forward = forward<Op, double>,
-          .reference_backward = backward<Op, double>,
+          .kernels = kernels_of<Op>,
           .cases = cases,
           .formula = formula};
 }

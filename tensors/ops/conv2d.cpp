@@ -44,7 +44,7 @@ bool has_relu(const op_call& c) {
   return c.options.as<conv2d_options>().f == activation::relu;
 }
 
-tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
+op_outputs infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto o = options.as<conv2d_options>();
   const auto &x = in[0].dims, &w = in[1].dims, &b = in[2].dims;
   ops::require(
@@ -62,10 +62,10 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
 void forward(op_call& c) {
   onednn::forward(geometry(c), c.in[0].data<float>().data(),
                   c.in[1].data<float>().data(), c.in[2].data<float>().data(),
-                  c.out.mutable_data<float>().data());
+                  c.out[0].mutable_data<float>().data());
   if (has_relu(c)) {
-    auto* y = c.out.mutable_data<float>().data();
-    for_elements(c.out.size(), [&](std::size_t begin, std::size_t end) {
+    auto* y = c.out[0].mutable_data<float>().data();
+    for_elements(c.out[0].size(), [&](std::size_t begin, std::size_t end) {
       kernels().relu(y + begin, y + begin, end - begin);
     });
   }
@@ -91,7 +91,7 @@ struct destination {
 void backward(op_call& c) {
   const auto g = geometry(c);
   ops::mask_and_sum_columns(c, c.options.as<conv2d_options>().f);
-  const auto* gy = c.grad_out.data<float>().data();
+  const auto* gy = c.grad_out[0].data<float>().data();
   if (c.wants(1)) {
     destination gw{c, 1};
     onednn::backward_weights(g, c.in[0].data<float>().data(), gy, gw.data());
@@ -126,7 +126,7 @@ void reference_forward(op_call& c) {
   const auto g = geometry(c);
   const auto x = c.in[0].data<double>(), w = c.in[1].data<double>(),
              b = c.in[2].data<double>();
-  auto y = c.out.mutable_data<double>();
+  auto y = c.out[0].mutable_data<double>();
   for (std::size_t i = 0; i < y.size(); ++i)
     y[i] = b[i % b.size()];
   each_product(g, [&](auto i, auto k, auto at) { y[at] += x[i] * w[k]; });
@@ -138,8 +138,8 @@ void reference_forward(op_call& c) {
 void reference_backward(op_call& c) {
   const auto g = geometry(c);
   const auto x = c.in[0].data<double>(), w = c.in[1].data<double>(),
-             y = c.out.data<double>();
-  auto gy = c.grad_out.mutable_data<double>();
+             y = c.out[0].data<double>();
+  auto gy = c.grad_out[0].mutable_data<double>();
   if (has_relu(c))
     for (std::size_t i = 0; i < gy.size(); ++i)
       gy[i] = y[i] > 0 ? gy[i] : 0;
@@ -163,34 +163,36 @@ constexpr auto relu = activation::relu;
 constexpr auto none = activation::none;
 
 const std::array cases{
-  op_case{{{{1, 1, 1, 1}, {1, 1, 1, 1}, {1}}}, conv2d_options{}},
-  op_case{{{{2, 5, 7, 3}, {3, 3, 3, 4}, {4}}}, conv2d_options{}},
-  op_case{{{{2, 5, 7, 3}, {3, 3, 3, 4}, {4}}},
+  op_case{{{1, 1, 1, 1}, {1, 1, 1, 1}, {1}}, conv2d_options{}},
+  op_case{{{2, 5, 7, 3}, {3, 3, 3, 4}, {4}}, conv2d_options{}},
+  op_case{{{2, 5, 7, 3}, {3, 3, 3, 4}, {4}},
           conv2d_options{1, 1, padding::same, relu}},
-  op_case{{{{1, 9, 8, 2}, {5, 4, 2, 3}, {3}}},
+  op_case{{{1, 9, 8, 2}, {5, 4, 2, 3}, {3}},
           conv2d_options{2, 3, padding::same, relu}},
-  op_case{{{{3, 9, 8, 2}, {2, 3, 2, 17}, {17}}},
+  op_case{{{3, 9, 8, 2}, {2, 3, 2, 17}, {17}},
           conv2d_options{2, 1, padding::valid, none}},
-  op_case{{{{2, 14, 14, 1}, {5, 5, 1, 32}, {32}}},
+  op_case{{{2, 14, 14, 1}, {5, 5, 1, 32}, {32}},
           conv2d_options{1, 1, padding::same, relu}},
-  op_case{{{{2, 7, 7, 32}, {5, 5, 32, 16}, {16}}},
+  op_case{{{2, 7, 7, 32}, {5, 5, 32, 16}, {16}},
           conv2d_options{1, 1, padding::same, relu},
           -1,
           1,
           3e-5},
 };
 
+constexpr std::array float_kernels{
+  op_kernels{dtype::float32, forward, backward},
+  op_kernels{dtype::float64, reference_forward, reference_backward},
+};
+
 } // namespace
 
 const op ops::conv2d{
   .name = "conv2d",
-  .arity = 3,
+  .inputs = three_inputs,
   .infer = infer,
-  .forward = {forward},
-  .backward = {backward},
-  .reference_forward = reference_forward,
-  .reference_backward = reference_backward,
-  .saves_output = true,
+  .kernels = float_kernels,
+  .saves_outputs = true,
   .cases = cases,
   .formula = "f(x * w + b)",
 };

@@ -22,10 +22,14 @@ conv_pool_options options_of(const op_call& c) {
 
 tensor_spec convolved(std::span<const tensor_spec> in,
                       const conv_pool_options& o) {
-  return ops::conv2d.infer(in, o.conv);
+  return ops::conv2d.infer(in, o.conv)[0].spec;
 }
 
-tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
+const op_kernels& reference(const op& definition) {
+  return *definition.find_kernels(dtype::float64);
+}
+
+op_outputs infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto o = options.as<conv_pool_options>();
   const std::array between{convolved(in, o)};
   return ops::max_pool2d.infer(between, o.pool);
@@ -73,12 +77,12 @@ struct tiling {
 };
 
 void forward(op_call& c) {
-  c.saved = tensor{c.out.dims(), dtype::uint8};
+  c.saved.push_back(tensor{c.out[0].dims(), dtype::uint8});
   tiling p{c};
   const auto* x = c.in[0].data<float>().data();
   auto* conv_output = p.conv_output.mutable_data<float>().data();
-  auto* out = c.out.mutable_data<float>().data();
-  auto* indices = c.saved.mutable_data<std::uint8_t>().data();
+  auto* out = c.out[0].mutable_data<float>().data();
+  auto* indices = c.saved[0].mutable_data<std::uint8_t>().data();
   p.each([&](std::int64_t i) {
     onednn::forward(p.conv, x + i * p.x_floats, c.in[1].data<float>().data(),
                     c.in[2].data<float>().data(), conv_output);
@@ -86,7 +90,7 @@ void forward(op_call& c) {
                   indices + i * p.out_floats);
   });
   if (options_of(c).conv.f == activation::relu)
-    for_elements(c.out.size(), [&](std::size_t begin, std::size_t end) {
+    for_elements(c.out[0].size(), [&](std::size_t begin, std::size_t end) {
       kernels().relu(out + begin, out + begin, end - begin);
     });
 }
@@ -102,8 +106,8 @@ void backward(op_call& c) {
   tiling p{c};
   const auto* x = c.in[0].data<float>().data();
   const auto* w = c.in[1].data<float>().data();
-  const auto* g = c.grad_out.data<float>().data();
-  const auto* indices = c.saved.data<std::uint8_t>().data();
+  const auto* g = c.grad_out[0].data<float>().data();
+  const auto* indices = c.saved[0].data<std::uint8_t>().data();
   auto* conv_output = p.conv_output.mutable_data<float>().data();
   const auto written = [&](std::size_t i) {
     return c.wants(i) ? tensor{c.in[i].spec()} : tensor{};
@@ -137,9 +141,9 @@ tensor reference_between(const op_call& c) {
   op_call conv;
   conv.options = options_of(c).conv;
   conv.in = c.in;
-  conv.out = tensor{convolved(in, options_of(c))};
-  ops::conv2d.reference_forward(conv);
-  return conv.out;
+  conv.out.push_back(tensor{convolved(in, options_of(c))});
+  reference(ops::conv2d).forward(conv);
+  return conv.out[0];
 }
 
 void reference_forward(op_call& c) {
@@ -148,7 +152,7 @@ void reference_forward(op_call& c) {
   pool.options = options_of(c).pool;
   pool.in = between;
   pool.out = c.out;
-  ops::max_pool2d.reference_forward(pool);
+  reference(ops::max_pool2d).forward(pool);
 }
 
 void reference_backward(op_call& c) {
@@ -159,41 +163,43 @@ void reference_backward(op_call& c) {
   pool.in = between;
   pool.grad_out = c.grad_out;
   pool.grad_in = grad;
-  ops::max_pool2d.reference_backward(pool);
+  reference(ops::max_pool2d).backward(pool);
   op_call conv = c;
   conv.options = options_of(c).conv;
-  conv.out = between[0];
-  conv.grad_out = grad[0];
-  ops::conv2d.reference_backward(conv);
+  conv.out = {between[0]};
+  conv.grad_out = {grad[0]};
+  reference(ops::conv2d).backward(conv);
 }
 
 constexpr conv_pool_options with_relu{
   .conv = {.pad = padding::same, .f = activation::relu}};
 
 const std::array cases{
-  op_case{{{{1, 2, 2, 1}, {1, 1, 1, 1}, {1}}}, conv_pool_options{}},
-  op_case{{{{3, 6, 7, 3}, {3, 3, 3, 5}, {5}}}, with_relu},
-  op_case{{{{2, 9, 8, 2}, {2, 3, 2, 17}, {17}}},
+  op_case{{{1, 2, 2, 1}, {1, 1, 1, 1}, {1}}, conv_pool_options{}},
+  op_case{{{3, 6, 7, 3}, {3, 3, 3, 5}, {5}}, with_relu},
+  op_case{{{2, 9, 8, 2}, {2, 3, 2, 17}, {17}},
           conv_pool_options{{2, 1, padding::valid, activation::relu},
                             {3, 2, 2, 1, padding::same}}},
-  op_case{{{{0, 4, 4, 2}, {3, 3, 2, 2}, {2}}}, with_relu},
+  op_case{{{0, 4, 4, 2}, {3, 3, 2, 2}, {2}}, with_relu},
   // An image and its convolution output take 404 KiB, and a tile has 1 MiB for
   // each thread. Therefore a tile has room for two images per thread. If ops
   // use one thread, the five images make tiles of 2, 2 and 1 images.
-  op_case{{{{5, 32, 32, 1}, {1, 1, 1, 100}, {100}}}, with_relu, -1, 1, 3e-5},
+  op_case{{{5, 32, 32, 1}, {1, 1, 1, 100}, {100}}, with_relu, -1, 1, 3e-5},
+};
+
+constexpr std::array float_kernels{
+  op_kernels{dtype::float32, forward, backward},
+  op_kernels{dtype::float64, reference_forward, reference_backward},
 };
 
 } // namespace
 
 const op ops::conv2d_max_pool{
   .name = "conv2d_max_pool",
-  .arity = 3,
+  .inputs = three_inputs,
   .infer = infer,
-  .forward = {forward},
-  .backward = {backward},
-  .reference_forward = reference_forward,
-  .reference_backward = reference_backward,
-  .saves_output = true,
+  .kernels = float_kernels,
+  .saves_outputs = true,
   .cases = cases,
   .formula = "max over each window of f(x * w + b)",
 };

@@ -14,7 +14,7 @@ namespace {
 
 // -- dense --------------------------------------------------------------------
 
-tensor_spec infer_dense(std::span<const tensor_spec> in, const op_options&) {
+op_outputs infer_dense(std::span<const tensor_spec> in, const op_options&) {
   const auto &x = in[0].dims, &w = in[1].dims, &b = in[2].dims;
   ops::require(x.rank() == 2 && w.rank() == 2 && b.rank() == 1 && x[1] == w[0]
                  && w[1] == b[0],
@@ -27,7 +27,7 @@ void dense_forward(op_call& c) {
   const auto m = x.dims()[0], n = w.dims()[1];
   const auto columns = std::size_t(n);
   const auto* b = c.in[2].data<float>().data();
-  auto* y = c.out.mutable_data<float>().data();
+  auto* y = c.out[0].mutable_data<float>().data();
   const bool relu = c.options.as<activation>() == activation::relu;
   onednn::run({.m = m, .n = n, .k = w.dims()[0], .bias = !relu},
               x.data<float>().data(), w.data<float>().data(), b, y);
@@ -42,7 +42,7 @@ void dense_forward(op_call& c) {
 void dense_backward(op_call& c) {
   const auto &x = c.in[0], &w = c.in[1];
   const auto n = x.dims()[0], in = w.dims()[0], out = w.dims()[1];
-  auto* g = c.grad_out.mutable_data<float>().data();
+  auto* g = c.grad_out[0].mutable_data<float>().data();
   ops::mask_and_sum_columns(c, c.options.as<activation>());
   if (c.wants(1))
     onednn::run({.m = in,
@@ -65,7 +65,7 @@ void dense_backward(op_call& c) {
 void dense_reference_forward(op_call& c) {
   const auto x = c.in[0].data<double>(), w = c.in[1].data<double>(),
              b = c.in[2].data<double>();
-  auto y = c.out.mutable_data<double>();
+  auto y = c.out[0].mutable_data<double>();
   const auto in = std::size_t(c.in[1].dims()[0]), out = b.size();
   const bool relu = c.options.as<activation>() == activation::relu;
   for (std::size_t element = 0; element < y.size(); ++element) {
@@ -79,7 +79,7 @@ void dense_reference_forward(op_call& c) {
 
 void dense_reference_backward(op_call& c) {
   const auto x = c.in[0].data<double>(), w = c.in[1].data<double>();
-  const auto y = c.out.data<double>(), gy = c.grad_out.data<double>();
+  const auto y = c.out[0].data<double>(), gy = c.grad_out[0].data<double>();
   const auto in = std::size_t(c.in[1].dims()[0]),
              out = std::size_t(c.in[1].dims()[1]);
   const bool relu = c.options.as<activation>() == activation::relu;
@@ -105,14 +105,19 @@ void dense_reference_backward(op_call& c) {
 }
 
 const std::array dense_cases{
-  op_case{{{{1, 1}, {1, 1}, {1}}}, activation::none},
-  op_case{{{{3, 5}, {5, 7}, {7}}}, activation::none},
-  op_case{{{{3, 5}, {5, 7}, {7}}}, activation::relu},
-  op_case{{{{1, 33}, {33, 17}, {17}}}, activation::relu},
-  op_case{{{{0, 4}, {4, 3}, {3}}}, activation::relu},
-  op_case{{{{67, 129}, {129, 10}, {10}}}, activation::none},
-  op_case{{{{65, 31}, {31, 127}, {127}}}, activation::relu},
-  op_case{{{{2, 784}, {784, 512}, {512}}}, activation::relu, -1, 1, 3e-5},
+  op_case{{{1, 1}, {1, 1}, {1}}, activation::none},
+  op_case{{{3, 5}, {5, 7}, {7}}, activation::none},
+  op_case{{{3, 5}, {5, 7}, {7}}, activation::relu},
+  op_case{{{1, 33}, {33, 17}, {17}}, activation::relu},
+  op_case{{{0, 4}, {4, 3}, {3}}, activation::relu},
+  op_case{{{67, 129}, {129, 10}, {10}}, activation::none},
+  op_case{{{65, 31}, {31, 127}, {127}}, activation::relu},
+  op_case{{{2, 784}, {784, 512}, {512}}, activation::relu, -1, 1, 3e-5},
+};
+
+constexpr std::array dense_kernels{
+  op_kernels{dtype::float32, dense_forward, dense_backward},
+  op_kernels{dtype::float64, dense_reference_forward, dense_reference_backward},
 };
 
 // -- matmul -------------------------------------------------------------------
@@ -131,8 +136,8 @@ onednn::matmul product_of(const op_call& c) {
           .b_transposed = tb};
 }
 
-tensor_spec infer_matmul(std::span<const tensor_spec> in,
-                         const op_options& options) {
+op_outputs infer_matmul(std::span<const tensor_spec> in,
+                        const op_options& options) {
   const auto [ta, tb] = options.as<matmul_options>();
   const auto &a = in[0].dims, &b = in[1].dims;
   ops::require(a.rank() == 2 && b.rank() == 2 && a[ta ? 0 : 1] == b[tb ? 1 : 0],
@@ -143,7 +148,7 @@ tensor_spec infer_matmul(std::span<const tensor_spec> in,
 void matmul_forward(op_call& c) {
   onednn::run(product_of(c), c.in[0].data<float>().data(),
               c.in[1].data<float>().data(), nullptr,
-              c.out.mutable_data<float>().data());
+              c.out[0].mutable_data<float>().data());
 }
 
 // A is a or its transpose, B is b or its transpose, and C = A B. gX is the
@@ -154,7 +159,7 @@ void matmul_backward(op_call& c) {
   const auto p = product_of(c);
   const auto* a = c.in[0].data<float>().data();
   const auto* b = c.in[1].data<float>().data();
-  const auto* g = c.grad_out.data<float>().data();
+  const auto* g = c.grad_out[0].data<float>().data();
   if (c.wants(0)) {
     auto* ga = c.grad_in[0].mutable_data<float>().data();
     if (p.a_transposed)
@@ -206,7 +211,7 @@ void each_product(const onednn::matmul& p, F fn) {
 
 void matmul_reference_forward(op_call& c) {
   const auto a = c.in[0].data<double>(), b = c.in[1].data<double>();
-  auto y = c.out.mutable_data<double>();
+  auto y = c.out[0].mutable_data<double>();
   std::ranges::fill(y, 0);
   each_product(product_of(c),
                [&](auto i, auto j, auto at) { y[at] += a[i] * b[j]; });
@@ -214,7 +219,7 @@ void matmul_reference_forward(op_call& c) {
 
 void matmul_reference_backward(op_call& c) {
   const auto a = c.in[0].data<double>(), b = c.in[1].data<double>();
-  const auto g = c.grad_out.data<double>();
+  const auto g = c.grad_out[0].data<double>();
   for (std::size_t side = 0; side < 2; ++side) {
     if (!c.wants(side))
       continue;
@@ -228,38 +233,38 @@ void matmul_reference_backward(op_call& c) {
 }
 
 const std::array matmul_cases{
-  op_case{{{{1, 1}, {1, 1}}}, matmul_options{}},
-  op_case{{{{3, 7}, {7, 5}}}, matmul_options{}},
-  op_case{{{{7, 3}, {7, 5}}}, matmul_options{true, false}},
-  op_case{{{{3, 7}, {5, 7}}}, matmul_options{false, true}},
-  op_case{{{{7, 3}, {5, 7}}}, matmul_options{true, true}},
-  op_case{{{{33, 65}, {65, 17}}}, matmul_options{}},
-  op_case{{{{65, 33}, {17, 65}}}, matmul_options{true, true}},
+  op_case{{{1, 1}, {1, 1}}, matmul_options{}},
+  op_case{{{3, 7}, {7, 5}}, matmul_options{}},
+  op_case{{{7, 3}, {7, 5}}, matmul_options{true, false}},
+  op_case{{{3, 7}, {5, 7}}, matmul_options{false, true}},
+  op_case{{{7, 3}, {5, 7}}, matmul_options{true, true}},
+  op_case{{{33, 65}, {65, 17}}, matmul_options{}},
+  op_case{{{65, 33}, {17, 65}}, matmul_options{true, true}},
+};
+
+constexpr std::array matmul_kernels{
+  op_kernels{dtype::float32, matmul_forward, matmul_backward},
+  op_kernels{dtype::float64, matmul_reference_forward,
+             matmul_reference_backward},
 };
 
 } // namespace
 
 const op ops::dense{
   .name = "dense",
-  .arity = 3,
+  .inputs = three_inputs,
   .infer = infer_dense,
-  .forward = {dense_forward},
-  .backward = {dense_backward},
-  .reference_forward = dense_reference_forward,
-  .reference_backward = dense_reference_backward,
-  .saves_output = true, // Relu's mask needs it.
+  .kernels = dense_kernels,
+  .saves_outputs = true, // Relu's mask needs it.
   .cases = dense_cases,
   .formula = "f(x w + b)",
 };
 
 const op ops::matmul{
   .name = "matmul",
-  .arity = 2,
+  .inputs = two_inputs,
   .infer = infer_matmul,
-  .forward = {matmul_forward},
-  .backward = {matmul_backward},
-  .reference_forward = matmul_reference_forward,
-  .reference_backward = matmul_reference_backward,
+  .kernels = matmul_kernels,
   .cases = matmul_cases,
   .formula = "a b",
 };

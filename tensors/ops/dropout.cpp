@@ -13,17 +13,17 @@ struct dropped {
   random_key key;
 };
 
-tensor_spec same_spec(std::span<const tensor_spec> in, const op_options&) {
+op_outputs same_spec(std::span<const tensor_spec> in, const op_options&) {
   return in[0];
 }
 
 template <class T>
 void forward(op_call& c) {
   const auto [rate, key] = c.options.as<dropped>();
-  c.saved = tensor{c.out.dims()};
-  auto mask = c.saved.mutable_data<float>();
+  c.saved.push_back(tensor{c.out[0].dims()});
+  auto mask = c.saved[0].mutable_data<float>();
   const auto x = c.in[0].data<T>();
-  auto y = c.out.mutable_data<T>();
+  auto y = c.out[0].mutable_data<T>();
   for_elements(y.size(), [&](std::size_t begin, std::size_t end) {
     fill_bernoulli(mask.subspan(begin, end - begin), 1.0 - double(rate),
                    1 / (1 - rate), key, begin);
@@ -36,8 +36,8 @@ template <class T>
 void backward(op_call& c) {
   if (!c.wants(0))
     return;
-  const auto mask = c.saved.data<float>();
-  const auto gy = c.grad_out.data<T>();
+  const auto mask = c.saved[0].data<float>();
+  const auto gy = c.grad_out[0].data<T>();
   auto gx = c.grad_in[0].template mutable_data<T>();
   const bool accumulates = c.accumulates(0);
   for_elements(gx.size(), [&](std::size_t begin, std::size_t end) {
@@ -49,21 +49,22 @@ void backward(op_call& c) {
 }
 
 const std::array cases{
-  op_case{{{{1}}}, dropped{0.5f, {1, 2, 3, 4}}},
-  op_case{{{{7, 5}}}, dropped{0.25f, {1, 2, 3, 5}}},
-  op_case{{{{3, 17, 11}}}, dropped{0.9f, {1, 2, 3, 6}}},
+  op_case{{{1}}, dropped{0.5f, {1, 2, 3, 4}}},
+  op_case{{{7, 5}}, dropped{0.25f, {1, 2, 3, 5}}},
+  op_case{{{3, 17, 11}}, dropped{0.9f, {1, 2, 3, 6}}},
+};
+
+constexpr std::array float_kernels{
+  op_kernels{dtype::float32, forward<float>, backward<float>},
+  op_kernels{dtype::float64, forward<double>, backward<double>},
 };
 
 } // namespace
 
 const op ops::dropout{
   .name = "dropout",
-  .arity = 1,
   .infer = same_spec,
-  .forward = {forward<float>},
-  .backward = {backward<float>},
-  .reference_forward = forward<double>,
-  .reference_backward = backward<double>,
+  .kernels = float_kernels,
   .saves_inputs = false,
   .cases = cases,
   .formula = "x * mask / (1 - rate)",

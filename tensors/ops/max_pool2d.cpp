@@ -33,7 +33,7 @@ pool_window geometry(const op_call& c) {
   return ops::geometry(c.in[0].dims(), c.options.as<pool_options>());
 }
 
-tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
+op_outputs infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto o = options.as<pool_options>();
   const auto& x = in[0].dims;
   const auto window_elements = std::int64_t{o.window_h} * o.window_w;
@@ -51,16 +51,16 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
 }
 
 void forward(op_call& c) {
-  c.saved = tensor{c.out.dims(), dtype::uint8};
+  c.saved.push_back(tensor{c.out[0].dims(), dtype::uint8});
   ops::max_pool(geometry(c), c.in[0].data<float>().data(),
-                c.out.mutable_data<float>().data(),
-                c.saved.mutable_data<std::uint8_t>().data());
+                c.out[0].mutable_data<float>().data(),
+                c.saved[0].mutable_data<std::uint8_t>().data());
 }
 
 void backward(op_call& c) {
   if (c.wants(0))
-    ops::max_pool_backward(geometry(c), c.grad_out.data<float>().data(),
-                           c.saved.data<std::uint8_t>().data(),
+    ops::max_pool_backward(geometry(c), c.grad_out[0].data<float>().data(),
+                           c.saved[0].data<std::uint8_t>().data(),
                            c.grad_in[0].mutable_data<float>().data(),
                            c.accumulates(0));
 }
@@ -91,14 +91,14 @@ std::size_t max_index(const pool_window& g, std::span<const double> x,
 void reference_forward(op_call& c) {
   const auto g = geometry(c);
   const auto x = c.in[0].data<double>();
-  auto y = c.out.mutable_data<double>();
+  auto y = c.out[0].mutable_data<double>();
   for (std::size_t at = 0; at < y.size(); ++at)
     y[at] = x[max_index(g, x, at)];
 }
 
 void reference_backward(op_call& c) {
   const auto g = geometry(c);
-  const auto x = c.in[0].data<double>(), gy = c.grad_out.data<double>();
+  const auto x = c.in[0].data<double>(), gy = c.grad_out[0].data<double>();
   auto gx = c.grad_in[0].mutable_data<double>();
   if (!c.accumulates(0))
     std::ranges::fill(gx, 0);
@@ -107,25 +107,26 @@ void reference_backward(op_call& c) {
 }
 
 const std::array cases{
-  op_case{{{{1, 2, 2, 1}}}, pool_options{}},
-  op_case{{{{3, 5, 7, 3}}}, pool_options{}},
-  op_case{{{{2, 6, 8, 17}}}, pool_options{}},
-  op_case{{{{2, 28, 28, 32}}}, pool_options{}},
-  op_case{{{{2, 9, 7, 5}}}, pool_options{3, 2, 2, 1, padding::same}},
-  op_case{{{{1, 5, 5, 4}}}, pool_options{3, 3, 1, 1, padding::same}},
-  op_case{{{{0, 4, 4, 2}}}, pool_options{}},
+  op_case{{{1, 2, 2, 1}}, pool_options{}},
+  op_case{{{3, 5, 7, 3}}, pool_options{}},
+  op_case{{{2, 6, 8, 17}}, pool_options{}},
+  op_case{{{2, 28, 28, 32}}, pool_options{}},
+  op_case{{{2, 9, 7, 5}}, pool_options{3, 2, 2, 1, padding::same}},
+  op_case{{{1, 5, 5, 4}}, pool_options{3, 3, 1, 1, padding::same}},
+  op_case{{{0, 4, 4, 2}}, pool_options{}},
+};
+
+constexpr std::array float_kernels{
+  op_kernels{dtype::float32, forward, backward},
+  op_kernels{dtype::float64, reference_forward, reference_backward},
 };
 
 } // namespace
 
 const op ops::max_pool2d{
   .name = "max_pool2d",
-  .arity = 1,
   .infer = infer,
-  .forward = {forward},
-  .backward = {backward},
-  .reference_forward = reference_forward,
-  .reference_backward = reference_backward,
+  .kernels = float_kernels,
   .cases = cases,
   .formula = "max over each window",
 };

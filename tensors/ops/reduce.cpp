@@ -12,7 +12,7 @@ struct reduction {
   bool keep = false;
 };
 
-tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
+op_outputs infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto [over, keep] = options.as<reduction>();
   const auto& x = in[0].dims;
   std::array<std::int64_t, shape::max_rank> extents{};
@@ -56,10 +56,10 @@ template <class T, bool Mean>
 void forward(op_call& c) {
   const auto over = c.options.as<reduction>().over;
   const auto x = c.in[0].data<T>();
-  auto y = c.out.mutable_data<T>();
+  auto y = c.out[0].mutable_data<T>();
   pooled<double> sums(y.size(), 0.0);
   each(c.in[0].dims(), over, [&](auto from, auto to) { sums[to] += x[from]; });
-  const auto by = divisor(c, c.out.dims(), Mean);
+  const auto by = divisor(c, c.out[0].dims(), Mean);
   for (std::size_t i = 0; i < y.size(); ++i)
     y[i] = static_cast<T>(sums[i] / by);
 }
@@ -69,9 +69,9 @@ void backward(op_call& c) {
   if (!c.wants(0))
     return;
   const auto over = c.options.as<reduction>().over;
-  const auto gy = c.grad_out.data<T>();
+  const auto gy = c.grad_out[0].data<T>();
   auto gx = c.grad_in[0].template mutable_data<T>();
-  const auto by = static_cast<T>(divisor(c, c.grad_out.dims(), Mean));
+  const auto by = static_cast<T>(divisor(c, c.grad_out[0].dims(), Mean));
   each(c.in[0].dims(), over, [&](auto from, auto to) {
     const T g = gy[to] / by;
     gx[from] = c.accumulates(0) ? gx[from] + g : g;
@@ -79,24 +79,26 @@ void backward(op_call& c) {
 }
 
 const std::array cases{
-  op_case{{{{}}}, reduction{}},
-  op_case{{{{7}}}, reduction{1}},
-  op_case{{{{3, 5}}}, reduction{1}},
-  op_case{{{{3, 5}}}, reduction{2, true}},
-  op_case{{{{2, 3, 5, 7}}}, reduction{0b0101}},
-  op_case{{{{2, 3, 5, 7}}}, reduction{0b1111, true}},
-  op_case{{{{17, 129}}}, reduction{3}},
+  op_case{{{}}, reduction{}},
+  op_case{{{7}}, reduction{1}},
+  op_case{{{3, 5}}, reduction{1}},
+  op_case{{{3, 5}}, reduction{2, true}},
+  op_case{{{2, 3, 5, 7}}, reduction{0b0101}},
+  op_case{{{2, 3, 5, 7}}, reduction{0b1111, true}},
+  op_case{{{17, 129}}, reduction{3}},
+};
+
+template <bool Mean>
+constexpr std::array kernels_of{
+  op_kernels{dtype::float32, forward<float, Mean>, backward<float, Mean>},
+  op_kernels{dtype::float64, forward<double, Mean>, backward<double, Mean>},
 };
 
 template <bool Mean>
 op reduce(std::string_view name, std::string_view formula) {
   return {.name = name,
-          .arity = 1,
           .infer = infer,
-          .forward = {forward<float, Mean>},
-          .backward = {backward<float, Mean>},
-          .reference_forward = forward<double, Mean>,
-          .reference_backward = backward<double, Mean>,
+          .kernels = kernels_of<Mean>,
           .cases = cases,
           .formula = formula};
 }

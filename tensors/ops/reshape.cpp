@@ -21,7 +21,7 @@ target target_of(const shape& dims) {
   return out;
 }
 
-tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
+op_outputs infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto to = options.as<target>();
   std::array<std::int64_t, shape::max_rank> extents{};
   std::copy_n(to.extents.begin(), to.rank, extents.begin());
@@ -32,16 +32,15 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
 }
 
 const std::array cases{
-  op_case{{{{6}}}, target_of({2, 3})},
-  op_case{{{{2, 3, 5}}}, target_of({30})},
-  op_case{{{{1}}}, target_of({})},
+  op_case{{{6}}, target_of({2, 3})},
+  op_case{{{2, 3, 5}}, target_of({30})},
+  op_case{{{1}}, target_of({})},
 };
 
 } // namespace
 
 const op ops::reshape{
   .name = "reshape",
-  .arity = 1,
   .infer = infer,
   .saves_inputs = false,
   .is_reshape = true,

@@ -11,7 +11,7 @@ namespace {
 
 using ops::slice_rows;
 
-tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
+op_outputs infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto [begin, end] = options.as<slice_rows>();
   const auto& x = in[0].dims;
   if (!(x.rank() > 0 && 0 <= begin && begin <= end && end <= x.front()))
@@ -23,9 +23,9 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
   return {x.with_extent(0, end - begin), in[0].type};
 }
 
-tensor rows_of(const tensor& x, const op_options& options) {
-  const auto [begin, end] = options.as<slice_rows>();
-  return x.slice(begin, end);
+void rows(op_call& c) {
+  const auto [begin, end] = c.options.as<slice_rows>();
+  c.out.push_back(c.in[0].slice(begin, end));
 }
 
 template <class T>
@@ -33,7 +33,7 @@ void backward(op_call& c) {
   if (!c.wants(0))
     return;
   const auto begin = c.options.as<slice_rows>().begin;
-  const auto gy = c.grad_out.data<T>();
+  const auto gy = c.grad_out[0].data<T>();
   auto gx = c.grad_in[0].template mutable_data<T>();
   if (!c.accumulates(0))
     std::ranges::fill(gx, T{0});
@@ -47,23 +47,24 @@ void backward(op_call& c) {
 }
 
 const std::array cases{
-  op_case{{{{7}}}, slice_rows{2, 5}},
-  op_case{{{{4, 2}}}, slice_rows{0, 4}},
-  op_case{{{{5, 3, 2}}}, slice_rows{4, 5}},
-  op_case{{{{4, 2}}}, slice_rows{1, 1}},
-  op_case{{{{0, 2}}}, slice_rows{0, 0}},
+  op_case{{{7}}, slice_rows{2, 5}},       op_case{{{4, 2}}, slice_rows{0, 4}},
+  op_case{{{5, 3, 2}}, slice_rows{4, 5}}, op_case{{{4, 2}}, slice_rows{1, 1}},
+  op_case{{{0, 2}}, slice_rows{0, 0}},
+};
+
+constexpr std::array float_kernels{
+  op_kernels{dtype::float32, nullptr, backward<float>},
+  op_kernels{dtype::float64, nullptr, backward<double>},
 };
 
 } // namespace
 
 const op ops::slice{
   .name = "slice",
-  .arity = 1,
   .infer = infer,
-  .backward = {backward<float>},
-  .reference_backward = backward<double>,
+  .kernels = float_kernels,
   .saves_inputs = false,
-  .view = rows_of,
+  .view = rows,
   .cases = cases,
   .formula = "some rows of x",
 };

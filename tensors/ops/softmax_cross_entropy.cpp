@@ -19,7 +19,7 @@ namespace {
                          + std::to_string(classes) + " classes, from 0");
 }
 
-tensor_spec infer_loss(std::span<const tensor_spec> in, const op_options&) {
+op_outputs infer_loss(std::span<const tensor_spec> in, const op_options&) {
   const auto &x = in[0].dims, &labels = in[1].dims;
   ops::require(x.rank() == 2 && labels.rank() == 1 && x[0] == labels[0]
                  && x[1] > 0,
@@ -28,12 +28,13 @@ tensor_spec infer_loss(std::span<const tensor_spec> in, const op_options&) {
 }
 
 void loss_forward(op_call& c) {
-  c.saved = tensor{c.in[0].spec()};
+  c.saved.push_back(tensor{c.in[0].spec()});
   const auto labels = c.in[1].data<std::int32_t>();
   const auto classes = std::size_t(c.in[0].dims()[1]);
   const auto done = kernels().softmax_cross_entropy(
     c.in[0].data<float>().data(), labels.data(), labels.size(), classes,
-    c.out.mutable_data<float>().data(), c.saved.mutable_data<float>().data());
+    c.out[0].mutable_data<float>().data(),
+    c.saved[0].mutable_data<float>().data());
   if (done < labels.size())
     out_of_range(labels, done, classes);
 }
@@ -41,9 +42,10 @@ void loss_forward(op_call& c) {
 void loss_backward(op_call& c) {
   if (c.wants(0))
     kernels().scale_rows(c.grad_in[0].mutable_data<float>().data(),
-                         c.saved.data<float>().data(),
-                         c.grad_out.data<float>().data(), c.grad_out.size(),
-                         std::size_t(c.saved.dims()[1]), c.accumulates(0));
+                         c.saved[0].data<float>().data(),
+                         c.grad_out[0].data<float>().data(),
+                         c.grad_out[0].size(),
+                         std::size_t(c.saved[0].dims()[1]), c.accumulates(0));
 }
 
 /// Computes exp(x - maximum) of one row, and returns the sum.
@@ -64,14 +66,14 @@ void loss_reference_forward(op_call& c) {
     if (labels[i] < 0 || std::size_t(labels[i]) >= classes)
       out_of_range(labels, i, classes);
     const auto row = x.subspan(i * classes, classes);
-    c.out.mutable_data<double>()[i] = std::log(exponentials(row, e))
-                                      + std::ranges::max(row)
-                                      - row[std::size_t(labels[i])];
+    c.out[0].mutable_data<double>()[i] = std::log(exponentials(row, e))
+                                         + std::ranges::max(row)
+                                         - row[std::size_t(labels[i])];
   }
 }
 
 void loss_reference_backward(op_call& c) {
-  const auto x = c.in[0].data<double>(), gy = c.grad_out.data<double>();
+  const auto x = c.in[0].data<double>(), gy = c.grad_out[0].data<double>();
   const auto labels = c.in[1].data<std::int32_t>();
   const auto classes = std::size_t(c.in[0].dims()[1]);
   if (!c.wants(0))
@@ -90,16 +92,23 @@ void loss_reference_backward(op_call& c) {
 }
 
 const std::array loss_cases{
-  op_case{{{{1, 1}, {1}}}, {}, -3, 1},
-  op_case{{{{5, 2}, {5}}}, {}, -3, 2},
-  op_case{{{{7, 10}, {7}}}, {}, -8, 10},
-  op_case{{{{33, 17}, {33}}}, {}, -30, 17},
-  op_case{{{{3, 1000}, {3}}}, {}, -3, 1000},
+  op_case{{{1, 1}, {1}}, {}, -3, 1},
+  op_case{{{5, 2}, {5}}, {}, -3, 2},
+  op_case{{{7, 10}, {7}}, {}, -8, 10},
+  op_case{{{33, 17}, {33}}, {}, -30, 17},
+  op_case{{{3, 1000}, {3}}, {}, -3, 1000},
+};
+
+constexpr std::array loss_inputs{op_input{}, op_input{{dtype::int32}}};
+
+constexpr std::array loss_kernels{
+  op_kernels{dtype::float32, loss_forward, loss_backward},
+  op_kernels{dtype::float64, loss_reference_forward, loss_reference_backward},
 };
 
 // -- softmax ------------------------------------------------------------------
 
-tensor_spec infer_softmax(std::span<const tensor_spec> in, const op_options&) {
+op_outputs infer_softmax(std::span<const tensor_spec> in, const op_options&) {
   ops::require(in[0].dims.rank() == 2 && in[0].dims[1] > 0,
                "softmax [n, classes]", in);
   return in[0];
@@ -107,13 +116,13 @@ tensor_spec infer_softmax(std::span<const tensor_spec> in, const op_options&) {
 
 void softmax_forward(op_call& c) {
   kernels().softmax(
-    c.out.mutable_data<float>().data(), c.in[0].data<float>().data(),
+    c.out[0].mutable_data<float>().data(), c.in[0].data<float>().data(),
     std::size_t(c.in[0].dims()[0]), std::size_t(c.in[0].dims()[1]));
 }
 
 void softmax_reference_forward(op_call& c) {
   const auto x = c.in[0].data<double>();
-  auto y = c.out.mutable_data<double>();
+  auto y = c.out[0].mutable_data<double>();
   const auto classes = std::size_t(c.in[0].dims()[1]);
   for (std::size_t at = 0; at < x.size(); at += classes) {
     const auto row = y.subspan(at, classes);
@@ -127,11 +136,11 @@ void softmax_reference_forward(op_call& c) {
 /// gy is the gradient of y, and gx is the gradient of x.
 template <class T>
 void softmax_backward(op_call& c) {
-  const auto y = c.out.data<T>(), gy = c.grad_out.data<T>();
+  const auto y = c.out[0].data<T>(), gy = c.grad_out[0].data<T>();
   if (!c.wants(0))
     return;
   auto gx = c.grad_in[0].template mutable_data<T>();
-  const auto classes = std::size_t(c.out.dims()[1]);
+  const auto classes = std::size_t(c.out[0].dims()[1]);
   for (std::size_t at = 0; at < y.size(); at += classes) {
     double dot = 0;
     for (std::size_t j = at; j < at + classes; ++j)
@@ -144,36 +153,34 @@ void softmax_backward(op_call& c) {
 }
 
 const std::array softmax_cases{
-  op_case{{{{1, 1}}}, {}, -3, 3},
-  op_case{{{{5, 10}}}, {}, -8, 8},
-  op_case{{{{17, 33}}}, {}, -30, 30},
+  op_case{{{1, 1}}, {}, -3, 3},
+  op_case{{{5, 10}}, {}, -8, 8},
+  op_case{{{17, 33}}, {}, -30, 30},
+};
+
+constexpr std::array softmax_kernels{
+  op_kernels{dtype::float32, softmax_forward, softmax_backward<float>},
+  op_kernels{dtype::float64, softmax_reference_forward,
+             softmax_backward<double>},
 };
 
 } // namespace
 
 const op ops::softmax_cross_entropy{
   .name = "softmax_cross_entropy",
-  .arity = 2,
+  .inputs = loss_inputs,
   .infer = infer_loss,
-  .forward = {loss_forward},
-  .backward = {loss_backward},
-  .reference_forward = loss_reference_forward,
-  .reference_backward = loss_reference_backward,
+  .kernels = loss_kernels,
   .cases = loss_cases,
-  .integers = 2,
   .formula = "-log softmax(x)[label]",
 };
 
 const op ops::softmax{
   .name = "softmax",
-  .arity = 1,
   .infer = infer_softmax,
-  .forward = {softmax_forward},
-  .backward = {softmax_backward<float>},
-  .reference_forward = softmax_reference_forward,
-  .reference_backward = softmax_backward<double>,
+  .kernels = softmax_kernels,
   .saves_inputs = false,
-  .saves_output = true,
+  .saves_outputs = true,
   .cases = softmax_cases,
   .formula = "exp(x) / sum(exp(x)) over the last axis",
 };

@@ -100,14 +100,14 @@ struct negate_scalar {
   }
 };
 
-tensor_spec same_spec(std::span<const tensor_spec> in, const op_options&) {
+op_outputs same_spec(std::span<const tensor_spec> in, const op_options&) {
   return in[0];
 }
 
 template <class Op, class T>
 void forward(op_call& c) {
   const auto x = c.in[0].data<T>();
-  auto y = c.out.mutable_data<T>();
+  auto y = c.out[0].mutable_data<T>();
   for_elements(x.size(), [&](std::size_t begin, std::size_t end) {
     for (auto i = begin; i < end; ++i)
       y[i] = Op::f(x[i]);
@@ -118,8 +118,8 @@ template <class Op, class T>
 void backward(op_call& c) {
   if (!c.wants(0))
     return;
-  const auto x = c.in[0].data<T>(), y = c.out.data<T>(),
-             gy = c.grad_out.data<T>();
+  const auto x = c.in[0].data<T>(), y = c.out[0].data<T>(),
+             gy = c.grad_out[0].data<T>();
   auto gx = c.grad_in[0].template mutable_data<T>();
   const bool accumulates = c.accumulates(0);
   for_elements(x.size(), [&](std::size_t begin, std::size_t end) {
@@ -131,31 +131,33 @@ void backward(op_call& c) {
 }
 
 const std::array cases{
-  op_case{{{{}}}, {}, -3, 3},          op_case{{{{1}}}, {}, -3, 3},
-  op_case{{{{7, 5}}}, {}, -3, 3},      op_case{{{{0, 5}}}, {}, -3, 3},
-  op_case{{{{3, 17, 11}}}, {}, -3, 3},
+  op_case{{{}}, {}, -3, 3},          op_case{{{1}}, {}, -3, 3},
+  op_case{{{7, 5}}, {}, -3, 3},      op_case{{{0, 5}}, {}, -3, 3},
+  op_case{{{3, 17, 11}}, {}, -3, 3},
 };
 
 const std::array positive_cases{
-  op_case{{{{1}}}, {}, 0.1f, 3},
-  op_case{{{{7, 5}}}, {}, 0.1f, 3},
-  op_case{{{{3, 17, 11}}}, {}, 0.1f, 30},
+  op_case{{{1}}, {}, 0.1f, 3},
+  op_case{{{7, 5}}, {}, 0.1f, 3},
+  op_case{{{3, 17, 11}}, {}, 0.1f, 30},
 };
 
 constexpr std::array at_zero{0.0f};
+
+template <class Op>
+constexpr std::array kernels_of{
+  op_kernels{dtype::float32, forward<Op, float>, backward<Op, float>},
+  op_kernels{dtype::float64, forward<Op, double>, backward<Op, double>},
+};
 
 template <class Op>
 op unary(std::string_view name, std::string_view formula,
          std::span<const op_case> tried = cases,
          std::span<const float> nondifferentiable_points = {}) {
   return {.name = name,
-          .arity = 1,
           .infer = same_spec,
-          .forward = {forward<Op, float>},
-          .backward = {backward<Op, float>},
-          .reference_forward = forward<Op, double>,
-          .reference_backward = backward<Op, double>,
-          .saves_output = true,
+          .kernels = kernels_of<Op>,
+          .saves_outputs = true,
           .cases = tried,
           .nondifferentiable_points = nondifferentiable_points,
           .formula = formula};

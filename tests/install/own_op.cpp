@@ -20,7 +20,7 @@ T cumulative(T x) {
 template <class T>
 void forward(op_call& c) {
   const auto x = c.in[0].data<T>();
-  auto y = c.out.mutable_data<T>();
+  auto y = c.out[0].mutable_data<T>();
   for (std::size_t i = 0; i < x.size(); ++i)
     y[i] = x[i] * cumulative(x[i]);
 }
@@ -28,7 +28,7 @@ void forward(op_call& c) {
 /// @tparam Right If false, the derivative lacks the term x * phi(x).
 template <class T, bool Right>
 void backward(op_call& c) {
-  const auto x = c.in[0].data<T>(), gy = c.grad_out.data<T>();
+  const auto x = c.in[0].data<T>(), gy = c.grad_out[0].data<T>();
   auto gx = c.grad_in[0].template mutable_data<T>();
   for (std::size_t i = 0; i < x.size(); ++i) {
     const T density = std::exp(-x[i] * x[i] / 2) * T(0.3989422804014327);
@@ -37,18 +37,25 @@ void backward(op_call& c) {
   }
 }
 
-const std::array cases{troupe::op_case{{{{3, 5}}}, {}, -3, 3}};
+const std::array cases{troupe::op_case{{{3, 5}}, {}, -3, 3}};
+
+template <bool Right>
+constexpr std::array kernels{
+  troupe::op_kernels{troupe::dtype::float32, forward<float>,
+                     backward<float, Right>},
+  troupe::op_kernels{troupe::dtype::float64, forward<double>,
+                     backward<double, Right>},
+};
 
 template <bool Right>
 troupe::op gelu() {
   return {
     .name = "gelu",
     .infer = [](std::span<const troupe::tensor_spec> in,
-                const troupe::op_options&) { return in[0]; },
-    .forward = {forward<float>},
-    .backward = {backward<float, Right>},
-    .reference_forward = forward<double>,
-    .reference_backward = backward<double, Right>,
+                const troupe::op_options&) -> troupe::op_outputs {
+      return in[0];
+    },
+    .kernels = kernels<Right>,
     .cases = cases,
   };
 }

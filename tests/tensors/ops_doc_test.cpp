@@ -1,3 +1,4 @@
+#include "troupe/tensors/detail/op_check_cases.hpp"
 #include "troupe/tensors/ops/all.hpp"
 
 #include <gtest/gtest.h>
@@ -8,14 +9,18 @@
 namespace troupe {
 namespace {
 
+using detail::tried_op;
+
 /// Returns the table that docs/ops.md must contain.
 std::string table() {
   std::ostringstream out;
   out << "| op | inputs | what it computes | differentiable | cases tried |\n"
          "|---|---|---|---|---|\n";
   for (const auto* x : ops::built_in)
-    out << "| `" << x->name << "` | " << x->arity << " | " << x->formula
-        << " | " << (x->is_reshape || x->reference_backward ? "yes" : "no")
+    out << "| `" << x->name << "` | " << x->inputs.size()
+        << (x->repeats_last_input ? " or more | " : " | ") << x->formula
+        << " | "
+        << (tried_op{x, 0}.differentiable() || x->is_reshape ? "yes" : "no")
         << " | " << x->cases.size() << " |\n";
   return out.str();
 }

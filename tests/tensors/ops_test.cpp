@@ -4,7 +4,7 @@
 #include <algorithm>
 
 // Tests every op on each of its cases. Compares the float64 reference with
-// central differences, and the float32 kernels with the reference. Compares
+// central differences, and the other kernels with the reference. Compares
 // results for inputs that are ranges of larger tensors with results for copies.
 // An op that is added to the list is tested too.
 

@@ -21,8 +21,8 @@ struct swish_settings {
   float beta = 1;
 };
 
-troupe::tensor_spec infer(std::span<const troupe::tensor_spec> in,
-                          const troupe::op_options&) {
+troupe::op_outputs infer(std::span<const troupe::tensor_spec> in,
+                         const troupe::op_options&) {
   return in[0]; // the output has the shape of the input
 }
 
@@ -30,7 +30,7 @@ template <class T>
 void forward(op_call& c) {
   const T beta = c.options.as<swish_settings>().beta;
   const auto x = c.in[0].data<T>();
-  auto y = c.out.mutable_data<T>();
+  auto y = c.out[0].mutable_data<T>();
   for (std::size_t i = 0; i < x.size(); ++i)
     y[i] = x[i] / (1 + std::exp(-beta * x[i]));
 }
@@ -38,7 +38,7 @@ void forward(op_call& c) {
 template <class T>
 void backward(op_call& c) {
   const T beta = c.options.as<swish_settings>().beta;
-  const auto x = c.in[0].data<T>(), gy = c.grad_out.data<T>();
+  const auto x = c.in[0].data<T>(), gy = c.grad_out[0].data<T>();
   auto gx = c.grad_in[0].template mutable_data<T>();
   for (std::size_t i = 0; i < x.size(); ++i) {
     const T s = 1 / (1 + std::exp(-beta * x[i]));
@@ -49,18 +49,21 @@ void backward(op_call& c) {
 }
 
 const std::array cases{
-  troupe::op_case{{{{1}}}, swish_settings{1}, -3, 3},
-  troupe::op_case{{{{7, 5}}}, swish_settings{2}, -3, 3},
+  troupe::op_case{{{1}}, swish_settings{1}, -3, 3},
+  troupe::op_case{{{7, 5}}, swish_settings{2}, -3, 3},
+};
+
+// The kernels for float64 define the op: check_op compares the others with
+// them.
+constexpr std::array kernels{
+  troupe::op_kernels{troupe::dtype::float32, forward<float>, backward<float>},
+  troupe::op_kernels{troupe::dtype::float64, forward<double>, backward<double>},
 };
 
 const troupe::op swish{
   .name = "swish",
-  .arity = 1,
   .infer = infer,
-  .forward = {forward<float>},
-  .backward = {backward<float>},
-  .reference_forward = forward<double>,
-  .reference_backward = backward<double>,
+  .kernels = kernels,
   .cases = cases,
   .formula = "x sigmoid(beta x)",
 };
@@ -120,36 +123,52 @@ void wrong_backward(op_call& c) {
 
 template <class T>
 void overwriting_backward(op_call& c) {
-  c.accumulate = 0;
+  c.accumulate = {};
   mine::backward<T>(c);
 }
 
 void wrong_forward(op_call& c) {
   mine::forward<float>(c);
-  c.out.mutable_data<float>()[0] += 0.01f;
+  c.out[0].mutable_data<float>()[0] += 0.01f;
 }
 
 void throwing_forward(op_call&) {
   throw std::runtime_error("no such device");
 }
 
+/// Returns the failures of swish with other kernels.
+std::vector<std::string> failures_with(const op_kernels& narrow,
+                                       const op_kernels& wide) {
+  const std::array changed{narrow, wide};
+  return failures_of([&](op& x) { x.kernels = changed; });
+}
+
 TEST(OpCheck, NamesTheWrongKernel) {
-  EXPECT_TRUE(name(
-    failures_of([](op& x) { x.reference_backward = wrong_backward<double>; }),
-    "swish, case 1 on [7, 5], seed 1001: the gradient of input "
-    "0 is ",
-    " at element 0, but central differences of the reference "
-    "give "));
+  const auto right = mine::kernels[0], reference = mine::kernels[1];
+  const auto narrow = [](op_kernel forward, op_kernel backward) {
+    return op_kernels{dtype::float32, forward, backward};
+  };
+  const auto wide = [](op_kernel forward, op_kernel backward) {
+    return op_kernels{dtype::float64, forward, backward};
+  };
   EXPECT_TRUE(
-    name(failures_of([](op& x) { x.backward = {wrong_backward<float>}; }),
+    name(failures_with(right, wide(reference.forward, wrong_backward<double>)),
+         "swish, case 1 on [7, 5], seed 1001: the gradient of input "
+         "0 is ",
+         " at element 0, but central differences of the reference "
+         "give "));
+  EXPECT_TRUE(
+    name(failures_with(narrow(right.forward, wrong_backward<float>), reference),
          "the float32 kernel's gradient of input 0", "the bound of the case"));
-  EXPECT_TRUE(name(failures_of([](op& x) { x.forward = {wrong_forward}; }),
-                   "the float32 kernel's result", "the bound of the case"));
+  EXPECT_TRUE(
+    name(failures_with(narrow(wrong_forward, right.backward), reference),
+         "the float32 kernel's result", "the bound of the case"));
   EXPECT_TRUE(name(
-    failures_of([](op& x) { x.backward = {overwriting_backward<float>}; }),
+    failures_with(narrow(right.forward, overwriting_backward<float>),
+                  reference),
     "the float32 gradient of input 0", "add to grad_in[0] if accumulates(0)"));
   EXPECT_TRUE(
-    name(failures_of([](op& x) { x.reference_forward = throwing_forward; }),
+    name(failures_with(right, wide(throwing_forward, reference.backward)),
          "swish, case 0", "an exception: no such device"));
 }
 
@@ -158,10 +177,18 @@ TEST(OpCheck, NamesAMissingMember) {
   EXPECT_EQ(failures_of([](op& x) { x.cases = {}; }),
             texts{"swish: it has no cases; give shapes of inputs with which it "
                   "can be checked"});
-  EXPECT_EQ(failures_of([](op& x) { x.reference_backward = nullptr; }),
-            texts{"swish: it has only one of the kernels backward and "
-                  "reference_backward; give both, or none if it is not "
-                  "differentiable"});
+  EXPECT_EQ(
+    failures_with(mine::kernels[0], {dtype::float64, mine::kernels[1].forward}),
+    texts{"swish: only one of its kernels for float32 and float64 has "
+          "a gradient (backward); give both, or none if it is not "
+          "differentiable"});
+  EXPECT_EQ(failures_of([](op& x) { x.kernels = x.kernels.first(1); }),
+            texts{"swish: it needs kernels for float64 on the CPU, which "
+                  "define those for float32"});
+  EXPECT_EQ(failures_of([](op& x) { x.kernels = {}; }),
+            texts{"swish: it has no kernels"});
+  EXPECT_EQ(failures_of([](op& x) { x.inputs = two_inputs; }),
+            texts{"swish: a case has 1 inputs, but the op has 2"});
   EXPECT_EQ(failures_of([](op& x) { x.infer = nullptr; }),
             texts{"swish: it has no shape rule (infer)"});
 }
@@ -172,7 +199,7 @@ TEST(OwnOp, IsRejectedWithoutAReferenceOrAName) {
   EXPECT_THROW(register_op(nameless), std::logic_error);
   auto unproved = mine::swish;
   unproved.name = "unproved";
-  unproved.reference_forward = nullptr;
+  unproved.kernels = unproved.kernels.first(1);
   EXPECT_THROW(register_op(unproved), std::logic_error);
 }
 
@@ -193,7 +220,8 @@ TEST(OpApply, RejectsInvalidInputsWithAReason) {
   EXPECT_EQ(error_of([&] { apply(mine::swish, {tensor{}}); }),
             "swish: input 0 is an empty tensor");
   EXPECT_EQ(error_of([&] { apply(mine::swish, {x.as(dtype::int32)}); }),
-            "swish: input 0 is int32[2]; convert it with as()");
+            "swish: input 0 is int32[2], not float32 or float64; convert it "
+            "with as()");
   EXPECT_EQ(error_of([&] { apply(mine::swish, {x}); }),
             "an op got the options of another op");
   EXPECT_EQ(error_of([&] {

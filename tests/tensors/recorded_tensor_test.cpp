@@ -192,8 +192,9 @@ TEST(Tape, RecordsNothingAfterGradientsWereRequested) {
 
 TEST(Tape, RejectsAnOpThatHasNoGradient) {
   auto without = *find_op("negate");
-  without.backward = {};
-  without.reference_backward = nullptr;
+  const std::array kernels{
+    op_kernels{dtype::float32, without.find_kernels(dtype::float32)->forward}};
+  without.kernels = kernels;
   recorded_bias x;
   const auto y = x.y();
   EXPECT_EQ(refusal_of([&] { apply(without, {y}); }),
@@ -244,21 +245,22 @@ TEST(Tape, RejectsAValueOfANewerTape) {
 /// input were tracked.
 void doubled(op_call& c) {
   c.in[0].as(dtype::int32);
-  c.out.copy_from(c.in[0].clone());
-  for (auto& v : c.out.mutable_data<float>())
+  c.out[0].copy_from(c.in[0].clone());
+  for (auto& v : c.out[0].mutable_data<float>())
     v *= 2;
 }
 
 void doubled_backward(op_call& c) {
   c.in[0].as(dtype::int32);
-  c.grad_in[0].copy_from(c.grad_out * 2.0);
+  c.grad_in[0].copy_from(c.grad_out[0] * 2.0);
 }
 
 TEST(Tape, KernelsGetUntrackedTensors) {
   auto twice = *find_op("negate");
   twice.name = "twice";
-  twice.forward = {doubled};
-  twice.backward = {doubled_backward};
+  constexpr std::array kernels{
+    op_kernels{dtype::float32, doubled, doubled_backward}};
+  twice.kernels = kernels;
   tape other; // Records while `inner` computes its gradients.
   recorded_bias inner;
   const auto y = apply(twice, {inner.bias().value()});

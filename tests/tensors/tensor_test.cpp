@@ -18,7 +18,8 @@ using troupe::same_bits;
 using troupe::tensor;
 
 constexpr dtype all_types[] = {dtype::float32, dtype::float64, dtype::int32,
-                               dtype::int64,   dtype::uint8,   dtype::boolean};
+                               dtype::int64,   dtype::uint8,   dtype::boolean,
+                               dtype::bfloat16};
 
 std::string refusal_of(const auto& what) {
   try {

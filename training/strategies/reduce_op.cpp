@@ -60,7 +60,7 @@ tensor sum_in_tree_order(std::span<const tensor> values) {
   return out;
 }
 
-/// Sums over some axes. float32 and int32 are added in 64 bits; the result has
+/// Sums over some axes. Floats and int32 are added in 64 bits; the result has
 /// the dtype of the value.
 tensor sum_over(const tensor& value, const std::vector<std::size_t>& over) {
   shape kept_dims = value.dims();
@@ -71,9 +71,9 @@ tensor sum_over(const tensor& value, const std::vector<std::size_t>& over) {
     else
       kept_dims = kept_dims.with_extent(a, 1);
   auto wide =
-    tensor::zeros(kept_dims, value.type() == dtype::int32     ? dtype::int64
-                             : value.type() == dtype::float32 ? dtype::float64
-                                                              : value.type());
+    tensor::zeros(kept_dims, value.type() == dtype::int32 ? dtype::int64
+                             : is_float(value.type())     ? dtype::float64
+                                                          : value.type());
   with_dtype(value.type(), [&](auto zero) {
     using type = decltype(zero);
     const auto source = value.data<type>();
@@ -120,8 +120,7 @@ void check_unrecorded(const tensor& value) {
 void check_reducible(reduce_op op, const tensor& value) {
   check_unrecorded(value);
   check_numbers(value);
-  if (op == mean && value.type() != dtype::float32
-      && value.type() != dtype::float64)
+  if (op == mean && !is_float(value.type()))
     throw std::logic_error("integers have no mean: " + to_string(value.spec())
                            + "; convert them with as(dtype::float32)");
 }

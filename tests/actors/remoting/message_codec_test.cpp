@@ -167,7 +167,8 @@ TEST(MessageCodec, EncodesOnlyTheElementsOfASlice) {
 
 TEST(MessageCodec, AllocatesNothingForATensorWithoutElements) {
   const auto before = memory::used().live;
-  EXPECT_EQ(decode_error_of_head(6, {}), "byte 3: a tensor of dtype 6");
+  EXPECT_EQ(decode_error_of_head(int(dtype_count), {}),
+            "byte 3: a tensor of dtype " + std::to_string(dtype_count));
   EXPECT_EQ(decode_error_of_head(0, {1, 1, 1, 1, 1, 1, 1, 1, 1}),
             "byte 4: a tensor of 9 axes");
   EXPECT_NE(decode_error_of_head(0, {-1}), "none");

@@ -168,7 +168,7 @@ TEST(CollectiveFaults, RejectAGatherSpecBeforeMemoryIsAllocated) {
   bad[0] = std::byte{9};
   EXPECT_FALSE(read(bad, out));
   bad = good;
-  bad[1] = std::byte{6};
+  bad[1] = std::byte{dtype_count};
   EXPECT_FALSE(read(bad, out));
   for (const std::size_t byte : {13, 15, 22, 23}) { // extents of 2^40 and more
     bad = good;

@@ -35,25 +35,23 @@ struct step_recorder final : fault_injector {
   }
 };
 
-tensor_spec infer(std::span<const tensor_spec> in, const op_options&) {
+op_outputs infer(std::span<const tensor_spec> in, const op_options&) {
   return in[0];
 }
 
 void forward(op_call& c) {
-  c.out.copy_from(c.in[0]);
+  c.out[0].copy_from(c.in[0]);
 }
 
 void backward(op_call& c) {
   if (current_context().random.replica == 1)
     at_mark.push_back(newest_step);
-  c.grad_in[0].copy_from(c.grad_out);
+  c.grad_in[0].copy_from(c.grad_out[0]);
 }
 
-const op mark{.name = "overlap_mark",
-              .arity = 1,
-              .infer = infer,
-              .forward = {forward},
-              .backward = {backward}};
+constexpr std::array kernels{op_kernels{dtype::float32, forward, backward}};
+
+const op mark{.name = "overlap_mark", .infer = infer, .kernels = kernels};
 
 /// The identity. It marks a time of the backward pass.
 class marked_layer final : public models::layer {

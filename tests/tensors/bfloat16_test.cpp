@@ -1,0 +1,165 @@
+#include "op_cases.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/dense.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
+#include "troupe/tensors/tape.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace troupe {
+namespace {
+
+std::uint16_t bits_of(float x) {
+  return bfloat16{x}.bits;
+}
+
+TEST(Bfloat16, HasAllItsValuesInFloat) {
+  for (std::uint32_t bits = 0; bits < 0x1'0000; ++bits) {
+    bfloat16 x;
+    x.bits = static_cast<std::uint16_t>(bits);
+    const float wide = x;
+    if (std::isnan(wide))
+      EXPECT_TRUE(std::isnan(float(bfloat16{wide})));
+    else
+      ASSERT_EQ(bits_of(wide), bits);
+  }
+}
+
+// One unit in the last place of 1 is 2^-7.
+TEST(Bfloat16, RoundsToTheNearestValueAndTiesToEven) {
+  constexpr std::uint16_t one = 0x3f80;
+  EXPECT_EQ(bits_of(1), one);
+  EXPECT_EQ(bits_of(1 + 0x1p-8f), one);         // a tie, down to even
+  EXPECT_EQ(bits_of(1 + 3 * 0x1p-8f), one + 2); // a tie, up to even
+  EXPECT_EQ(bits_of(1 + 0x1p-8f + 0x1p-23f), one + 1);
+  EXPECT_EQ(bits_of(-1 - 0x1p-8f), 0x8000 | one);
+  EXPECT_EQ(bits_of(3.14159265f), 0x4049);
+  EXPECT_EQ(bits_of(std::numeric_limits<float>::max()), 0x7f80); // infinity
+  EXPECT_EQ(bits_of(-0.0f), 0x8000);
+}
+
+// Rounded to float first, 1 + 2^-8 + 2^-40 is a tie.
+TEST(Bfloat16, RoundsADoubleOnce) {
+  EXPECT_EQ(bfloat16{1 + 0x1p-8 + 0x1p-40}.bits, 0x3f81);
+  EXPECT_EQ(bfloat16{1 + 3 * 0x1p-8 - 0x1p-40}.bits, 0x3f81);
+  EXPECT_EQ(bfloat16{-1 - 0x1p-8 - 0x1p-40}.bits, 0xbf81);
+  EXPECT_EQ(bfloat16{1e300}.bits, 0x7f80);
+  EXPECT_EQ(bfloat16{0x1p-200}.bits, 0);
+  EXPECT_TRUE(std::isnan(float(bfloat16{std::nan("")})));
+}
+
+TEST(Bfloat16, ANaNWithLowBitsOnlyRemainsANaN) {
+  EXPECT_TRUE(std::isnan(float(bfloat16{std::bit_cast<float>(0x7f80'0001u)})));
+}
+
+TEST(Bfloat16, ATensorConvertsItsElements) {
+  const auto x = tensor::of<float>({3}, {1 + 0x1p-8f, -2.5f, 1e9f});
+  const auto y = x.as(dtype::bfloat16);
+  EXPECT_EQ(y.bytes(), 6u);
+  EXPECT_EQ(float(y.data<bfloat16>()[0]), 1);
+  EXPECT_EQ(y.as(dtype::int32).data<std::int32_t>()[1], -2);
+  EXPECT_EQ(y.as(dtype::float64).data<double>()[2], 998'244'352.0);
+  EXPECT_EQ(to_string(y.spec()), "bfloat16[3]");
+  EXPECT_EQ(
+    tensor::full({}, 0.5, dtype::bfloat16).as(dtype::float32).item<float>(),
+    0.5f);
+}
+
+// -- ops ----------------------------------------------------------------------
+
+class EveryOpInBfloat16 : public testing::TestWithParam<tried_op> {};
+
+std::vector<tensor> as_type(const std::vector<tensor>& list, dtype from,
+                            dtype to) {
+  std::vector<tensor> out;
+  for (const auto& x : list)
+    out.push_back(x && x.type() == from ? x.as(to) : x);
+  return out;
+}
+
+struct traced {
+  std::vector<tensor> out, gradients;
+};
+
+/// Returns the outputs of an op, and the gradients of their sum.
+traced run_traced(const tried_op& x, const std::vector<tensor>& in) {
+  const auto& definition = *x.definition;
+  tape t;
+  std::vector<tensor> watched = in;
+  std::vector<tensor> leaves;
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (definition.input(i).differentiable && is_float(in[i].type()))
+      leaves.push_back(watched[i] = t.watch(in[i]));
+  traced out;
+  const auto results = apply_all(definition, watched, x.tested_case().options);
+  for (const auto& one : results)
+    out.out.push_back(one.detach());
+  const auto gradients = t.gradient(results[0], leaves);
+  out.gradients.assign(gradients.begin(), gradients.end());
+  return out;
+}
+
+// A call in bfloat16 is the call in float32 with converted inputs, and its
+// results and gradients are rounded.
+TEST_P(EveryOpInBfloat16, HasTheRoundedResultsOfFloat32) {
+  const auto& x = GetParam();
+  if (x.definition->find_kernels(dtype::bfloat16))
+    GTEST_SKIP() << "it has kernels of its own";
+  const auto in =
+    as_type(draw(x, dtype::float32), dtype::float32, dtype::bfloat16);
+  const auto narrow = run_traced(x, in);
+  const auto wide = run_traced(x, as_type(in, dtype::bfloat16, dtype::float32));
+  for (std::size_t k = 0; k < wide.out.size(); ++k)
+    EXPECT_TRUE(same_bits(narrow.out[k], wide.out[k].as(narrow.out[k].type())))
+      << "output " << k;
+  ASSERT_EQ(narrow.gradients.size(), wide.gradients.size());
+  // Gradients may depend on the output, which was rounded.
+  const bool depends = x.definition->saves_outputs;
+  for (std::size_t i = 0; i < wide.gradients.size(); ++i) {
+    ASSERT_EQ(narrow.gradients[i].type(), dtype::bfloat16);
+    if (depends)
+      continue;
+    EXPECT_TRUE(
+      same_bits(narrow.gradients[i], wide.gradients[i].as(dtype::bfloat16)))
+      << "gradient " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, EveryOpInBfloat16, testing::ValuesIn(op_grid()),
+                         name_of);
+
+// 1 + 2^-7 twice and 1, which is exact.
+TEST(Bfloat16, ATapeAddsTheGradientsOfSeveralUses) {
+  tape t;
+  const auto x = t.watch(tensor::full({}, 1, dtype::bfloat16));
+  auto sum = x * 1.0;
+  for (int i = 1; i < 3; ++i)
+    sum = sum + x * (1 + 0x1p-7);
+  EXPECT_EQ(float(t.gradient(sum, std::array{x})[0].item<bfloat16>()),
+            3.015625f);
+}
+
+TEST(Bfloat16, ACastCarriesGradientsToFloat32) {
+  tape t;
+  const auto w = t.watch(tensor::of<float>({1, 1}, {3}));
+  const auto x = tensor::full({1, 1}, 2, dtype::bfloat16);
+  const auto y = matmul(x, w.as(dtype::bfloat16));
+  EXPECT_EQ(y.type(), dtype::bfloat16);
+  EXPECT_EQ(float(y.data<bfloat16>()[0]), 6);
+  const auto g = t.gradient(y, std::array{w});
+  EXPECT_EQ(g[0].type(), dtype::float32);
+  EXPECT_EQ(g[0].item<float>(), 2);
+}
+
+TEST(Bfloat16, DoesNotMixWithFloat32) {
+  const auto x = tensor::full({1}, 1);
+  EXPECT_THROW(add(x, x.as(dtype::bfloat16)), std::logic_error);
+}
+
+} // namespace
+} // namespace troupe
