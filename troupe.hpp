@@ -19,6 +19,7 @@
 #include "troupe/net/cluster/tf_config_resolver.hpp"
 #include "troupe/tensors/op_check.hpp"
 #include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/concat.hpp"
 #include "troupe/tensors/ops/conv2d.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/dropout.hpp"

@@ -3,6 +3,7 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/cast.hpp"
 #include "troupe/tensors/ops/clone.hpp"
+#include "troupe/tensors/ops/concat.hpp"
 #include "troupe/tensors/ops/conv2d.hpp"
 #include "troupe/tensors/ops/conv2d_max_pool.hpp"
 #include "troupe/tensors/ops/dense.hpp"
@@ -35,6 +36,7 @@ constexpr std::array list{
   &reduce_mean,
   &reshape,
   &slice,
+  &concat,
   &clone,
   &cast, //
   &matmul,
