@@ -36,6 +36,8 @@ constexpr auto retry_delay = 20ms;
 /// Delay before a candidate dials a process again, and interval in which it
 /// asks to join.
 constexpr auto candidate_interval = 100ms;
+/// Time after which a candidate gives up that has lost all its connections.
+constexpr auto candidate_reconnect_time = 1000ms;
 constexpr milliseconds candidate_dial_timeout{2000};
 /// Maximum delay before the leader logs which tasks are missing.
 constexpr milliseconds max_report_delay{5000};
@@ -528,15 +530,25 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     candidate->on_lost(task);
     if (has_rivals() && !candidate->knows_job())
       return give_way();
-    if (peers.empty() && candidate->knows_job())
-      options.peers->update([&] {
-        options.peers->failed = {
-          .code = ec::peer_lost,
-          .cause = "the connections to all its processes have ended, the last "
-                   "to "
-                   + last_rejection};
-      });
+    if (peers.empty() && candidate->knows_job()
+        && !std::exchange(awaits_connections, true))
+      self->delayed_send(
+        self, candidate_reconnect_time,
+        membership_event{membership_event::connections_overdue{}});
     dial_later(task);
+  }
+
+  /// A process that dials again may reach the job: its connections were cut.
+  void on(const membership_event::connections_overdue&) {
+    awaits_connections = false;
+    if (!candidate || !peers.empty() || !candidate->knows_job())
+      return;
+    options.peers->update([&] {
+      options.peers->failed = {
+        .code = ec::peer_lost,
+        .cause = "the connections to all its processes have ended, the last to "
+                 + last_rejection};
+    });
   }
 
   void on(const membership_event::ask_to_join&) {
@@ -1383,6 +1395,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   std::set<std::uint64_t> ending;
   /// By task: why the leader last rejected a process that asked for it.
   std::map<std::uint32_t, std::string> rejections;
+  /// Candidate: `connections_overdue` has been sent.
+  bool awaits_connections = false;
   std::string last_rejection; ///< Of this process, by the leader. Empty: none.
 };
 

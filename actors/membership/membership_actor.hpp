@@ -115,6 +115,9 @@ struct membership_event {
     std::uint64_t view_id = 0;
     std::vector<std::uint32_t> silent_tasks;
   };
+  /// Candidate: its last connection to a process of the job has ended some time
+  /// ago.
+  struct connections_overdue {};
   /// Candidate: the program has come to where the job is.
   struct ask_to_join {};
   /// Candidate: asks a member for the results from this call on.
@@ -136,8 +139,8 @@ struct membership_event {
   std::variant<accepted, candidate_accepted, dialed, received, closed,
                peer_lost, end_check, accepted_again, dial_again, dialed_again,
                not_reconnected, renewal_wanted, lanes_open, aborted,
-               replicas_stopped, stop_overdue, undecided, ask_to_join,
-               request_results, leaving, leave>
+               replicas_stopped, stop_overdue, undecided, connections_overdue,
+               ask_to_join, request_results, leaving, leave>
     what;
 };
 

@@ -295,6 +295,35 @@ TEST_F(SimulatedRecovery, AProcessMayDieAtEachMessageOfTheStart) {
   EXPECT_EQ(fired, jobs);
 }
 
+// All its connections are cut, at different moments of its join.
+TEST_F(SimulatedRecovery, AProcessThatIsCutOffWhileItJoinsTriesAgain) {
+  std::size_t jobs = 0, joined = 0, cut_joiners = 0;
+  for (std::uint64_t messages = 360; messages < 1200;
+       messages += 24 * stride()) {
+    auto killed = fault(kill, 1, 4);
+    killed.until = 20ms;
+    auto first = at_once(fault(cut, 1, 0)), second = at_once(fault(cut, 1, 0));
+    first.peer = 0;
+    first.messages = messages;
+    second.peer = 2;
+    const auto one =
+      check_recovery(messages, {.processes = 3,
+                                .reconnects = true,
+                                .latency = 1ms,
+                                .faults = {killed, first, second}});
+    ASSERT_EQ(one.failure, "") << "seed " << messages << ": " << one.plan;
+    const bool hits_joiner =
+      std::ranges::any_of(one.reached, [](const auto& x) {
+        return x.find("joiner") != x.npos && x.find("cut") != x.npos;
+      });
+    ++jobs;
+    cut_joiners += hits_joiner;
+    joined += hits_joiner && one.joined > 0;
+  }
+  EXPECT_GT(cut_joiners, jobs / 10);
+  EXPECT_EQ(joined, cut_joiners);
+}
+
 // The chief is stopped where it has just made a step, or before it saves. When
 // it goes on, the others have excluded it and have saved the model.
 TEST_F(SimulatedRecovery, AnExcludedProcessReplacesNoFile) {
