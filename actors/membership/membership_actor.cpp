@@ -214,7 +214,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (x.channel == view_change_channel)
       return on_view_change(*sender, x.task, *x.frame);
     if (x.channel == result_channel)
-      return on_results(*sender, *x.frame);
+      return on_results(x.task, *sender, *x.frame);
     sender->membership->consumed(x.frame->priority);
     membership::message message;
     if (const auto fault = net::decode(x.frame->payload, message.kind,
@@ -254,6 +254,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     });
     note_lost(x.task, x.cause, x.reason);
     peers.erase(x.task);
+    note_answer(x.task);
     const auto code = close_code(x.cause);
     if (candidate)
       return on_lost_by_candidate(x.task, x.reason, was_closed);
@@ -659,18 +660,27 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
 
   void on(const membership_event::request_results& x) {
-    const membership::call_results question{x.call, {}};
+    // Some of them may have joined, too, and not know the results yet.
+    const membership::call_results question{true, x.call, {}};
+    asked_call = x.call;
+    unanswered.clear();
     for (auto& [task, one] : peers)
-      if (!one.results->post({net::frame_kind::oneway, net::priority::control,
-                              0, ++one.last_tag, net::encode(question)}))
-        one.connection->close("a request of results could not be sent");
+      if (one.results->post({net::frame_kind::oneway, net::priority::control, 0,
+                             ++one.last_tag, net::encode(question)}))
+        unanswered.insert(task);
       else
-        return;
+        one.connection->close("a request of results could not be sent");
+  }
+
+  /// A process has answered the last request of results, or is lost.
+  void note_answer(std::uint32_t task) {
+    if (unanswered.erase(task) > 0 && unanswered.empty())
+      options.peers->update([&] { ++options.peers->log.answers; });
   }
 
   /// A member answers with the results that fit into a message. A process that
   /// joins appends the answer to its log.
-  void on_results(peer& sender, const net::frame& frame) {
+  void on_results(std::uint32_t task, peer& sender, const net::frame& frame) {
     sender.results->consumed(frame.priority);
     membership::call_results message;
     if (const auto fault = net::decode(frame.payload, message))
@@ -678,25 +688,25 @@ struct membership_state : view_change_host::owner, reconnector::owner {
                                       + to_string(*fault));
     const auto limit =
       sender.results->limits().max_payload(net::priority::control);
-    if (sender.request)
+    if (message.is_question)
       return answer(sender, message.first, limit);
-    if (!options.joins)
-      return;
+    if (!options.joins || message.first != asked_call)
+      return; // of an older request
     options.peers->update([&] {
       auto& log = options.peers->log;
-      if (message.first != log.results.size())
-        return; // of an older request
-      for (auto& x : message.results) {
-        log.bytes += x.size();
-        log.results.push_back(std::move(x));
-      }
-      ++log.answers;
+      auto call = message.first;
+      for (auto& x : message.results)
+        if (call++ == log.results.size()) {
+          log.bytes += x.size();
+          log.results.push_back(std::move(x));
+        }
     });
+    note_answer(task);
   }
 
   void answer(peer& asker, std::uint64_t first, std::size_t limit) {
     constexpr std::size_t overhead = 64; // of a result, and of the message
-    membership::call_results out{first, {}};
+    membership::call_results out{false, first, {}};
     auto rejection = options.peers->get([&] {
       const auto& log = options.peers->log;
       auto bytes = 2 * overhead;
@@ -710,7 +720,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       }
       return log.rejection;
     });
-    if (!rejection.empty())
+    if (!rejection.empty() && asker.request)
       return reject_candidate(*asker.connection, *asker.membership,
                               ++asker.last_tag,
                               "no process can join this job: " + rejection);
@@ -1395,6 +1405,9 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   std::set<std::uint64_t> ending;
   /// By task: why the leader last rejected a process that asked for it.
   std::map<std::uint32_t, std::string> rejections;
+  /// Of the last request of results: its call, and who has not answered it.
+  std::uint64_t asked_call = 0;
+  std::set<std::uint32_t> unanswered;
   /// Candidate: `connections_overdue` has been sent.
   bool awaits_connections = false;
   std::string last_rejection; ///< Of this process, by the leader. Empty: none.

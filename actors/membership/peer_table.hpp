@@ -90,8 +90,8 @@ public:
     static constexpr std::size_t max_bytes = std::size_t{64} << 20;
     std::vector<std::string> results; ///< By call.
     std::size_t bytes = 0;            ///< Sum of their sizes.
-    /// Candidate: number of answers of members, and how often none could be
-    /// asked.
+    /// Candidate: how often all processes that were asked have answered, or
+    /// were lost.
     std::uint64_t answers = 0;
     /// Why no process can join the job. Empty: processes can join.
     std::string rejection;

@@ -324,6 +324,36 @@ TEST_F(SimulatedRecovery, AProcessThatIsCutOffWhileItJoinsTriesAgain) {
   EXPECT_EQ(joined, cut_joiners);
 }
 
+// A process that joined asked another one for results that had joined itself,
+// and did not know them yet.
+TEST_F(SimulatedRecovery, OfTwoProcessesThatJoinEachGetsTheResultsOfCalls) {
+  auto first = fault(kill, 2, 13);
+  first.messages = 321;
+  first.until = 305ms;
+  auto second = fault(kill, 0, 9);
+  second.when = process_fault::moment::view_message;
+  second.messages = 145;
+  second.until = 15ms;
+  run_seed(4'068'269, {.processes = 3,
+                       .program = job_program::joinable_loop,
+                       .has_launcher = true,
+                       .reconnects = true,
+                       .latency = 1ms,
+                       .faults = {first, second}});
+  auto stopped = fault(stop, 0, 13);
+  stopped.messages = 399;
+  stopped.until = 1662ms;
+  auto killed = fault(kill, 1, 15);
+  killed.messages = 879;
+  killed.until = 190ms;
+  run_seed(4'004'830, {.processes = 3,
+                       .program = job_program::joinable_loop,
+                       .user_code_time = 241ms,
+                       .reconnects = true,
+                       .latency = 1ms,
+                       .faults = {stopped, killed}});
+}
+
 // The chief is stopped where it has just made a step, or before it saves. When
 // it goes on, the others have excluded it and have saved the model.
 TEST_F(SimulatedRecovery, AnExcludedProcessReplacesNoFile) {
