@@ -14,10 +14,10 @@ namespace troupe {
 /// every value but 0 is true.
 template <class To, class From>
 constexpr To convert(From x) {
-  if constexpr (std::same_as<From, bfloat16>)
+  if constexpr (std::same_as<From, bfloat16>) {
     return convert<To>(static_cast<float>(x));
-  else if constexpr (std::floating_point<
-                       From> && std::integral<To> && !std::same_as<To, bool>) {
+  } else if constexpr (
+    std::floating_point<From> && std::integral<To> && !std::same_as<To, bool>) {
     using limits = std::numeric_limits<To>;
     // `low` and `beyond` are exact in float and double: each is 0 or +-2^k.
     constexpr auto low = static_cast<From>(limits::min());

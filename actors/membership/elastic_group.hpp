@@ -22,8 +22,8 @@ struct elastic_group_options {
   std::function<void()> on_stopped;
   /// Tells the membership actor that this process asks to join its job.
   std::function<void()> on_ask;
-  /// Tells the membership actor to ask a member for the results of the job from
-  /// this call on.
+  /// Tells the membership actor to ask the other processes for the results of
+  /// the job from this call on.
   std::function<void(std::uint64_t call)> request_results;
   /// Tells the membership actor which members of the view with this id want to
   /// leave.

@@ -120,7 +120,7 @@ struct membership_event {
   struct connections_overdue {};
   /// Candidate: the program has come to where the job is.
   struct ask_to_join {};
-  /// Candidate: asks a member for the results from this call on.
+  /// A process that joins asks all others for the results from this call on.
   struct request_results {
     std::uint64_t call = 0;
   };

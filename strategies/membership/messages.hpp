@@ -116,10 +116,10 @@ struct message {
 };
 
 /// Results of calls of the job, on a channel of their own. A process that joins
-/// sends it without results, and a member answers with those it has.
+/// asks all others, and each answers with those that it has.
 struct call_results {
-  bool is_question = false;
-  std::uint64_t first = 0; ///< Number of the first call.
+  bool is_question = false; ///< It has no results.
+  std::uint64_t first = 0;  ///< Number of the first call.
   std::vector<std::string> results;
   auto fields() { return std::tie(is_question, first, results); }
 };

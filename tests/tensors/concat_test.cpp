@@ -1,3 +1,4 @@
+#include "error_of.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/concat.hpp"
 #include "troupe/tensors/tape.hpp"
@@ -5,19 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <stdexcept>
 
 namespace troupe {
 namespace {
-
-std::string error_of(const auto& call) {
-  try {
-    call();
-  } catch (const std::logic_error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 TEST(Concat, JoinsAlongEachAxis) {
   const auto a = tensor::of<std::int64_t>({2, 2}, {1, 2, 3, 4});

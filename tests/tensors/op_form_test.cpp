@@ -1,3 +1,4 @@
+#include "error_of.hpp"
 #include "troupe/tensors/op_check.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
@@ -8,22 +9,12 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <stdexcept>
 
 // Ops with many inputs, several outputs, large options, several saved values,
 // and dtypes other than floats.
 
 namespace troupe {
 namespace {
-
-std::string error_of(const auto& call) {
-  try {
-    call();
-  } catch (const std::logic_error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 // -- eight inputs, three outputs ----------------------------------------------
 
