@@ -70,10 +70,15 @@ private:
   std::atomic<int> times_ = 0;
 };
 
-models::metric probe(std::shared_ptr<flipper> flips) {
+/// @param on_forward is called with the step in each forward pass.
+models::metric probe(std::shared_ptr<flipper> flips,
+                     std::function<void(std::uint64_t)> on_forward) {
   return {.name = "probe",
-          .add = [flips](const tensor&, const tensor&, std::span<double> sums) {
+          .add = [flips, on_forward](const tensor&, const tensor&,
+                                     std::span<double> sums) {
             flips->on_step();
+            if (on_forward)
+              on_forward(current_context().random.step);
             sums[1] += 1;
           }};
 }
@@ -107,11 +112,12 @@ fit_options audited(std::uint64_t audit_steps,
 
 void train(const strategy& on, const std::vector<flip>& flips, fit_options how,
            outcome& out,
-           const std::function<void(const step_record&)>& on_step = {}) {
+           const std::function<void(const step_record&)>& on_step = {},
+           const std::function<void(std::uint64_t)>& on_forward = {}) {
   const auto scope = on.scope();
   const auto model = audited_model(on);
   const auto own = std::make_shared<flipper>(model, flips);
-  how.metrics = {models::accuracy_metric(), probe(own)};
+  how.metrics = {models::accuracy_metric(), probe(own, on_forward)};
   how.callbacks.push_back({.on_step = [&](const step_record& x) {
     (x.repeated ? out.repeated : out.steps).push_back(x.step);
     if (on_step)
@@ -427,23 +433,36 @@ TEST(Audit, IsOffIfItsNumberOfStepsIsZero) {
 }
 
 /// The copy of worker 1 deviates when worker 2 is lost. Worker 0 or 1 adopts
-/// its replica, and the state of that step is compared at once.
+/// its replica, and the state of that step is compared at once. Worker 2 is cut
+/// off in a step that the others have begun, and contributes nothing to it, so
+/// that neither of them takes the state of the other one.
 TEST(Audit, FindsADeviationInTheViewAfterALoss) {
+  constexpr std::uint64_t lost_in = 8;
   std::vector<outcome> found(3);
+  call_counter of_others;
+  std::atomic<bool> is_cut = false;
   const auto thrown =
     run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
-      train(on, {{.replica = 1, .step = 5}}, audited(100), found[w],
-            [&](const step_record& x) {
-              if (w == 2 && x.step == 8)
-                cut_off(on);
+      train(on, {{.replica = 1, .step = 5}}, audited(100), found[w], {},
+            [&](std::uint64_t step) {
+              if (step != lost_in)
+                return;
+              if (w != 2)
+                return of_others.count();
+              of_others.wait_for(2);
+              is_cut = true;
+              cut_off(on);
+              of_others.wait_for(4); // they make the step again
             });
     });
   EXPECT_EQ(flips_in(found), 1);
+  EXPECT_TRUE(is_cut);
   EXPECT_NE(exception_text(thrown[2]), "");
   for (const std::uint32_t w : {0, 1}) {
     EXPECT_EQ(exception_text(thrown[w]), "");
     expect_equal(found[w], undisturbed(3));
-    EXPECT_FALSE(found[w].repeated.empty());
+    ASSERT_FALSE(found[w].repeated.empty());
+    EXPECT_LT(found[w].repeated.back(), lost_in);
   }
 }
 
