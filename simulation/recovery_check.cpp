@@ -545,6 +545,14 @@ private:
       fail("no process has completed the job, but enough remain: " + states());
   }
 
+  /// True if a process that has not completed its program is not a member.
+  bool excludes_a_process(const membership::view& view) const {
+    return std::ranges::any_of(job_.lives(), [&](const auto& life) {
+      return !life->is_completed
+             && !view.contains(life->task, life->incarnation);
+    });
+  }
+
   /// The job must be completed if more than half of the processes remain, or
   /// half of them and all others are known to be dead, or if a launcher ends
   /// all that do not answer.
@@ -557,7 +565,7 @@ private:
     if (plan_.reconnects && tasks.empty()) {
       // Connections that were cut are made again, so no process is excluded.
       for (const auto& [id, view] : views_)
-        if (view.members.size() < n)
+        if (excludes_a_process(view))
           return fail("view " + std::to_string(id) + " has only "
                       + std::to_string(view.members.size())
                       + " members, although no process was lost: " + states());

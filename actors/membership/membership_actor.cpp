@@ -289,7 +289,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     const auto& [task, incarnation] = process;
     perform(leader ? leader->on_lost(task, incarnation, code, reason)
                    : participant->on_lost(incarnation, code, reason));
-    view_changes.on_lost(incarnation);
+    view_changes.on_lost(incarnation, code == ec::unreachable);
   }
 
   /// The connection to a process of this host has ended. The kernel closes it

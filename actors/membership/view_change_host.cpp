@@ -15,9 +15,9 @@ void view_change_host::begin(const view_change::numbered_proposal& decision,
   machine_.emplace(decision, self);
 }
 
-void view_change_host::on_lost(std::uint64_t incarnation) {
+void view_change_host::on_lost(std::uint64_t incarnation, bool was_silent) {
   if (machine_)
-    perform(machine_->on_unreachable(incarnation));
+    perform(machine_->on_unreachable(incarnation, was_silent));
 }
 
 /// What a process has agreed to before it left stays valid, as for a process

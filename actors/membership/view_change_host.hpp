@@ -76,7 +76,8 @@ public:
   // message that arrives before `begin` is sent again by its sender.
 
   /// The connection to a process has ended.
-  void on_lost(std::uint64_t incarnation);
+  /// @param was_silent true: nothing was received for the heartbeat timeout.
+  void on_lost(std::uint64_t incarnation, bool was_silent = false);
   /// The connection to a member has been made again.
   void on_reachable(std::uint64_t incarnation);
   /// A process is known to have ended, or has said that it takes no further

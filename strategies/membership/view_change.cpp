@@ -46,14 +46,18 @@ state_machine::state_machine(const numbered_proposal& decision,
 
 // -- changes ------------------------------------------------------------------
 
-reaction state_machine::on_unreachable(std::uint64_t incarnation) {
+reaction state_machine::on_unreachable(std::uint64_t incarnation,
+                                       bool was_silent) {
   reaction out;
   if (incarnation == self_ || removed_)
     return out;
-  if (find(incarnation))
+  if (find(incarnation)) {
     unreachable_[self_].insert(incarnation);
-  else
+    if (was_silent)
+      silent_[self_].insert(incarnation);
+  } else {
     forget_candidate(out, incarnation);
+  }
   start_if_needed(out);
   return out;
 }
@@ -64,6 +68,7 @@ reaction state_machine::on_reachable(std::uint64_t incarnation) {
   if (removed_ || !other || incarnation == self_)
     return out;
   const bool was_unreachable = unreachable_[self_].erase(incarnation) > 0;
+  silent_[self_].erase(incarnation);
   // Compares the views, and withdraws an older report. What this process has
   // sent to the other one since they were connected may be lost.
   send_to(out, *other,
@@ -239,10 +244,15 @@ state_machine::incarnations state_machine::excluded() const {
         }
     if (broken_paths.empty())
       return out;
+    const auto times_silent = [&](std::uint64_t incarnation) {
+      return std::ranges::count_if(silent_, [&](const auto& x) {
+        return !out.contains(x.first) && x.second.contains(incarnation);
+      });
+    };
     const auto worst =
       std::ranges::max_element(broken_paths, {}, [&](const auto& x) {
         return std::tuple{!is_last_host(out, x.first), x.second,
-                          find(x.first)->task};
+                          times_silent(x.first), find(x.first)->task};
       });
     out.insert(worst->first);
   }
@@ -258,6 +268,7 @@ void state_machine::learn(std::uint64_t teller, const knowledge& told) {
   };
   unreachable_[teller] = members_of(told.unreachable);
   unreachable_[teller].erase(teller);
+  silent_[teller] = members_of(told.silent);
   dead_.merge(members_of(told.dead));
   dead_.erase(self_);
   leaving_.merge(members_of(told.leaving));
@@ -273,6 +284,8 @@ knowledge state_machine::known() const {
   knowledge out;
   if (const auto own = unreachable_.find(self_); own != unreachable_.end())
     out.unreachable.assign(own->second.begin(), own->second.end());
+  if (const auto own = silent_.find(self_); own != silent_.end())
+    out.silent.assign(own->second.begin(), own->second.end());
   out.dead.assign(dead_.begin(), dead_.end());
   out.leaving.assign(leaving_.begin(), leaving_.end());
   out.renewal = wants_renewal_;
@@ -619,9 +632,11 @@ void state_machine::take_effect(reaction& out,
 void state_machine::forget_others() {
   const auto is_other = [this](std::uint64_t x) { return !find(x); };
   std::erase_if(dead_, is_other);
-  auto own = std::move(unreachable_[self_]);
-  std::erase_if(own, is_other);
-  unreachable_ = {{self_, std::move(own)}}; // the others report again
+  for (auto* reports : {&unreachable_, &silent_}) {
+    auto own = std::move((*reports)[self_]);
+    std::erase_if(own, is_other);
+    *reports = {{self_, std::move(own)}}; // the others report again
+  }
   auto candidates = std::move(joining_[self_]);
   std::erase_if(candidates,
                 [this](const member& x) { return find(x.incarnation); });

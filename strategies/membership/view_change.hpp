@@ -43,8 +43,9 @@
 ///   exclusion  a member that the proposer cannot reach, or that is dead, does
 ///            not belong to the next view. If two members cannot reach each
 ///            other, the one that more members cannot reach is excluded; on a
-///            tie the one with the higher task; but not the last one that
-///            hosts replicas
+///            tie the one that more members have found silent for the
+///            heartbeat timeout; then the one with the higher task; but not
+///            the last one that hosts replicas
 ///   cost     two round trips, and 5 messages for each member that answers
 ///   faults   older view -> answered with install; any sender
 ///            newer view -> answered with inquire
@@ -66,7 +67,9 @@ public:
   /// This process cannot reach a member: their connection has ended and cannot
   /// be made again, or the member has been silent for too long. Also: the
   /// connection to a candidate has ended.
-  reaction on_unreachable(std::uint64_t incarnation);
+  /// @param was_silent true: nothing was received from it for the heartbeat
+  ///        timeout. It may have been stopped, and this process was not.
+  reaction on_unreachable(std::uint64_t incarnation, bool was_silent = false);
   /// A connection to a member has been made, also after it was unreachable.
   reaction on_reachable(std::uint64_t incarnation);
   /// A process is known to have ended, for example by its exit status. No
@@ -194,6 +197,8 @@ private:
   incarnations dead_, leaving_;
   /// By member: the other members that it cannot reach.
   std::map<std::uint64_t, incarnations> unreachable_;
+  /// By member: those of them that were silent for the heartbeat timeout.
+  std::map<std::uint64_t, incarnations> silent_;
   /// By member: the candidates that have asked it.
   std::map<std::uint64_t, std::vector<member>> joining_;
   bool wants_renewal_ = false; ///< A member wants to renew the view.

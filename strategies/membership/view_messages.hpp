@@ -60,12 +60,14 @@ struct numbered_proposal {
 /// their incarnations.
 struct knowledge {
   std::vector<std::uint64_t> unreachable{}; ///< The process cannot reach them.
-  std::vector<std::uint64_t> dead{};        ///< They are known to have ended.
-  std::vector<std::uint64_t> leaving{};     ///< They want to leave.
-  std::vector<member> joining{};            ///< They want to join.
+  /// Those of them that were silent for the heartbeat timeout.
+  std::vector<std::uint64_t> silent{};
+  std::vector<std::uint64_t> dead{};    ///< They are known to have ended.
+  std::vector<std::uint64_t> leaving{}; ///< They want to leave.
+  std::vector<member> joining{};        ///< They want to join.
   bool renewal = false; ///< The view is to be renewed with the same members.
   auto fields() {
-    return std::tie(unreachable, dead, leaving, joining, renewal);
+    return std::tie(unreachable, silent, dead, leaving, joining, renewal);
   }
 };
 

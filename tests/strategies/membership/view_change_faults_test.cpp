@@ -189,10 +189,13 @@ private:
 
   void report(node& observer, process_id lost, bool is_death) {
     at(below(20), [this, &observer, lost, is_death] {
-      if (is_active(observer))
-        perform(observer,
-                is_death ? observer.machine->on_dead(lost.incarnation)
-                         : observer.machine->on_unreachable(lost.incarnation));
+      if (!is_active(observer))
+        return;
+      const bool was_silent =
+        (observer.id.incarnation + lost.incarnation) % 2 == 0;
+      perform(observer, is_death ? observer.machine->on_dead(lost.incarnation)
+                                 : observer.machine->on_unreachable(
+                                   lost.incarnation, was_silent));
     });
   }
 

@@ -238,6 +238,22 @@ TEST(ViewChange, TheNextProposerFinishesWhatADeadOneHasBegun) {
   EXPECT_EQ(three.view_of(11).view_id, 3u);
 }
 
+/// Members 1 and 2 cannot reach each other. Whichever was stopped for the
+/// heartbeat timeout is excluded.
+TEST(ViewChange, OfTwoThatCannotReachEachOtherTheSilentOneIsExcluded) {
+  for (const bool is_first_silent : {false, true}) {
+    job three{3};
+    three.cut_paths.insert({11, 12});
+    three.perform(11,
+                  three.at(11).machine.on_unreachable(12, !is_first_silent));
+    three.perform(12, three.at(12).machine.on_unreachable(11, is_first_silent));
+    three.run();
+    EXPECT_EQ(tasks_of(three.view_of(10)),
+              is_first_silent ? (tasks{0, 2}) : (tasks{0, 1}));
+    EXPECT_TRUE(three.has<removed>(is_first_silent ? 11 : 12));
+  }
+}
+
 // -- majorities ---------------------------------------------------------------
 
 TEST(ViewChange, HalfOfTheMembersAgreeOnNothing) {
