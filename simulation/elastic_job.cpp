@@ -164,6 +164,7 @@ public:
     const phase_guard in{life_, run_phase::changing};
     return group_->let_leave(leavers, position, timeout);
   }
+  void leave_at_once() override { group_->leave_at_once(); }
   bool has_left() const override { return group_->has_left(); }
   bool is_excluded() const override { return group_->is_excluded(); }
   bool is_joining() const override { return group_->is_joining(); }

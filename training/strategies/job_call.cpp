@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <thread>
 
 namespace troupe {
@@ -325,6 +326,29 @@ void copy_state(const std::shared_ptr<strategy_state>& state,
   state->runs = runs;
 }
 
+/// A call was completed by processes that were lost before the others had
+/// copied their state. Those that remain make it again. A process that joins
+/// and knows the result of the call already cannot take part in it, so it
+/// leaves the job.
+/// @param calls that have been completed.
+[[noreturn]] void make_last_call_again(const strategy_state& state,
+                                       std::span<const located_report> all,
+                                       std::uint64_t calls) {
+  if (std::ranges::all_of(all, &located_report::lacks_state))
+    throw_inconsistent("no process has the state of the job");
+  if (state.lacks_state && state.all_calls() == calls) {
+    state.group->leave_at_once();
+    throw job_error(ec::cancelled,
+                    "the processes that had the newest state of the job were "
+                    "lost before this one, which joins, had copied it; start "
+                    "it again");
+  }
+  throw job_error(ec::peer_lost,
+                  "the processes that had completed call "
+                    + std::to_string(calls - 1)
+                    + " of the job were lost, so it is made again");
+}
+
 /// Brings the processes of a view to the same call and the same state.
 /// @returns true if that completes the call in this process.
 bool catch_up(const std::shared_ptr<strategy_state>& state,
@@ -342,7 +366,7 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
     };
     const auto source = std::ranges::find_if(all, is_source) - all.begin();
     if (std::size_t(source) == all.size())
-      throw_inconsistent("no process has the state of the job");
+      make_last_call_again(*state, all, most);
     state->job_id = all[std::size_t(source)].job_id;
     const auto is_behind = [&](const located_report& x) {
       return x.all_calls() < most;
