@@ -487,6 +487,8 @@ struct elastic_job::impl {
       join(it);
       run_program(it);
       life.is_completed = !it.waits->has_ended();
+      if (life.is_completed)
+        life.completed_at = sim.elapsed();
     } catch (const std::exception&) {
       life.error = std::current_exception();
     }
@@ -813,6 +815,7 @@ struct elastic_job::impl {
         || (!seen.empty() && seen.back().view_id == view.view_id))
       return;
     seen.push_back(view);
+    it.life->view_times.push_back(sim.elapsed());
     it.life->last_sent.reset();
   }
 

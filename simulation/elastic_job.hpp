@@ -79,12 +79,15 @@ struct process_life {
   /// Kind of the last message about a view change that it has sent since it
   /// took its view. None: there was none.
   std::optional<view_change::message_kind> last_sent;
-  /// The views that it has taken, in their order.
+  /// The views that it has taken, in their order, and when.
   std::vector<membership::view> views;
+  std::vector<caf::timespan> view_times;
   std::shared_ptr<peer_table> peers;
   /// It has given up its job, and has taken the next view at the same time.
   bool gave_up_too_early = false;
   bool is_completed = false; ///< Its program has returned.
+  /// When its program has returned. None: it has not.
+  std::optional<caf::timespan> completed_at;
   /// Exception of its program or of its start. Null: none.
   std::exception_ptr error;
 

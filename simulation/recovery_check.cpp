@@ -25,6 +25,9 @@ using namespace std::chrono_literals;
 constexpr std::chrono::seconds time_limit{120};
 /// Processes of a host know after this time that one of them has been killed.
 constexpr std::chrono::milliseconds death_is_known_after{100};
+/// A process tells the others of a view that they have not heard of in this
+/// time.
+constexpr std::chrono::milliseconds view_is_known_after{100};
 /// A process that is stopped for less time is not excluded.
 constexpr std::chrono::milliseconds short_stop{600};
 
@@ -519,9 +522,10 @@ private:
     std::size_t unhurt = 0;
     caf::timespan first_end = time_limit, last_death{0};
     bool others_are_dead = plan_.on_one_host;
-    // The process that has agreed on the newest view may have died before it
-    // has told the others.
-    bool has_state = false, is_known = false;
+    // The process that has agreed on the newest view may have died or was
+    // stopped before it has told the others.
+    bool has_state = false;
+    caf::timespan known_since = time_limit;
     for (const auto& x : members) {
       const auto& life =
         *std::ranges::find(job_.lives(), x.incarnation,
@@ -534,22 +538,29 @@ private:
         if (life->ended_at)
           first_end = std::min(first_end, *life->ended_at);
         has_state |= !life->joins;
-        is_known |= life->views.back().view_id == newest.view_id;
+        if (life->views.back().view_id == newest.view_id)
+          known_since = std::min(known_since, life->view_times.back());
       } else {
         others_are_dead = false;
       }
     }
     others_are_dead &= last_death + death_is_known_after <= first_end;
-    if (has_state && is_known
+    if (has_state && known_since + view_is_known_after <= first_end
         && 2 * unhurt + (others_are_dead ? 1 : 0) > members.size())
       fail("no process has completed the job, but enough remain: " + states());
   }
 
-  /// True if a process that has not completed its program is not a member.
+  /// True if a process is not a member that had not completed its program when
+  /// the view was taken.
   bool excludes_a_process(const membership::view& view) const {
+    auto since = caf::timespan::max();
+    for (const auto& life : job_.lives())
+      for (std::size_t i = 0; i < life->views.size(); ++i)
+        if (life->views[i].view_id == view.view_id)
+          since = std::min(since, life->view_times[i]);
     return std::ranges::any_of(job_.lives(), [&](const auto& life) {
-      return !life->is_completed
-             && !view.contains(life->task, life->incarnation);
+      return !view.contains(life->task, life->incarnation)
+             && (!life->completed_at || *life->completed_at > since);
     });
   }
 
@@ -566,9 +577,9 @@ private:
       // Connections that were cut are made again, so no process is excluded.
       for (const auto& [id, view] : views_)
         if (excludes_a_process(view))
-          return fail("view " + std::to_string(id) + " has only "
-                      + std::to_string(view.members.size())
-                      + " members, although no process was lost: " + states());
+          return fail("view " + std::to_string(id)
+                      + " lacks a process, although none was lost: "
+                      + states());
       cuts_.clear();
       cut_count_ = 0;
     }

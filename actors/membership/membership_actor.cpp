@@ -269,7 +269,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       reconnects->on_cut({x.task, incarnation},
                          {code, x.reason, {}, process, request});
     else
-      on_connection_lost({x.task, incarnation}, code, x.reason);
+      on_connection_lost({x.task, incarnation}, code, x.reason,
+                         x.cause == net::close_reason::timed_out);
     if (process)
       check_end(
         {incarnation, process,
@@ -284,12 +285,13 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
 
   /// The connection to a process has ended for good.
+  /// @param was_silent true: nothing was received for the heartbeat timeout.
   void on_connection_lost(const view_change::process_id& process, ec code,
-                          const std::string& reason) {
+                          const std::string& reason, bool was_silent = false) {
     const auto& [task, incarnation] = process;
     perform(leader ? leader->on_lost(task, incarnation, code, reason)
                    : participant->on_lost(incarnation, code, reason));
-    view_changes.on_lost(incarnation, code == ec::unreachable);
+    view_changes.on_lost(incarnation, was_silent);
   }
 
   /// The connection to a process of this host has ended. The kernel closes it

@@ -55,6 +55,8 @@ reaction state_machine::on_unreachable(std::uint64_t incarnation,
     unreachable_[self_].insert(incarnation);
     if (was_silent)
       silent_[self_].insert(incarnation);
+    else
+      silent_[self_].erase(incarnation);
   } else {
     forget_candidate(out, incarnation);
   }
@@ -84,10 +86,12 @@ reaction state_machine::on_dead(std::uint64_t incarnation) {
   reaction out;
   if (incarnation == self_ || removed_)
     return out;
-  if (find(incarnation))
+  if (find(incarnation)) {
     dead_.insert(incarnation);
-  else
+  } else {
+    dead_candidates_.insert(incarnation);
     forget_candidate(out, incarnation);
+  }
   start_if_needed(out);
   return out;
 }
@@ -269,6 +273,9 @@ void state_machine::learn(std::uint64_t teller, const knowledge& told) {
   unreachable_[teller] = members_of(told.unreachable);
   unreachable_[teller].erase(teller);
   silent_[teller] = members_of(told.silent);
+  std::erase_if(silent_[teller], [&](std::uint64_t x) {
+    return !unreachable_[teller].contains(x);
+  });
   dead_.merge(members_of(told.dead));
   dead_.erase(self_);
   leaving_.merge(members_of(told.leaving));
@@ -379,6 +386,8 @@ void state_machine::propose_if_ready(reaction& out) {
 }
 
 /// Names the members that have not answered, unless one of them is reachable.
+/// A process that has asked to join may be a member of a later view, of which
+/// this process has not heard.
 void state_machine::report_silence(reaction& out, bool for_long) const {
   std::vector<std::uint32_t> silent;
   bool awaits_reachable = stopping_;
@@ -390,8 +399,12 @@ void state_machine::report_silence(reaction& out, bool for_long) const {
       silent.push_back(x.task);
     awaits_reachable |= !answered && is_reachable(x.incarnation);
   }
-  if (!awaits_reachable && !silent.empty())
-    out.emplace_back(no_majority{std::move(silent), for_long});
+  if (awaits_reachable || silent.empty())
+    return;
+  if (const auto asked = joining_.find(self_); asked != joining_.end())
+    for (const auto& x : asked->second)
+      send_to(out, x, make(message_kind::request, {}));
+  out.emplace_back(no_majority{std::move(silent), for_long});
 }
 
 /// Returns the view without the members that are excluded or leave, with the
@@ -624,6 +637,9 @@ void state_machine::take_effect(reaction& out,
     return;
   }
   forget_others();
+  for (const auto& x : next.members)
+    if (dead_candidates_.contains(x.incarnation))
+      dead_.insert(x.incarnation);
   out.emplace_back(installed{decision.proposal});
   start_if_needed(out);
 }

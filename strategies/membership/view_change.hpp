@@ -42,10 +42,10 @@
 ///            died may have agreed on a view with processes that joined
 ///   exclusion  a member that the proposer cannot reach, or that is dead, does
 ///            not belong to the next view. If two members cannot reach each
-///            other, the one that more members cannot reach is excluded; on a
-///            tie the one that more members have found silent for the
-///            heartbeat timeout; then the one with the higher task; but not
-///            the last one that hosts replicas
+///            other, the one that more members cannot reach is excluded. On a
+///            tie, it is the one that more members have found silent, and then
+///            the one with the higher task. The last member that hosts
+///            replicas is not excluded
 ///   cost     two round trips, and 5 messages for each member that answers
 ///   faults   older view -> answered with install; any sender
 ///            newer view -> answered with inquire
@@ -68,7 +68,7 @@ public:
   /// be made again, or the member has been silent for too long. Also: the
   /// connection to a candidate has ended.
   /// @param was_silent true: nothing was received from it for the heartbeat
-  ///        timeout. It may have been stopped, and this process was not.
+  ///        timeout, during which this process was not stopped.
   reaction on_unreachable(std::uint64_t incarnation, bool was_silent = false);
   /// A connection to a member has been made, also after it was unreachable.
   reaction on_reachable(std::uint64_t incarnation);
@@ -195,6 +195,9 @@ private:
 
   // What this process knows of members and candidates.
   incarnations dead_, leaving_;
+  /// Candidates that are known to have ended. The next view may contain one: it
+  /// may have been proposed before.
+  incarnations dead_candidates_;
   /// By member: the other members that it cannot reach.
   std::map<std::uint64_t, incarnations> unreachable_;
   /// By member: those of them that were silent for the heartbeat timeout.

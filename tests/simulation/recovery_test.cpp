@@ -364,8 +364,11 @@ TEST_F(SimulatedRecovery, AnEpochIsMadeAgainWithoutAProcessThatKnowsItsResult) {
   auto cut_off = fault(partition, 2, 14);
   cut_off.when = process_fault::moment::view_message;
   cut_off.messages = 3;
-  run_seed(4'006'847,
-           {.processes = 3, .latency = 5ms, .faults = {killed, cut_off}});
+  const auto job = run_seed(
+    4'006'847, {.processes = 3, .latency = 5ms, .faults = {killed, cut_off}});
+  EXPECT_EQ(job.fired, 2u);
+  EXPECT_EQ(job.joined, 0u) << "the process that joins should have left";
+  EXPECT_EQ(job.completed, 1u);
 }
 
 // The chief is stopped where it has just made a step, or before it saves. When

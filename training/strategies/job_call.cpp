@@ -326,27 +326,41 @@ void copy_state(const std::shared_ptr<strategy_state>& state,
   state->runs = runs;
 }
 
-/// A call was completed by processes that were lost before the others had
-/// copied their state. Those that remain make it again. A process that joins
-/// and knows the result of the call already cannot take part in it, so it
-/// leaves the job.
-/// @param calls that have been completed.
-[[noreturn]] void make_last_call_again(const strategy_state& state,
+/// Ends the catching up if the processes that had completed a call were lost
+/// before the others had copied their state. The others make the call again. A
+/// process that joins and knows its result already cannot take part in that, so
+/// it leaves the job. Several leave one after the other, so that those that
+/// remain are a majority.
+/// @param all   the reports, by process.
+/// @param calls the highest number of completed calls that a process knows of.
+[[noreturn]] void leave_or_repeat_call(const strategy_state& state,
                                        std::span<const located_report> all,
                                        std::uint64_t calls) {
-  if (std::ranges::all_of(all, &located_report::lacks_state))
+  std::uint64_t with_state = 0;
+  bool is_state_known = false;
+  for (const auto& x : all)
+    if (!x.lacks_state) {
+      is_state_known = true;
+      with_state = std::max(with_state, x.all_calls());
+    }
+  if (!is_state_known)
     throw_inconsistent("no process has the state of the job");
-  if (state.lacks_state && state.all_calls() == calls) {
+  if (calls - with_state > 1)
+    throw_inconsistent("the processes that have the state of the job are more "
+                       "than one call behind");
+  const auto first =
+    std::ranges::find(all, calls, &located_report::all_calls) - all.begin();
+  if (state.placement.process == static_cast<std::uint32_t>(first)) {
     state.group->leave_at_once();
     throw job_error(ec::cancelled,
-                    "the processes that had the newest state of the job were "
-                    "lost before this one, which joins, had copied it; start "
-                    "it again");
+                    "this process joins, and the processes with the newest "
+                    "state of the job were lost before it could copy that "
+                    "state; start it again");
   }
-  throw job_error(ec::peer_lost,
-                  "the processes that had completed call "
-                    + std::to_string(calls - 1)
-                    + " of the job were lost, so it is made again");
+  throw job_error(ec::peer_lost, "the processes that had completed call "
+                                   + std::to_string(calls - 1)
+                                   + " of the job were lost, so it is made "
+                                     "again");
 }
 
 /// Brings the processes of a view to the same call and the same state.
@@ -366,7 +380,7 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
     };
     const auto source = std::ranges::find_if(all, is_source) - all.begin();
     if (std::size_t(source) == all.size())
-      make_last_call_again(*state, all, most);
+      leave_or_repeat_call(*state, all, most);
     state->job_id = all[std::size_t(source)].job_id;
     const auto is_behind = [&](const located_report& x) {
       return x.all_calls() < most;

@@ -73,7 +73,11 @@ bool copies_ahead(const strategy_state& state);
 ///            process that has completed it. This is repeated until all are in
 ///            the same call. Then the state is copied to those that lack some
 ///            of it, and all `resume` and `run`
-/// @errors throws the error of `run` if there is no next view.
+///   fault    all processes that have completed a call are lost before the
+///            others have their state: the others make the call again. A
+///            process that joins and knows the result already leaves the job
+/// @errors throws the error of `run` if there is no next view, and job_error
+///         (ec::cancelled) in a process that leaves the job as above.
 void make_call(const std::shared_ptr<strategy_state>& state,
                const job_call& call);
 

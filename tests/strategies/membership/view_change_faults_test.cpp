@@ -191,8 +191,7 @@ private:
     at(below(20), [this, &observer, lost, is_death] {
       if (!is_active(observer))
         return;
-      const bool was_silent =
-        (observer.id.incarnation + lost.incarnation) % 2 == 0;
+      const bool was_silent = !is_death && below(2) == 0;
       perform(observer, is_death ? observer.machine->on_dead(lost.incarnation)
                                  : observer.machine->on_unreachable(
                                    lost.incarnation, was_silent));

@@ -254,6 +254,43 @@ TEST(ViewChange, OfTwoThatCannotReachEachOtherTheSilentOneIsExcluded) {
   }
 }
 
+/// More members miss 1 than 3, although 3 was silent.
+TEST(ViewChange, TheNumberOfMissingPathsComesBeforeSilence) {
+  job four{4};
+  four.cut_paths.insert({11, 12});
+  four.cut_paths.insert({11, 13});
+  four.perform(12, four.at(12).machine.on_unreachable(11));
+  four.perform(11, four.at(11).machine.on_unreachable(13, true));
+  four.run();
+  EXPECT_EQ(tasks_of(four.view_of(10)), (tasks{0, 2, 3}));
+}
+
+/// The last report counts. Otherwise 1 would be excluded, although 2 has the
+/// higher task.
+TEST(ViewChange, ALossWithoutSilenceTakesBackThatAMemberWasSilent) {
+  job three{3};
+  three.cut_paths.insert({11, 12});
+  auto& two = three.at(12).machine;
+  two.on_unreachable(11, true); // its messages are lost
+  two.on_unreachable(11, false);
+  three.perform(11, three.at(11).machine.on_unreachable(12));
+  three.perform(12, two.on_timeout());
+  three.run();
+  EXPECT_EQ(tasks_of(three.view_of(10)), (tasks{0, 1}));
+}
+
+/// A member that is not said to be unreachable is not silent either.
+TEST(ViewChange, ASilentMemberThatIsReachedStays) {
+  job three{3};
+  message told;
+  told.kind = message_kind::request;
+  told.view_id = 1;
+  told.known.silent = {11};
+  three.perform(10, three.at(10).machine.on({2, 12}, told));
+  three.run();
+  EXPECT_EQ(three.view_of(10).view_id, 1u);
+}
+
 // -- majorities ---------------------------------------------------------------
 
 TEST(ViewChange, HalfOfTheMembersAgreeOnNothing) {
@@ -364,6 +401,58 @@ TEST(ViewChange, AReportOfTheSurvivorsIsVoidInTheNextView) {
   // The process that joined may go on alone, so this one does not.
   two.perform(10, two.at(10).machine.on_unreachable(77));
   EXPECT_EQ(two.view_of(10).view_id, 3u);
+}
+
+/// The view that contains it has been proposed already.
+TEST(ViewChange, ACandidateThatEndsBeforeItsViewTakesEffectIsExcludedNext) {
+  job three{3};
+  three.cut = {12};
+  three.perform(10, three.at(10).machine.on_dead(12));
+  three.run();
+  ASSERT_EQ(tasks_of(three.view_of(10)), (tasks{0, 1}));
+  three.join(process(2, 77, {}));
+  while (three.sent[message_kind::propose] == 1) {
+    ASSERT_FALSE(three.queue.empty());
+    const auto one = three.queue.front();
+    three.queue.pop_front();
+    three.perform(
+      one.receiver.incarnation,
+      three.at(one.receiver.incarnation).machine.on(one.sender, one.content));
+  }
+  for (const auto member : {10u, 11u})
+    three.perform(member, three.at(member).machine.on_dead(77));
+  three.run();
+  for (const auto member : {10u, 11u}) {
+    EXPECT_EQ(tasks_of(three.view_of(member)), (tasks{0, 1}));
+    EXPECT_EQ(three.view_of(member).view_id, 4u) << "77 was in view 3";
+  }
+}
+
+/// 1 has not heard of the view in which 2 has joined when 0 is lost.
+TEST(ViewChange, AMemberLearnsTheViewFromAProcessThatHasJoined) {
+  job two{2};
+  two.join(process(2, 77, {}));
+  while (two.joined.empty()) {
+    ASSERT_FALSE(two.queue.empty());
+    const auto one = two.queue.front();
+    two.queue.pop_front();
+    if (one.content.kind != message_kind::install)
+      two.perform(
+        one.receiver.incarnation,
+        two.at(one.receiver.incarnation).machine.on(one.sender, one.content));
+    else if (one.receiver.incarnation == 77)
+      two.joined.push_back(one.content.proposals.front());
+  }
+  two.queue.clear();
+  two.add(state_machine{two.joined.front(), 77}, {2, 77});
+  ASSERT_EQ(two.view_of(11).view_id, 1u);
+  two.cut = {10};
+  two.perform(11, two.at(11).machine.on_unreachable(10, true));
+  two.run();
+  two.perform(11, two.at(11).machine.on_unreachable(10, true));
+  two.run();
+  EXPECT_EQ(tasks_of(two.view_of(11)), (tasks{1, 2}));
+  EXPECT_EQ(two.view_of(11), two.view_of(77));
 }
 
 TEST(ViewChange, AProcessThatWasExcludedLearnsIt) {
