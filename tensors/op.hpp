@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/device.hpp"
 #include "troupe/tensors/small_list.hpp"
+#include "troupe/tensors/sparse_rows.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <algorithm>
@@ -91,6 +92,9 @@ struct op_input {
   /// False: the gradient of this input is never computed. Inputs that are not
   /// floats have none either.
   bool differentiable = true;
+  /// True: the backward kernels can give the gradient of this input as rows
+  /// (`op_call::grad_rows`).
+  bool has_sparse_gradient = false;
 };
 
 inline constexpr std::array<op_input, 1> one_input{};
@@ -144,10 +148,19 @@ struct op_call {
   /// True for input i: the kernel adds to `grad_in[i]`. False or missing:
   /// `grad_in[i]` is uninitialized, and the kernel writes it.
   std::span<const bool> accumulate{};
+  /// By input: receives the rows of a sparse gradient.
+  std::span<sparse_rows> grad_rows{};
+  /// True for input i: the kernel sets `grad_rows[i]` to the rows of the
+  /// gradient, in any order, and `grad_in[i]` is empty. False or missing: it
+  /// does not. Only for inputs with `op_input::has_sparse_gradient`.
+  std::span<const bool> sparse{};
 
   bool wants(std::size_t i) const { return static_cast<bool>(grad_in[i]); }
   bool accumulates(std::size_t i) const {
     return i < accumulate.size() && accumulate[i];
+  }
+  bool wants_rows(std::size_t i) const {
+    return i < sparse.size() && sparse[i];
   }
 };
 

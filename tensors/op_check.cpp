@@ -64,7 +64,7 @@ std::vector<std::string> check_op(const op& definition) {
     for (const check one :
          {detail::check_reference_gradient, detail::check_kernels,
           detail::check_accumulation, detail::check_requested_gradients,
-          detail::check_displaced_inputs}) {
+          detail::check_sparse_gradients, detail::check_displaced_inputs}) {
       std::vector<std::string> texts;
       try {
         texts = one(tried);

@@ -14,6 +14,7 @@ namespace troupe {
 ///   the bound of the case;
 /// - the backward kernels add to an existing gradient if `accumulates` says so,
 ///   and compute each gradient also if the others are not requested;
+/// - sparse gradients are equal to the dense ones;
 /// - the results have the same bits if the inputs are not aligned.
 /// The op need not be registered. Call this function in a test of the program
 /// that defines the op.

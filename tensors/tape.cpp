@@ -120,8 +120,11 @@ void tape::record(const op& definition, const op_kernels* kernels,
     const auto source =
       tape_ids::is_variable(x.trace()) ? impl_->leaf_of(x) : impl_->index_of(x);
     entry.source.push_back(source);
-    if (source != impl::constant)
-      ++impl_->values[std::size_t(source)].uses;
+    if (source != impl::constant) {
+      auto& read = impl_->values[std::size_t(source)];
+      ++read.uses;
+      read.is_read_densely |= !definition.input(i).has_sparse_gradient;
+    }
   }
   if (definition.saves_inputs)
     entry.in = std::move(plain);

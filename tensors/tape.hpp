@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/tensors/op.hpp"
+#include "troupe/tensors/parameter_gradient.hpp"
 #include "troupe/tensors/variable.hpp"
 
 #include <cstdint>
@@ -52,6 +53,18 @@ public:
   ///         tape does not track the loss, the tape does not watch a listed
   ///         tensor, or a tensor is listed twice.
   tensors gradient(const tensor& loss, std::span<const tensor> watched);
+
+  /// Returns d loss / d variable for each variable. A gradient is sparse if
+  /// only ops with sparse gradients, such as `embedding_lookup`, contribute to
+  /// it: it has the rows that they have read. It has no rows if such ops have
+  /// read the variable, and no others, but the loss does not depend on them.
+  /// All other gradients are dense, also that of a variable that no op has
+  /// read.
+  /// @errors as `gradient`.
+  parameter_gradients sparse_gradients(const tensor& loss,
+                                       std::span<const variable> variables);
+  parameter_gradients sparse_gradients(const tensor& loss,
+                                       std::span<const tensor> watched);
 
   /// Writes the gradient of each variable to `variable.gradient()`. A training
   /// loop can thus reuse these buffers in each step.

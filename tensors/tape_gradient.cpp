@@ -31,6 +31,12 @@ void tape::impl::request_gradient(std::int32_t leaf, std::size_t index,
   x.requires_gradient = true;
 }
 
+/// Requests the gradient of a leaf, which may be sparse.
+void tape::impl::request_sparse_gradient(std::int32_t leaf, std::size_t index) {
+  request_gradient(leaf, index, {});
+  values[std::size_t(leaf)].accepts_rows = true;
+}
+
 void tape::impl::start(const tensor& loss) {
   const auto index = index_of(loss);
   if (index == constant)
@@ -83,11 +89,19 @@ void tape::impl::backward(node& entry) {
   // True: input i is the same value as an earlier input; the two gradients are
   // added after the kernel has run.
   small_list<bool, 4> repeated(count, false);
+  pooled<sparse_rows> rows;
+  small_list<bool, 4> sparse(count, false);
   for (std::size_t i = 0; i < count; ++i) {
     const auto source = entry.source[i];
     if (source == constant || !values[std::size_t(source)].requires_gradient)
       continue;
     auto& target = values[std::size_t(source)];
+    sparse[i] = takes_rows(entry, i);
+    if (sparse[i]) {
+      rows.resize(count);
+      continue;
+    }
+    make_dense(source);
     const auto before = entry.source.begin() + std::ptrdiff_t(i);
     repeated[i] = std::find(entry.source.begin(), before, source) != before;
     if (repeated[i]) {
@@ -102,14 +116,64 @@ void tape::impl::backward(node& entry) {
   }
   call.grad_in = {grads.data(), count};
   call.accumulate = {accumulate.data(), count};
+  call.grad_rows = rows;
+  call.sparse = {sparse.data(), count};
   const flush_denormals flushing;
   if (entry.converts)
     run_converted(entry, call);
   else
     entry.kernels->backward(call);
+  // First, because a dense gradient may follow for the same value.
   for (std::size_t i = 0; i < count; ++i)
-    if (repeated[i])
+    if (sparse[i])
+      add_rows(entry.source[i], std::move(rows[i]));
+  for (std::size_t i = 0; i < count; ++i)
+    if (repeated[i]) {
+      make_dense(entry.source[i]);
       add_in_place(values[std::size_t(entry.source[i])].gradient, grads[i]);
+    }
+}
+
+/// True if the gradient of input `i` of an op is sparse.
+bool tape::impl::takes_rows(const node& x, std::size_t i) const {
+  const auto& target = values[std::size_t(x.source[i])];
+  return target.accepts_rows && !target.gradient
+         && x.definition->input(i).has_sparse_gradient;
+}
+
+void tape::impl::add_rows(std::int32_t to, sparse_rows rows) {
+  auto& target = values[std::size_t(to)];
+  if (!rows || rows.dims() != target.spec.dims)
+    throw std::logic_error("an op with a sparse gradient gave rows of "
+                           + (rows ? to_string(rows.dims()) : "no tensor")
+                           + " as the gradient of " + to_string(target.spec));
+  target.has_rows = true;
+  row_parts.push_back({to, std::move(rows)});
+}
+
+/// Replaces the rows of a gradient by a dense tensor, to which another op adds.
+void tape::impl::make_dense(std::int32_t index) {
+  auto& target = values[std::size_t(index)];
+  if (target.has_rows)
+    target.gradient = take_rows(index).dense().as(target.spec.type);
+}
+
+/// Returns the rows of a gradient, not sorted. Of those that a kernel for
+/// float32 has computed for a value in bfloat16, the sum is to be rounded.
+sparse_rows tape::impl::take_rows(std::int32_t index) {
+  values[std::size_t(index)].has_rows = false;
+  pooled<sparse_rows> parts;
+  bool is_wide = false;
+  for (auto& x : row_parts)
+    if (x.value == index) {
+      is_wide |= x.rows.type() != dtype::bfloat16;
+      parts.push_back(std::exchange(x.rows, {}));
+    }
+  std::erase_if(row_parts, [](const row_part& x) { return !x.rows; });
+  for (auto& x : parts)
+    if (is_wide && x.type() == dtype::bfloat16)
+      x = x.as(dtype::float32);
+  return concat(parts);
 }
 
 /// Runs a backward kernel of another dtype than that of the call on converted
@@ -147,6 +211,7 @@ void tape::impl::pass_through(node& entry) {
   if (entry.source[0] == constant
       || !values[std::size_t(entry.source[0])].requires_gradient)
     return;
+  make_dense(entry.source[0]);
   auto& target = values[std::size_t(entry.source[0])];
   const auto gradient =
     std::move(results_of(entry)[0].gradient).reshaped(target.spec.dims);
@@ -173,6 +238,20 @@ void tape::impl::release(node& entry, const tape::completed& hook) {
 void tape::impl::complete(value& leaf, const tape::completed& hook) {
   if (leaf.request_index < 0)
     return;
+  if (leaf.accepts_rows) {
+    auto& out = (*sparse_results)[std::size_t(leaf.request_index)];
+    if (leaf.has_rows)
+      out = take_rows(static_cast<std::int32_t>(&leaf - values.data()))
+              .sorted()
+              .as(leaf.spec.type);
+    else if (leaf.gradient)
+      out = leaf.gradient;
+    else if (leaf.is_read_densely)
+      out = tensor::zeros(leaf.spec.dims, leaf.spec.type);
+    else
+      out = sparse_rows::zeros(leaf.spec);
+    return;
+  }
   if (!leaf.gradient) {
     std::memset(leaf.destination.raw(), 0, leaf.destination.bytes());
     leaf.gradient = leaf.destination;
@@ -194,11 +273,17 @@ void tape::impl::run(const tensor& loss, std::span<const variable> variables,
     if (values[leaf_index].request_index >= 0)
       throw std::logic_error("the gradient of " + variables[i].name()
                              + " is requested twice in one list");
-    request_gradient(std::int32_t(leaf_index), i, destinations[i]);
+    if (sparse_results)
+      request_sparse_gradient(std::int32_t(leaf_index), i);
+    else
+      request_gradient(std::int32_t(leaf_index), i, destinations[i]);
   }
   start(loss);
   for (const auto i : unused) {
-    std::memset(destinations[i].raw(), 0, destinations[i].bytes());
+    if (sparse_results)
+      (*sparse_results)[i] = tensor::zeros(variables[i].dims());
+    else
+      std::memset(destinations[i].raw(), 0, destinations[i].bytes());
     if (hook)
       hook(i);
   }
@@ -215,6 +300,36 @@ tensors tape::gradient(const tensor& loss,
   return out;
 }
 
+parameter_gradients
+tape::sparse_gradients(const tensor& loss,
+                       std::span<const variable> variables) {
+  parameter_gradients out(variables.size());
+  impl_->sparse_results = &out; // only until `run` ends: it can run only once
+  impl_->run(loss, variables, {}, {});
+  return out;
+}
+
+parameter_gradients tape::sparse_gradients(const tensor& loss,
+                                           std::span<const tensor> watched) {
+  impl_->consume();
+  parameter_gradients out(watched.size());
+  impl_->sparse_results = &out;
+  pooled<std::int32_t> leaves;
+  for (std::size_t i = 0; i < watched.size(); ++i) {
+    leaves.push_back(impl_->watched_leaf(watched[i]));
+    impl_->request_sparse_gradient(leaves.back(), i);
+  }
+  impl_->start(loss);
+  impl_->run({});
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (!out[i]) { // no op has read it
+      const auto& leaf = impl_->values[std::size_t(leaves[i])];
+      out[i] = leaf.gradient ? leaf.gradient
+                             : tensor::zeros(leaf.spec.dims, leaf.spec.type);
+    }
+  return out;
+}
+
 void tape::gradient_into_variables(const tensor& loss,
                                    std::span<const variable> variables,
                                    const completed& hook) {
@@ -225,21 +340,27 @@ void tape::gradient_into_variables(const tensor& loss,
   impl_->run(loss, variables, out, hook);
 }
 
+/// Returns the leaf of a watched tensor.
+std::int32_t tape::impl::watched_leaf(const tensor& input) const {
+  const auto index = index_of(input);
+  if (index == constant || !values[std::size_t(index)].leaf)
+    throw std::logic_error("the tape does not watch "
+                           + to_string(input.spec()));
+  if (values[std::size_t(index)].request_index >= 0)
+    throw std::logic_error("the gradient of a watched "
+                           + to_string(input.spec())
+                           + " is requested twice in one list");
+  return index;
+}
+
 tensors tape::gradient(const tensor& loss, std::span<const tensor> watched) {
   impl_->consume();
   tensors out;
   out.reserve(watched.size());
   for (const auto& input : watched) {
-    const auto index = impl_->index_of(input);
-    if (index == impl::constant || !impl_->values[std::size_t(index)].leaf)
-      throw std::logic_error("the tape does not watch "
-                             + to_string(input.spec()));
-    if (impl_->values[std::size_t(index)].request_index >= 0)
-      throw std::logic_error("the gradient of a watched "
-                             + to_string(input.spec())
-                             + " is requested twice in one list");
+    const auto leaf = impl_->watched_leaf(input);
     out.push_back(tensor::zeros(input.dims(), input.type()));
-    impl_->request_gradient(index, out.size() - 1, out.back());
+    impl_->request_gradient(leaf, out.size() - 1, out.back());
   }
   impl_->start(loss);
   impl_->run({});

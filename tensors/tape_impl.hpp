@@ -24,6 +24,11 @@ struct tape::impl {
     tensor_spec spec;
     tensor gradient;    ///< Empty: nothing was added yet.
     tensor destination; ///< Only of a leaf: receives the gradient.
+    /// Only of a leaf: the gradient may be sparse.
+    bool accepts_rows = false;
+    bool has_rows = false; ///< Rows were added to `row_parts`.
+    /// Only of a leaf: an op has read it that has no sparse gradient.
+    bool is_read_densely = false;
     /// Index in the list of requested gradients. -1: not requested.
     std::int32_t request_index = -1;
     /// Number of recorded ops that read the value and that the backward pass
@@ -60,6 +65,15 @@ struct tape::impl {
   pooled<node> nodes;
   pooled<value> values;
   variable_table leaves;
+  /// Rows of gradients that are sparse so far, in the order of the backward
+  /// pass, and in the dtype of the kernel.
+  struct row_part {
+    std::int32_t value;
+    sparse_rows rows;
+  };
+  pooled<row_part> row_parts;
+  /// Receives the gradients that may be sparse. Null: none may be.
+  parameter_gradients* sparse_results = nullptr;
 
   std::span<value> results_of(const node& x) {
     return {values.data() + x.first_result, x.results};
@@ -94,13 +108,19 @@ struct tape::impl {
   }
 
   void consume();
+  std::int32_t watched_leaf(const tensor& input) const;
   void request_gradient(std::int32_t leaf, std::size_t index,
                         const tensor& destination);
+  void request_sparse_gradient(std::int32_t leaf, std::size_t index);
   void start(const tensor& loss);
   void run(const tensor& loss, std::span<const variable> variables,
            const tensors& destinations, const tape::completed& hook);
   void run(const tape::completed& hook);
   void backward(node& x);
+  bool takes_rows(const node& x, std::size_t i) const;
+  void add_rows(std::int32_t to, sparse_rows rows);
+  void make_dense(std::int32_t index);
+  sparse_rows take_rows(std::int32_t index);
   static void run_converted(const node& x, op_call& call);
   void pass_through(node& x);
   void release(node& x, const tape::completed& hook);

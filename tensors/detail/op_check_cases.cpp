@@ -200,6 +200,29 @@ std::vector<tensor> run_of_op::backward(const std::vector<tensor>& grad_out,
         && (definition->input(i).differentiable && is_float(in[i].type())))
       grads[i] = tensor::full(in[i].dims(), add ? 1 : NAN, in[i].type());
   const small_list<bool, 4> accumulate(in.size(), add);
+  run_backward(grad_out, [&](op_call& c) {
+    c.grad_in = grads;
+    c.accumulate = {accumulate.data(), accumulate.size()};
+  });
+  return grads;
+}
+
+sparse_rows run_of_op::backward_rows(const std::vector<tensor>& grad_out,
+                                     std::size_t i) {
+  std::vector<tensor> none(in.size());
+  std::vector<sparse_rows> rows(in.size());
+  small_list<bool, 4> sparse(in.size(), false);
+  sparse[i] = true;
+  run_backward(grad_out, [&](op_call& c) {
+    c.grad_in = none;
+    c.grad_rows = rows;
+    c.sparse = {sparse.data(), sparse.size()};
+  });
+  return rows[i];
+}
+
+void run_of_op::run_backward(const std::vector<tensor>& grad_out,
+                             const std::function<void(op_call&)>& request) {
   auto c = call;
   const std::vector<tensor> unsaved(in.size());
   if (!definition->saves_inputs)
@@ -208,10 +231,8 @@ std::vector<tensor> run_of_op::backward(const std::vector<tensor>& grad_out,
     c.out = small_list<tensor, 1>(call.out.size());
   for (const auto& one : grad_out)
     c.grad_out.push_back(one ? one.clone() : one);
-  c.grad_in = grads;
-  c.accumulate = {accumulate.data(), accumulate.size()};
+  request(c);
   definition->find_kernels(type)->backward(c);
-  return grads;
 }
 
 std::vector<std::string> check_reference_gradient(const tried_op& x) {
@@ -348,6 +369,38 @@ std::vector<std::string> check_requested_gradients(const tried_op& x) {
         failures.push_back(text("the gradient of input ", i,
                                 " has other bits if it is the only one that is "
                                 "requested"));
+    }
+  }
+  return failures;
+}
+
+std::vector<std::string> check_sparse_gradients(const tried_op& x) {
+  std::vector<std::string> failures;
+  if (!x.differentiable())
+    return failures;
+  for (const auto type : x.types()) {
+    if (!is_exact_enough(type))
+      continue;
+    run_of_op run{x, draw(x, type)};
+    const auto gy = run.draw_gradients(82);
+    const auto dense = run.backward(gy);
+    for (std::size_t i = 0; i < dense.size(); ++i) {
+      if (!dense[i] || !x.definition->input(i).has_sparse_gradient)
+        continue;
+      const auto rows = run.backward_rows(gy, i);
+      const auto complaint = [&](const auto&... what) {
+        failures.push_back(text("the sparse ", to_string(type),
+                                " gradient of input ", i, what...));
+      };
+      if (!rows)
+        complaint(" is missing; set grad_rows[", i, "] if wants_rows(", i, ")");
+      else if (rows.dims() != run.in[i].dims() || rows.type() != type)
+        complaint(" is that of ", to_string({rows.dims(), rows.type()}));
+      else if (const auto error =
+                 error_of(rows.sorted().dense(), dense[i].as(dtype::float64));
+               !(error <= 1e-5))
+        complaint(" differs from the dense one by ", error,
+                  " of the largest magnitude");
     }
   }
   return failures;

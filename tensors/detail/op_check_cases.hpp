@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -63,12 +64,20 @@ struct run_of_op {
   std::vector<tensor> backward(const std::vector<tensor>& grad_out,
                                const std::vector<bool>& wanted = {},
                                bool add = false);
+  /// Returns the gradient of input `i` as rows. Empty: the kernel gave none.
+  sparse_rows backward_rows(const std::vector<tensor>& grad_out, std::size_t i);
 
   const op* definition;
   std::vector<tensor> in;
   dtype type = dtype::float32; ///< Of the call.
   op_outputs outputs;
   op_call call;
+
+private:
+  /// Runs the backward kernel.
+  /// @param request sets which gradients the kernel computes.
+  void run_backward(const std::vector<tensor>& grad_out,
+                    const std::function<void(op_call&)>& request);
 };
 
 /// Compares the float64 gradient with central differences of the reference.
@@ -83,6 +92,9 @@ std::vector<std::string> check_accumulation(const tried_op& x);
 /// Checks that a gradient has the same bits if it is the only one that is
 /// requested.
 std::vector<std::string> check_requested_gradients(const tried_op& x);
+
+/// Checks that sparse gradients are equal to the dense ones.
+std::vector<std::string> check_sparse_gradients(const tried_op& x);
 
 /// Checks that inputs that are not aligned change no bit.
 std::vector<std::string> check_displaced_inputs(const tried_op& x);

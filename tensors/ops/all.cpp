@@ -8,6 +8,7 @@
 #include "troupe/tensors/ops/conv2d_max_pool.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/dropout.hpp"
+#include "troupe/tensors/ops/embedding_lookup.hpp"
 #include "troupe/tensors/ops/max_pool2d.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
@@ -37,6 +38,7 @@ constexpr std::array list{
   &reshape,
   &slice,
   &concat,
+  &embedding_lookup,
   &clone,
   &cast, //
   &matmul,

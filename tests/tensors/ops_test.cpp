@@ -36,6 +36,10 @@ TEST_P(EveryOp, ComputesOnlyRequestedGradients) {
   EXPECT_EQ(detail::check_requested_gradients(GetParam()), none);
 }
 
+TEST_P(EveryOp, SparseGradientsAreEqualToTheDenseOnes) {
+  EXPECT_EQ(detail::check_sparse_gradients(GetParam()), none);
+}
+
 TEST_P(EveryOp, ASliceHasTheBitsOfACopy) {
   EXPECT_EQ(detail::check_displaced_inputs(GetParam()), none);
 }

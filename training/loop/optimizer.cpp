@@ -136,59 +136,81 @@ struct optimizer::impl final : placement_observer {
   std::vector<tensor> state_tensors(const std::string& text) override;
   void on_copied(const std::string& text) override;
 
-  void apply_to_copy(std::size_t copy, std::span<const tensor> gradients,
+  void apply_to_copy(std::size_t copy,
+                     std::span<const parameter_gradient> gradients,
                      std::span<const variable> variables);
-  void apply_together(replica_context& self, std::span<const tensor> gradients,
+  void apply_together(replica_context& self,
+                      std::span<const parameter_gradient> gradients,
                       std::span<const variable> variables);
 };
 
 namespace {
 
-/// Updates the elements [begin, end) of a variable.
-void update_range(const rule_step& update, float* values, const float* gradient,
+/// Updates n elements of a variable.
+/// @param at index of the first one in `values` and `slots`.
+void update_elements(const rule_step& update, float* values,
+                     const float* gradient, std::array<float*, 2> slots,
+                     std::size_t at, std::size_t n) {
+  for (auto& slot : slots)
+    slot = slot ? slot + at : nullptr;
+  update(values + at, gradient, slots, n);
+}
+
+/// Updates what belongs to the elements [begin, end) of a gradient. Those of a
+/// sparse gradient are the elements of its rows.
+void update_range(const rule_step& update, float* values,
+                  const parameter_gradient& gradient,
                   const std::array<float*, 2>& slots, std::size_t begin,
                   std::size_t end) {
+  const auto* const from = gradient.elements().data<float>().data();
+  if (!gradient.is_sparse())
+    return for_elements(end - begin, [&](std::size_t first, std::size_t last) {
+      update_elements(update, values, from + begin + first, slots,
+                      begin + first, last - first);
+    });
+  const auto rows = gradient.rows().indices().data<std::int64_t>();
+  const auto size = gradient.rows().row_size();
   for_elements(end - begin, [&](std::size_t first, std::size_t last) {
-    auto parts = slots;
-    for (auto& slot : parts)
-      slot = slot ? slot + begin + first : nullptr;
-    update(values + begin + first, gradient + begin + first, parts,
-           last - first);
+    for (auto i = begin + first; i < begin + last;) {
+      const auto in_row = i % size;
+      const auto n = std::min(size - in_row, begin + last - i);
+      const auto row = static_cast<std::size_t>(rows[i / size]);
+      update_elements(update, values, from + i, slots, row * size + in_row, n);
+      i += n;
+    }
   });
 }
 
 } // namespace
 
 /// Updates the copy that only the calling replica uses.
-void optimizer::impl::apply_to_copy(std::size_t copy,
-                                    std::span<const tensor> gradients,
-                                    std::span<const variable> variables) {
+void optimizer::impl::apply_to_copy(
+  std::size_t copy, std::span<const parameter_gradient> gradients,
+  std::span<const variable> variables) {
   const flush_denormals flushing;
   const auto update = step_at(++copies[copy].updates);
   for (std::size_t i = 0; i < variables.size(); ++i) {
     make_slots(copy, variables[i].id(), variables[i].dims());
     auto value = variables[i].value();
-    update_range(update, value.mutable_data<float>().data(),
-                 gradients[i].data<float>().data(),
-                 slots_of(copy, variables[i]), 0, value.size());
+    update_range(update, value.mutable_data<float>().data(), gradients[i],
+                 slots_of(copy, variables[i]), 0,
+                 gradients[i].elements().size());
   }
 }
 
 /// Updates the copy that all replicas share, together with the other replicas.
-void optimizer::impl::apply_together(replica_context& self,
-                                     std::span<const tensor> gradients,
-                                     std::span<const variable> variables) {
+void optimizer::impl::apply_together(
+  replica_context& self, std::span<const parameter_gradient> gradients,
+  std::span<const variable> variables) {
   // No replica changes the number between the barriers of two calls, so all
   // replicas read the same.
   const auto number = copies[0].updates + 1;
   pooled<float*> values;
-  pooled<const float*> inputs;
   pooled<element_range> ranges;
   for (std::size_t i = 0; i < variables.size(); ++i) {
     auto value = variables[i].value();
     values.push_back(value.mutable_data<float>().data());
-    inputs.push_back(gradients[i].data<float>().data());
-    ranges.push_back({0, value.size()});
+    ranges.push_back({0, gradients[i].elements().data<float>().size()});
     if (self.replica_id() == 0) // while the other replicas read no slot
       make_slots(0, variables[i].id(), variables[i].dims());
   }
@@ -199,7 +221,7 @@ void optimizer::impl::apply_together(replica_context& self,
   shared->for_each_slice(
     ranges, made_in.threads(),
     [&](std::size_t i, std::size_t begin, std::size_t end) {
-      update_range(update, values[i], inputs[i], slots_of(0, variables[i]),
+      update_range(update, values[i], gradients[i], slots_of(0, variables[i]),
                    begin, end);
     });
   shared->wait_for_end(self);
@@ -327,6 +349,12 @@ optimizer::~optimizer() = default;
 
 void optimizer::apply(std::span<const tensor> gradients,
                       std::span<const variable> variables) {
+  const pooled<parameter_gradient> list(gradients.begin(), gradients.end());
+  apply(std::span{list}, variables);
+}
+
+void optimizer::apply(std::span<const parameter_gradient> gradients,
+                      std::span<const variable> variables) {
   auto* replica = get_replica_context();
   if (!replica)
     throw std::logic_error("an optimizer was applied in cross-replica context; "
@@ -342,9 +370,10 @@ void optimizer::apply(std::span<const tensor> gradients,
     impl_->check(variables[i]);
     if (const auto value = variables[i].value().spec();
         gradients[i].dims() != value.dims)
-      throw std::logic_error("a gradient " + to_string(gradients[i].spec())
-                             + " for the variable " + variables[i].name() + " "
-                             + to_string(value));
+      throw std::logic_error(
+        "a gradient "
+        + to_string(tensor_spec{gradients[i].dims(), gradients[i].type()})
+        + " for the variable " + variables[i].name() + " " + to_string(value));
   }
   impl::check_distinct(variables);
   if (impl_->shared)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/tensors/parameter_gradient.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
 
@@ -47,6 +48,15 @@ public:
   ///       gradients are not the tensors that `all_reduce(sum, ...)` returned,
   ///       also a comparison of their bytes and a third barrier.
   void apply(std::span<const tensor> gradients,
+             std::span<const variable> variables);
+
+  /// Updates every variable by its gradient, as the function above. A sparse
+  /// gradient moves its rows only: the others and their slots keep their bits,
+  /// also with momentum and weight decay. PyTorch's SparseAdam does the same;
+  /// Keras's Adam moves the slots of all rows.
+  /// @cost for a sparse gradient, the cost of its rows. In a job of one process
+  ///       with several replicas, sparse gradients are always compared.
+  void apply(std::span<const parameter_gradient> gradients,
              std::span<const variable> variables);
 
   /// The rule with the current learning rate.

@@ -12,8 +12,25 @@ namespace troupe {
 namespace {
 
 bool is_same(const tensor& a, const tensor& b) {
-  return a.raw() == b.raw() || a.bytes() == 0
-         || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+  return a.bytes() == b.bytes()
+         && (a.raw() == b.raw() || a.bytes() == 0
+             || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
+}
+
+bool is_same(const parameter_gradient& a, const parameter_gradient& b) {
+  return a.is_sparse() == b.is_sparse()
+         && (!a.is_sparse() || is_same(a.rows().indices(), b.rows().indices()))
+         && is_same(a.elements(), b.elements());
+}
+
+/// True if it is certain that the two are equal, because they share memory.
+bool shares_memory(const parameter_gradient& a, const parameter_gradient& b) {
+  if (a.is_sparse() || b.is_sparse())
+    return a.is_sparse() && b.is_sparse()
+           && a.rows().count() == b.rows().count()
+           && a.rows().indices().raw() == b.rows().indices().raw()
+           && a.rows().rows().raw() == b.rows().rows().raw();
+  return a.elements().raw() == b.elements().raw();
 }
 
 /// Returns the replicas, without replica 0, for which `differs(replica)`.
@@ -29,9 +46,9 @@ std::vector<std::uint32_t> replicas_where(std::size_t replicas,
 
 } // namespace
 
-void shared_apply::wait_for_gradients(replica_context& self,
-                                      std::span<const tensor> gradients,
-                                      std::span<const variable> variables) {
+void shared_apply::wait_for_gradients(
+  replica_context& self, std::span<const parameter_gradient> gradients,
+  std::span<const variable> variables) {
   auto& own = calls_[self.replica_id()];
   own.gradients.assign(gradients.begin(), gradients.end());
   own.variables.clear();
@@ -84,8 +101,7 @@ void shared_apply::wait_for_end(replica_context& self) {
 
 bool shared_apply::is_same_storage() const {
   return std::ranges::all_of(calls_, [&](const call& x) {
-    return std::ranges::equal(x.gradients, calls_[0].gradients, {},
-                              &tensor::raw, &tensor::raw);
+    return std::ranges::equal(x.gradients, calls_[0].gradients, shares_memory);
   });
 }
 

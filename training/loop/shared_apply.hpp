@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/tensors/parameter_gradient.hpp"
 #include "troupe/tensors/variable.hpp"
 #include "troupe/training/loop/claimed_slices.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
@@ -34,7 +35,7 @@ public:
   ///         object. The error names the replicas, and the first variable whose
   ///         gradients differ.
   void wait_for_gradients(replica_context& self,
-                          std::span<const tensor> gradients,
+                          std::span<const parameter_gradient> gradients,
                           std::span<const variable> variables);
 
   /// Calls `fn(index of variable, begin, end)` for the slices that this replica
@@ -53,7 +54,7 @@ private:
   /// What a replica passed. Another replica may compare the gradients after the
   /// call of this replica was aborted, so the object owns them.
   struct call {
-    tensors gradients;
+    parameter_gradients gradients;
     pooled<std::uint32_t> variables; ///< Ids.
   };
 

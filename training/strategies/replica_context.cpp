@@ -2,6 +2,7 @@
 
 #include "troupe/training/strategies/tensor_packs.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -65,6 +66,82 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
     out.push_back(is_summed(xs[i]) ? std::move(totals[next++])
                                    : reduce(op, gather(first + i, xs[i])));
   return out;
+}
+
+parameter_gradients replica_context::all_reduce(reduce_op op,
+                                                const parameter_gradients& xs,
+                                                const call_options& options) {
+  tensors dense;
+  for (const auto& x : xs)
+    if (!x.is_sparse())
+      dense.push_back(x.dense());
+  auto totals = all_reduce(op, dense, options);
+  const call call_scope{*this, options, xs.size()};
+  // The number of a gather depends on the position of its gradient, so that
+  // replicas on which another gradient is sparse call different collectives.
+  const auto first = next_collective_;
+  next_collective_ += static_cast<std::uint32_t>(2 * xs.size());
+  parameter_gradients out;
+  for (std::uint32_t i = 0, next = 0; i < xs.size(); ++i)
+    if (xs[i].is_sparse())
+      out.push_back(reduce_rows(op, xs[i].rows(), first + 2 * i));
+    else
+      out.push_back(std::move(totals[next++]));
+  return out;
+}
+
+namespace {
+
+/// Returns the indices of rows, after the dtype and the shape of the tensor.
+tensor described_indices(const sparse_rows& x) {
+  pooled<std::int64_t> all{static_cast<std::int64_t>(x.type())};
+  all.insert(all.end(), x.dims().begin(), x.dims().end());
+  const auto indices = x.indices().data<std::int64_t>();
+  all.insert(all.end(), indices.begin(), indices.end());
+  return tensor::of<std::int64_t>({static_cast<std::int64_t>(all.size())}, all);
+}
+
+/// Reads what a replica has gathered.
+/// @param own rows of this replica.
+/// @errors throws std::logic_error if they are rows of another tensor.
+sparse_rows read_rows(const sparse_rows& own, const tensor& described,
+                      const tensor& rows) {
+  const auto header = 1 + own.dims().rank();
+  const auto refuse = [] {
+    throw std::logic_error(
+      "the replicas passed sparse gradients of tensors with different shapes "
+      "or "
+      "dtypes; all replicas must pass gradients of the same variables");
+  };
+  if (described.type() != dtype::int64 || described.size() < header)
+    refuse();
+  const auto values = described.data<std::int64_t>();
+  if (values[0] != static_cast<std::int64_t>(own.type())
+      || rows.type() != own.type()
+      || !std::ranges::equal(own.dims(), values.subspan(1, header - 1)))
+    refuse();
+  sparse_rows out{own.dims(), described.range(header, values.size()), rows};
+  if (!out.is_sorted())
+    throw std::logic_error("a replica passed rows that are not sorted");
+  return out;
+}
+
+} // namespace
+
+/// Reduces rows by the gathers `number` and `number + 1`.
+sparse_rows replica_context::reduce_rows(reduce_op op, const sparse_rows& x,
+                                         std::uint32_t number) {
+  check_unrecorded(x.rows());
+  const auto indices = gather(number, described_indices(x));
+  const auto rows = gather(number + 1, x.rows());
+  pooled<sparse_rows> parts;
+  for (std::size_t r = 0; r < indices.size(); ++r)
+    parts.push_back(read_rows(x, indices[r], rows[r]));
+  const auto total = sum_over_replicas(parts);
+  const auto elements = op == mean ? divide_elements(total.rows(), replicas_)
+                        : parts.size() == 1 ? total.rows().clone()
+                                            : total.rows();
+  return {x.dims(), total.indices(), elements};
 }
 
 /// Reduces float32 tensors.

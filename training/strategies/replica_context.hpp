@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/tensors/parameter_gradient.hpp"
 #include "troupe/training/strategies/communication.hpp"
 #include "troupe/training/strategies/reduce_op.hpp"
 
@@ -48,6 +49,21 @@ public:
   tensors all_reduce(reduce_op op, const tensors& xs,
                      const call_options& options = {});
 
+  /// Returns the sum or mean of each gradient. The result of sparse ones is
+  /// sparse: it has the rows that any replica has, added in the order of
+  /// `sum_over_replicas` (sparse_rows.hpp). The results share no memory with
+  /// `xs`.
+  /// @shape xs equal on all replicas, but for the rows of sparse gradients. A
+  ///        replica without rows passes `sparse_rows::zeros`.
+  /// @errors throws std::logic_error if the shapes or dtypes of sparse
+  /// gradients
+  ///         differ. If a gradient is sparse on some replicas only, the step
+  ///         fails with an error.
+  /// @cost for a sparse gradient, two all-gathers of its rows, and then each
+  ///       replica adds them.
+  parameter_gradients all_reduce(reduce_op op, const parameter_gradients& xs,
+                                 const call_options& options = {});
+
   /// Concatenates the tensors of all replicas along an axis, in order of
   /// replica id.
   /// @shape x rank >= 1; extents may differ along `axis`.
@@ -86,6 +102,8 @@ private:
   virtual void end_call() {}
 
   struct call;
+  sparse_rows reduce_rows(reduce_op op, const sparse_rows& x,
+                          std::uint32_t number);
   tensors reduce_tensors(reduce_op op, const tensors& xs,
                          std::size_t bytes_per_pack);
 

@@ -260,7 +260,7 @@ TEST_P(SharedApply, CountsEachCallOfEachOptimizer) {
           second.apply(std::span{own}.first(2),
                        std::span{it.variables()}.first(2));
         }
-        first.apply({}, {});
+        first.apply(tensors{}, {});
       });
     EXPECT_EQ(first.steps(), 8u);
     EXPECT_EQ(second.steps(), 6u);
