@@ -151,11 +151,17 @@ void tape::impl::add_rows(std::int32_t to, sparse_rows rows) {
   row_parts.push_back({to, std::move(rows)});
 }
 
-/// Replaces the rows of a gradient by a dense tensor, to which another op adds.
+/// Makes the rows of a gradient a part of a dense tensor, to which another op
+/// adds.
 void tape::impl::make_dense(std::int32_t index) {
   auto& target = values[std::size_t(index)];
-  if (target.has_rows)
-    target.gradient = take_rows(index).dense().as(target.spec.type);
+  if (!target.has_rows)
+    return;
+  const auto dense = take_rows(index).dense().as(target.spec.type);
+  if (target.gradient) // other inputs of the same op have added to it
+    add_in_place(target.gradient, dense);
+  else
+    target.gradient = dense;
 }
 
 /// Returns the rows of a gradient, not sorted. Of those that a kernel for

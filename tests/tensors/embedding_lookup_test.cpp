@@ -156,6 +156,15 @@ TEST(EmbeddingLookup, OfOneTensorAsSeveralInputsOfAnOpIsAdded) {
                         tensor::of<float>({4, 2}, {3, 3, 2, 2, 3, 3, 2, 2})));
   ASSERT_TRUE(g[1].is_sparse());
   EXPECT_TRUE(same(g[1].rows(), {0, 2}, {1, 1, 1, 1}));
+
+  // The same when the gradient has rows of another op already.
+  tape after;
+  const auto z = after.watch(table);
+  const auto sum = apply(three, {z, z, z});
+  const auto both = sum + reduce_sum(embedding_lookup(z, ids({3})));
+  const auto h = after.sparse_gradients(both, std::array{z});
+  EXPECT_TRUE(same_bits(h[0].dense(),
+                        tensor::of<float>({4, 2}, {2, 2, 1, 1, 2, 2, 9, 9})));
 }
 
 /// As other tensors, so that `sparse_gradients` agrees with `gradient`.
