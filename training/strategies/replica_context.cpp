@@ -92,9 +92,11 @@ parameter_gradients replica_context::all_reduce(reduce_op op,
 
 namespace {
 
-/// Returns the indices of rows, after the dtype and the shape of the tensor.
+/// Returns the indices of rows, after the dtype, the rank and the shape of the
+/// tensor.
 tensor described_indices(const sparse_rows& x) {
-  pooled<std::int64_t> all{static_cast<std::int64_t>(x.type())};
+  pooled<std::int64_t> all{static_cast<std::int64_t>(x.type()),
+                           static_cast<std::int64_t>(x.dims().rank())};
   all.insert(all.end(), x.dims().begin(), x.dims().end());
   const auto indices = x.indices().data<std::int64_t>();
   all.insert(all.end(), indices.begin(), indices.end());
@@ -106,19 +108,19 @@ tensor described_indices(const sparse_rows& x) {
 /// @errors throws std::logic_error if they are rows of another tensor.
 sparse_rows read_rows(const sparse_rows& own, const tensor& described,
                       const tensor& rows) {
-  const auto header = 1 + own.dims().rank();
+  const auto header = 2 + own.dims().rank();
   const auto refuse = [] {
-    throw std::logic_error(
-      "the replicas passed sparse gradients of tensors with different shapes "
-      "or "
-      "dtypes; all replicas must pass gradients of the same variables");
+    throw std::logic_error("the replicas passed sparse gradients of tensors "
+                           "with different shapes or dtypes; all replicas must "
+                           "pass gradients of the same variables");
   };
   if (described.type() != dtype::int64 || described.size() < header)
     refuse();
   const auto values = described.data<std::int64_t>();
   if (values[0] != static_cast<std::int64_t>(own.type())
+      || values[1] != static_cast<std::int64_t>(own.dims().rank())
       || rows.type() != own.type()
-      || !std::ranges::equal(own.dims(), values.subspan(1, header - 1)))
+      || !std::ranges::equal(own.dims(), values.subspan(2, header - 2)))
     refuse();
   sparse_rows out{own.dims(), described.range(header, values.size()), rows};
   if (!out.is_sorted())

@@ -55,9 +55,8 @@ public:
   /// `xs`.
   /// @shape xs equal on all replicas, but for the rows of sparse gradients. A
   ///        replica without rows passes `sparse_rows::zeros`.
-  /// @errors throws std::logic_error if the shapes or dtypes of sparse
-  /// gradients
-  ///         differ. If a gradient is sparse on some replicas only, the step
+  /// @errors throws std::logic_error if sparse gradients differ in shape or
+  ///         dtype. If a gradient is sparse on some replicas only, the step
   ///         fails with an error.
   /// @cost for a sparse gradient, two all-gathers of its rows, and then each
   ///       replica adds them.
