@@ -162,7 +162,7 @@ void state_machine::start_if_needed(reaction& out) {
     return propose_if_ready(out);
   const bool waits = promised_.round > 0;
   const auto* const other = waits ? view_.find(promised_.proposer) : nullptr;
-  if (waits && other && is_reachable(other->incarnation))
+  if (waits && other && !excluded().contains(other->incarnation))
     return; // that process proposes
   if (!waits && !needs_change())
     return;
@@ -740,10 +740,12 @@ const member* state_machine::find(std::uint64_t incarnation) const {
   return found == view_.members.end() ? nullptr : &*found;
 }
 
-/// Returns the lowest member that this process can reach.
+/// Returns the lowest member that can belong to the next view, or this process.
+/// A member that others cannot reach may not get a majority.
 const member& state_machine::proposer() const {
-  return *std::ranges::find_if(view_.members, [this](const member& x) {
-    return x.incarnation == self_ || is_reachable(x.incarnation);
+  const auto gone = excluded();
+  return *std::ranges::find_if(view_.members, [&](const member& x) {
+    return x.incarnation == self_ || !gone.contains(x.incarnation);
   });
 }
 

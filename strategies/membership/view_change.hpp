@@ -13,9 +13,9 @@
 /// 1998) among the members of the view before it.
 ///
 ///   who      every member of the current view. The proposer is the lowest
-///            member that this process can reach; if it does not act, the next
-///            one is. Only incarnations of the current view vote, so a process
-///            that was restarted does not
+///            member that is not excluded, as far as this process knows; if it
+///            does not act, the next one is. Only incarnations of the current
+///            view vote, so a process that was restarted does not
 ///   messages any member to the proposer: request, promise, accept, outdated
 ///            proposer to all members: prepare, propose
 ///            any process to any other: install, inquire

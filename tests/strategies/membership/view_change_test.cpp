@@ -489,6 +489,26 @@ TEST(ViewChange, OfTwoMembersWithoutAPathTheLessConnectedOneGoes) {
   EXPECT_TRUE(four.has<removed>(13));
 }
 
+/// Half of the members reach 0, which is no majority: the next one proposes,
+/// also if 0 has begun an attempt.
+TEST(ViewChange, AMemberThatOnlyHalfCanReachDoesNotPropose) {
+  for (const bool has_begun : {false, true}) {
+    job four{4};
+    four.cut_paths.insert({10, 12});
+    four.cut_paths.insert({10, 13});
+    for (const std::uint64_t other : {12, 13})
+      if (has_begun)
+        four.perform(10, four.at(10).machine.on_unreachable(other));
+    four.run();
+    for (const std::uint64_t member : {12, 13})
+      four.perform(member, four.at(member).machine.on_unreachable(10, true));
+    four.run();
+    for (const std::uint64_t member : {11, 12, 13})
+      EXPECT_EQ(tasks_of(four.view_of(member)), (tasks{1, 2, 3})) << has_begun;
+    EXPECT_TRUE(four.has<removed>(10)) << has_begun;
+  }
+}
+
 TEST(ViewChange, OnATieTheHigherTaskGoes) {
   job three{3};
   three.perform(12, three.at(12).machine.on_unreachable(11));
