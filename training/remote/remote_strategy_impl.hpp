@@ -77,6 +77,7 @@ private:
   void note_replies(const std::vector<worker_reply>& replies);
   void note_loss(std::size_t worker, const worker_status& status);
   void note_place(std::size_t worker, const worker_status& status);
+  void check_sizes(const worker_request& request) const;
   worker_failure cause_of(const std::vector<worker_reply>& replies) const;
   static std::string activity_of(const worker_request& request);
   /// Adds the results of replicas whose workers were lost.

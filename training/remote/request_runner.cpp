@@ -195,6 +195,8 @@ void request_runner_state::make_functions() {
       if (const auto actor = caf::actor_cast<caf::actor>(runner))
         caf::anon_send(actor, atom::wake_v);
     });
+  // The others may have agreed on a view before the listener was set.
+  self->send(self, atom::wake_v);
 }
 
 std::string request_runner_state::description() const {

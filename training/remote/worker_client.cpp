@@ -3,12 +3,15 @@
 #include "troupe/actors/core/spawn.hpp"
 
 #include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 
 namespace troupe {
 
@@ -30,6 +33,9 @@ using std::chrono::milliseconds;
 /// two margins. The proxy of a worker adds no margin to the timeout of
 /// `join_all` and `run_all`, so it reports their timeout first, with a reason.
 constexpr milliseconds reply_margin{500};
+
+/// Inputs that a connection did not accept are sent again after this time.
+constexpr milliseconds resend_interval{100};
 
 /// Whether the loss of a worker ends the wait for the others.
 enum class on_loss : std::uint8_t { fail, go_on };
@@ -157,11 +163,24 @@ public:
     send_to_all(self, {orphans.begin(), orphans.end()});
   }
 
+  /// Called after the requests were sent. The actor quits when all workers have
+  /// replied.
+  void begin(caf::event_based_actor* self,
+             const std::shared_ptr<input_sender>& shared) {
+    self->become([self, shared](atom::inputs, std::uint64_t worker,
+                                std::uint32_t replica) {
+      shared->send(self, worker, replica);
+    });
+    send_orphans(self);
+    quit_if_complete(self);
+  }
+
   void on_reply(caf::event_based_actor* self, std::size_t worker,
                 const worker_status& status) {
     has_replied_.insert(worker);
     if (!status.done && !has_failed_itself(status) && !task_.by_replica.empty())
       send_to_all(self, task_.placement[worker]);
+    quit_if_complete(self);
   }
 
   const worker_request& task() const { return task_; }
@@ -178,19 +197,44 @@ private:
     return out;
   }
 
-  /// Sends inputs to the workers that have not replied.
+  /// Sends inputs to the workers that have not replied, those of each replica
+  /// in a message of its own. Together they may be too large for one.
   void send_to_all(caf::event_based_actor* self,
                    const std::vector<std::uint32_t>& replicas) {
-    if (replicas.empty())
+    for (std::size_t w = 0; w < workers_.size(); ++w)
+      for (const auto id : replicas)
+        send(self, w, id);
+  }
+
+  /// A worker that takes over the replica waits for its inputs, so they are
+  /// sent again if the connection accepts no message now.
+  void send(caf::event_based_actor* self, std::size_t worker,
+            std::uint32_t replica) {
+    if (!workers_[worker] || has_replied_.contains(worker))
       return;
-    const auto inputs = inputs_of(replicas);
+    const auto inputs = inputs_of({replica});
+    self
+      ->request(workers_[worker], timeout_, atom::inputs_v, task_.number,
+                inputs.replica_ids, inputs.tensor_counts, inputs.all)
+      .then([](bool) {},
+            [=, this](const caf::error& e) {
+              // Of other errors, the reply to `run` says more.
+              if (e == ec::busy)
+                send_later(self, worker, replica);
+            });
+  }
+
+  void send_later(caf::event_based_actor* self, std::size_t worker,
+                  std::uint32_t replica) {
+    self->delayed_send(self, resend_interval, atom::inputs_v,
+                       std::uint64_t{worker}, replica);
+  }
+
+  void quit_if_complete(caf::event_based_actor* self) const {
     for (std::size_t w = 0; w < workers_.size(); ++w)
       if (workers_[w] && !has_replied_.contains(w))
-        self
-          ->request(workers_[w], timeout_, atom::inputs_v, task_.number,
-                    inputs.replica_ids, inputs.tensor_counts, inputs.all)
-          .then([](bool) {},
-                [](const caf::error&) {}); // its reply to `run` says more
+        return;
+    self->quit();
   }
 
   const worker_list workers_;
@@ -238,26 +282,49 @@ std::vector<worker_reply> run_all(caf::actor_system& system,
           },
           on_error);
     },
-    [sender](auto* self) { sender->send_orphans(self); },
+    [sender](auto* self) { sender->begin(self, sender); },
     [sender](auto* self, std::size_t worker, const worker_status& status) {
       sender->on_reply(self, worker, status);
     });
 }
 
-std::vector<worker_reply>
-admit_on_all(caf::actor_system& system, const worker_list& workers,
-             std::uint64_t number, std::uint64_t incarnation,
-             milliseconds timeout, milliseconds after_failure) {
+std::vector<worker_reply> admit_on_all(caf::actor_system& system,
+                                       const worker_list& workers,
+                                       std::size_t joiner, std::uint64_t number,
+                                       std::uint64_t incarnation,
+                                       milliseconds timeout,
+                                       milliseconds after_failure) {
+  struct admission {
+    std::size_t open = 0; ///< Members that have not replied.
+    bool is_done = false; ///< A member has admitted the process.
+    std::function<void(const caf::error&)> refuse; ///< Ends the joiner's wait.
+  };
+  const auto state = std::make_shared<admission>();
+  for (std::size_t w = 0; w < workers.size(); ++w)
+    state->open += w != joiner && workers[w] ? 1 : 0;
   return request_all(
     system, workers, on_loss::go_on, timeout, after_failure,
-    [=](auto* self, const worker_actor& worker, std::size_t, milliseconds limit,
-        auto on_reply, auto on_error) {
+    [=](auto* self, const worker_actor& worker, std::size_t i,
+        milliseconds limit, auto on_reply, auto on_error) {
+      if (i == joiner)
+        state->refuse = on_error;
       self->request(worker, limit, atom::admit_v, number, incarnation)
         .then(
           [=](worker_status& x) {
             on_reply({std::move(x), {}});
           },
           on_error);
+    },
+    [](auto*) {},
+    [=](auto*, std::size_t worker, const worker_status& status) {
+      if (worker == joiner) {
+        state->refuse = nullptr;
+        return;
+      }
+      state->is_done |= status.done;
+      if (--state->open == 0 && !state->is_done && state->refuse)
+        std::exchange(state->refuse,
+                      nullptr)(caf::make_error(status.code, status.error_text));
     });
 }
 

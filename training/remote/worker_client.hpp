@@ -55,15 +55,19 @@ std::vector<worker_reply> join_all(caf::actor_system& system,
                                    std::chrono::milliseconds timeout,
                                    std::chrono::milliseconds after_failure);
 /// When a worker is lost, or says that it does not belong to the job any more,
-/// sends the inputs of its replicas to the others.
+/// sends the inputs of its replicas to the others, again and again if their
+/// connections accept no message.
 std::vector<worker_reply> run_all(caf::actor_system& system,
                                   const worker_list& workers,
                                   const worker_request& task,
                                   std::chrono::milliseconds timeout,
                                   std::chrono::milliseconds after_failure);
+/// @param joiner number of the worker that joins. It gets the reply of a member
+///        if no member has admitted it: it may wait for a view that does not
+///        come.
 std::vector<worker_reply> admit_on_all(caf::actor_system& system,
                                        const worker_list& workers,
-                                       std::uint64_t number,
+                                       std::size_t joiner, std::uint64_t number,
                                        std::uint64_t incarnation,
                                        std::chrono::milliseconds timeout,
                                        std::chrono::milliseconds after_failure);

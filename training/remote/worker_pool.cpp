@@ -1,6 +1,8 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/node/spare_acceptor.hpp"
 #include "troupe/net/base/text.hpp"
+#include "troupe/net/codec/frame.hpp"
+#include "troupe/strategies/tensor_transfer/packet.hpp"
 #include "troupe/training/remote/remote_strategy_impl.hpp"
 #include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/reduce_op.hpp"
@@ -29,6 +31,16 @@ std::string new_job_name(const std::string& steps) {
   std::random_device random;
   const auto number = std::uint64_t{random()} << 32 | random();
   return steps + " " + std::to_string(number);
+}
+
+/// Room in a message for what it holds beside the values of the inputs.
+constexpr std::uint64_t bytes_beside_inputs = std::uint64_t{1} << 20;
+
+std::uint64_t bytes_of(const tensors& values) {
+  std::uint64_t bytes = 0;
+  for (const auto& x : values)
+    bytes += x.bytes();
+  return bytes;
 }
 
 /// True if the worker is lost, or does not belong to the job any more.
@@ -305,6 +317,33 @@ void remote_strategy::impl::check_function(
                                 + "; they have: " + name_list(known));
 }
 
+/// Refuses inputs that are too large for a message before any worker gets some:
+/// a worker without inputs would miss the request.
+void remote_strategy::impl::check_sizes(const worker_request& request) const {
+  const auto limit = std::min<std::uint64_t>(
+                       net::frame_limits{}.max_payload(net::priority::bulk),
+                       tensor_transfer::max_transfer_bytes)
+                     - bytes_beside_inputs;
+  const auto check = [&](std::uint64_t bytes, const std::string& what) {
+    if (bytes > limit)
+      throw std::invalid_argument(
+        "the inputs of \"" + request.function + "\" " + what + " have "
+        + std::to_string(bytes) + " bytes; a message has at most "
+        + std::to_string(limit) + ", so use smaller batches");
+  };
+  if (request.by_replica.empty())
+    return check(bytes_of(request.common), "for a node");
+  for (std::size_t w = 0; w < nodes.size(); ++w) {
+    std::uint64_t bytes = 0;
+    for (const auto id : request.placement[w])
+      bytes += bytes_of(request.by_replica.at(id));
+    check(bytes, "for " + name_of(w));
+  }
+  for (std::size_t id = 0; id < request.by_replica.size(); ++id)
+    check(bytes_of(request.by_replica[id]),
+          "for replica " + std::to_string(id));
+}
+
 std::vector<worker_reply>
 remote_strategy::impl::run_on_all(worker_request&& request) {
   for (const auto& one : request.common)
@@ -312,9 +351,10 @@ remote_strategy::impl::run_on_all(worker_request&& request) {
   for (const auto& all : request.by_replica)
     for (const auto& one : all)
       check_unrecorded(one);
-  request.number = next_request++;
   for (const auto& one : nodes)
     request.placement.push_back(one.replica_ids);
+  check_sizes(request);
+  request.number = next_request++;
   auto replies = run_all(system, workers(), request, options.request_timeout,
                          loss_timeout());
   const auto activity = activity_of(request);
@@ -550,7 +590,7 @@ void remote_strategy::impl::admit(std::size_t number, node_entry&& added,
                                   std::uint64_t incarnation) {
   auto all = workers();
   all[number] = added.worker;
-  auto replies = admit_on_all(system, all, next_request++, incarnation,
+  auto replies = admit_on_all(system, all, number, next_request++, incarnation,
                               options.request_timeout, loss_timeout());
   const auto activity = "adding node " + added.address;
   const auto own = std::exchange(replies[number], {{.failed_here = false}, {}});

@@ -133,6 +133,30 @@ TEST(RemoteStrategyFaults, DifferentStepFunctionsOfTwoNodesAreNamed) {
         "fail who\"");
 }
 
+/// No worker gets a part of the request, so the strategy can be used further.
+TEST(RemoteStrategyFaults, TooLargeInputsAreRefusedBeforeAnyWorkerGetsSome) {
+  const several_nodes cluster_nodes{2, "echo", echo};
+  runtime here;
+  remote_strategy remote{here, cluster_nodes.addresses, {.steps = "echo"}};
+  const tensors large(17, tensor::full({1 << 24}, 0)); // 17 times 64 MiB
+  const auto error_of = [&](const auto& inputs) -> std::string {
+    try {
+      remote.run("who", inputs);
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(error_of(large),
+            "the inputs of \"who\" for a node have 1140850688 bytes; a message "
+            "has at most 1072693248, so use smaller batches");
+  EXPECT_EQ(error_of(per_replica<tensors>{{{}, large}}),
+            "the inputs of \"who\" for node " + cluster_nodes.addresses[1]
+              + " (worker 1) have 1140850688 bytes; a message has at most "
+                "1072693248, so use smaller batches");
+  EXPECT_EQ(remote.run("who").size(), 2u);
+}
+
 TEST(RemoteStrategyFaults, InvalidOptionsAreRejectedWithASentence) {
   runtime here;
   const auto error_of = [&](const std::vector<std::string>& nodes,

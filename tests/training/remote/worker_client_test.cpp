@@ -6,6 +6,7 @@
 
 #include <future>
 #include <memory>
+#include <optional>
 
 namespace {
 
@@ -92,10 +93,16 @@ TEST(WorkerClient, WaitsAfterAFailureForTheLossThatCausedIt) {
 struct waiting_state {
   caf::typed_response_promise<worker_status, tensors> promise;
   tensors inputs;
+  int refusals = 0;
+  caf::typed_response_promise<worker_status> admission;
 };
 
+/// @param refusals number of messages with inputs that are refused, as by a
+///        connection that accepts no message.
 worker_actor::behavior_type
-waiting_worker(worker_actor::stateful_pointer<waiting_state> self) {
+waiting_worker(worker_actor::stateful_pointer<waiting_state> self,
+               int refusals) {
+  self->state.refusals = refusals;
   const auto take = [self](const std::vector<std::uint32_t>& replicas,
                            const tensors& inputs) {
     auto& state = self->state;
@@ -120,7 +127,10 @@ waiting_worker(worker_actor::stateful_pointer<waiting_state> self) {
     },
     [=](atom::inputs, std::uint64_t number,
         const std::vector<std::uint32_t>& replicas,
-        const std::vector<std::uint32_t>& counts, const tensors& inputs) {
+        const std::vector<std::uint32_t>& counts,
+        const tensors& inputs) -> caf::result<bool> {
+      if (self->state.refusals-- > 0)
+        return caf::make_error(ec::busy, std::string{"no more frames"});
       EXPECT_EQ(number, 4u);
       EXPECT_EQ(counts, std::vector<std::uint32_t>{1});
       take(replicas, inputs);
@@ -157,7 +167,7 @@ TEST(WorkerClient, SendsTheInputsOfAWorkerThatIsLostInARequestToTheOthers) {
   runtime actors;
   worker_list workers;
   for (int i = 0; i < 3; ++i)
-    workers.push_back(actors.system().spawn(waiting_worker));
+    workers.push_back(actors.system().spawn(waiting_worker, 0));
   const auto replies = run_all(actors.system(), workers, request_for_three({1}),
                                patience, patience);
   expect_inputs(replies[0], 10);
@@ -165,15 +175,79 @@ TEST(WorkerClient, SendsTheInputsOfAWorkerThatIsLostInARequestToTheOthers) {
   expect_inputs(replies[2], 12);
 }
 
+TEST(WorkerClient, SendsInputsAgainThatAConnectionDoesNotAccept) {
+  runtime actors;
+  worker_list workers;
+  for (const int refusals : {0, 0, 3})
+    workers.push_back(actors.system().spawn(waiting_worker, refusals));
+  const auto replies = run_all(actors.system(), workers, request_for_three({1}),
+                               patience, patience);
+  expect_inputs(replies[0], 10);
+  expect_inputs(replies[2], 12);
+}
+
 TEST(WorkerClient, SendsTheInputsOfAWorkerThatWasLostBeforeToTheOthers) {
   runtime actors;
-  worker_list workers{actors.system().spawn(waiting_worker), worker_actor{},
-                      actors.system().spawn(waiting_worker)};
+  worker_list workers{actors.system().spawn(waiting_worker, 0), worker_actor{},
+                      actors.system().spawn(waiting_worker, 0)};
   const auto replies = run_all(actors.system(), workers, request_for_three({}),
                                patience, patience);
   expect_inputs(replies[0], 10);
   EXPECT_TRUE(is_lost(replies[1].status));
   expect_inputs(replies[2], 12);
+}
+
+/// Replies to `admit` with this status. None: when it gets `stop`.
+worker_actor::behavior_type
+admitting_worker(worker_actor::stateful_pointer<waiting_state> self,
+                 const std::optional<worker_status>& status) {
+  return {
+    [](atom::info) { return worker_status{}; },
+    [](atom::run, const std::string&, std::uint64_t,
+       const std::vector<std::uint32_t>&, const std::vector<std::uint32_t>&,
+       const tensors&) -> caf::result<worker_status, tensors> {
+      return caf::sec::unexpected_message;
+    },
+    [](atom::inputs, std::uint64_t, const std::vector<std::uint32_t>&,
+       const std::vector<std::uint32_t>&, const tensors&) { return false; },
+    [](atom::results, std::uint64_t, const std::vector<std::uint32_t>&)
+      -> caf::result<worker_status, tensors> {
+      return caf::sec::unexpected_message;
+    },
+    [=](atom::admit, std::uint64_t number,
+        std::uint64_t incarnation) -> caf::result<worker_status> {
+      EXPECT_EQ(number, 7u);
+      EXPECT_EQ(incarnation, 99u);
+      if (status)
+        return *status;
+      self->state.admission = self->make_response_promise<worker_status>();
+      return self->state.admission;
+    },
+    [=](atom::stop) {
+      if (!status)
+        self->state.admission.deliver(worker_status{});
+      return true;
+    },
+  };
+}
+
+/// The worker that is to join waits for a view that does not come.
+TEST(WorkerClient, AJoinerThatNoMemberHasAdmittedIsNotWaitedFor) {
+  runtime actors;
+  const auto refusal = failed(ec::stalled, false, "it did not ask").status;
+  worker_list workers;
+  for (const auto& status :
+       {std::optional{refusal}, std::optional<worker_status>{},
+        std::optional{refusal}})
+    workers.push_back(actors.system().spawn(admitting_worker, status));
+  const auto begin = std::chrono::steady_clock::now();
+  const auto replies = admit_on_all(actors.system(), workers, 1, 7, 99,
+                                    std::chrono::hours{1}, patience);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, patience);
+  EXPECT_FALSE(replies[1].status.done);
+  EXPECT_EQ(replies[1].status.code, ec::stalled);
+  EXPECT_EQ(replies[1].status.error_text, "it did not ask");
+  leave_all(actors.system(), workers, patience); // so that the runtime can end
 }
 
 TEST(WorkerClient, ReportsAFailureAlthoughAnotherWorkerNeverReplies) {

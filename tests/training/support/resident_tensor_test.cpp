@@ -25,8 +25,9 @@ TEST(ResidentTensor, HasThePagesOfALargeTensor) {
   ASSERT_EQ(::mincore(reinterpret_cast<void*>(first), bytes, pages.data()), 0);
   const auto resident = static_cast<std::size_t>(
     std::ranges::count_if(pages, [](auto p) { return (p & 1) != 0; }));
-  if (std::thread::hardware_concurrency() > 1)
+  if (std::thread::hardware_concurrency() > 1) {
     EXPECT_EQ(resident, pages.size());
+  }
 }
 
 TEST(ResidentTensor, MayBeSmall) {
