@@ -1,6 +1,7 @@
 #include "troupe/tensors/op.hpp"
 
 #include "troupe/tensors/detail/converted_inputs.hpp"
+#include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/all.hpp"
 #include "troupe/tensors/tape.hpp"
@@ -95,6 +96,20 @@ dtype type_of_call(const op& definition, std::span<const tensor> in) {
   return *out;
 }
 
+/// Returns the device of all inputs.
+/// @errors throws std::logic_error that names two devices if there are two.
+device device_of_call(const op& definition, std::span<const tensor> in) {
+  const auto on = in[0].device();
+  for (std::size_t i = 1; i < in.size(); ++i)
+    if (in[i].device() != on)
+      refuse_input(definition, i,
+                   ", " + to_string(in[i].spec()) + ", is on "
+                     + to_string(in[i].device()) + ", but input 0, "
+                     + to_string(in[0].spec()) + ", is on " + to_string(on)
+                     + "; copy one of them with to()");
+  return on;
+}
+
 /// Checks that a tape may record a call without losing a gradient.
 void check_gradients(const op& definition, dtype type,
                      const op_kernels* kernels, const op_outputs& outputs,
@@ -133,7 +148,7 @@ void run_converted(const op& definition, const op_kernels& kernels,
   const auto inputs = detail::converted_inputs(definition, given, kernels.type);
   call.in = {inputs.data(), inputs.size()};
   for (const auto& x : infer(definition, call.in, call.options))
-    call.out.push_back(tensor{x.spec});
+    call.out.push_back(tensor{x.spec, call.on});
   const flush_denormals flushing;
   kernels.forward(call);
   for (std::size_t i = 0; i < call.out.size(); ++i)
@@ -163,7 +178,11 @@ small_list<tensor, 1> run(const op& definition, std::span<const tensor> in,
                           const op_options& options, std::size_t wanted) {
   check_count(definition, in.size());
   const auto type = type_of_call(definition, in);
-  const auto* const kernels = definition.select_kernels(type);
+  const auto on = device_of_call(definition, in);
+  const auto* const kernels = kernels_on(on, definition, type);
+  if (!kernels && !definition.is_reshape && !definition.view)
+    refuse(definition, "no kernel for " + std::string{to_string(type)} + " on "
+                         + to_string(on) + "; copy the inputs with to()");
   const auto outputs = infer(definition, in, options);
   if (wanted != 0 && outputs.size() != wanted)
     refuse(definition, std::to_string(outputs.size())
@@ -180,6 +199,9 @@ small_list<tensor, 1> run(const op& definition, std::span<const tensor> in,
   for (const auto& x : in)
     plain.push_back(x.detach());
   op_call call;
+  call.definition = &definition;
+  call.type = kernels ? kernels->type : type;
+  call.on = on;
   call.options = options;
   call.in = {plain.data(), plain.size()};
   if (definition.is_reshape) {
@@ -192,7 +214,7 @@ small_list<tensor, 1> run(const op& definition, std::span<const tensor> in,
     run_converted(definition, *kernels, outputs, call);
   } else {
     for (const auto& x : outputs)
-      call.out.push_back(tensor{x.spec});
+      call.out.push_back(tensor{x.spec, on});
     const flush_denormals flushing;
     kernels->forward(call);
   }

@@ -131,14 +131,20 @@ private:
   small_list<op_output, 1> list_;
 };
 
+struct op;
+
 /// Arguments and results of a kernel. A forward kernel reads `in`, fills the
 /// tensors of `out`, and appends to `saved` what backward needs. A backward
 /// kernel reads `saved`, and `in` and `out` if the op saves them. It fills each
 /// `grad_in[i]` that is not empty, and may overwrite `grad_out`. If
 /// `grad_in[i]` is empty, this gradient is not requested. If no gradient flows
 /// to an output, its `grad_out` is zero; of outputs without a gradient it is
-/// empty. What the op does not save is an empty tensor in `in` and `out`.
+/// empty. What the op does not save is an empty tensor in `in` and `out`. All
+/// tensors of a call are on its device, also those that a kernel allocates.
 struct op_call {
+  const op* definition = nullptr;
+  dtype type = dtype::float32; ///< For which the kernel is.
+  device on{};
   op_options options;
   std::span<const tensor> in;
   small_list<tensor, 1> out;
@@ -201,7 +207,8 @@ struct op {
 
   /// Kernels by dtype and kind of device. Those for float64 on the CPU define
   /// the op; tests compare all others with them. Without kernels for float64,
-  /// those on the CPU define the op for their dtype.
+  /// those on the CPU define the op for their dtype. A `device_backend` has the
+  /// kernels of the built-in ops for its devices.
   std::span<const op_kernels> kernels{};
 
   bool saves_inputs = true;   ///< Backward reads `in`.
@@ -212,6 +219,9 @@ struct op {
   /// Replaces the forward kernels for all dtypes and devices: appends to `out`
   /// views of input 0. Null: kernels compute the outputs.
   op_kernel view = nullptr;
+  /// True: the kernels call only functions that work on any device, such as
+  /// `tensor::copy_from`, so all devices run those of the CPU.
+  bool runs_on_any_device = false;
 
   std::span<const op_case> cases{};
   /// Inputs at which df/dx jumps.
@@ -230,14 +240,12 @@ struct op {
         return &x;
     return nullptr;
   }
-  /// Returns the kernels that calls of a dtype run. For bfloat16, these are the
-  /// ones for float32 if there are no others. Null: there are none.
-  const op_kernels*
-  select_kernels(dtype type, device_kind device = device_kind::cpu) const {
-    const auto* const own = find_kernels(type, device);
-    return own || type != dtype::bfloat16
-             ? own
-             : find_kernels(dtype::float32, device);
+  /// Returns the kernels that calls of a dtype run on the CPU. For bfloat16,
+  /// these are the ones for float32 if there are no others. Null: there are
+  /// none.
+  const op_kernels* select_kernels(dtype type) const {
+    const auto* const own = find_kernels(type);
+    return own || type != dtype::bfloat16 ? own : find_kernels(dtype::float32);
   }
 };
 
@@ -247,7 +255,8 @@ struct op {
 /// rounded to bfloat16.
 /// @returns the outputs.
 /// @errors throws std::logic_error for a wrong number, shape or dtype of
-///         inputs, and for a dtype without a kernel. Also throws if a gradient
+///         inputs, for inputs on two devices, and for a dtype or a device
+///         without a kernel. Also throws if a gradient
 ///         would be lost: if a tape tracks an input without gradient, or an
 ///         input of an op that has no gradient, or if an input is tracked by a
 ///         tape that a newer tape shadows.

@@ -34,6 +34,7 @@ tensor tape::watch(const tensor& input) {
                              "gradient flows back");
   impl::value leaf;
   leaf.spec = input.spec();
+  leaf.on = input.device();
   leaf.leaf = true;
   const auto index = impl_->add(std::move(leaf));
   return input.with_trace(
@@ -135,6 +136,7 @@ void tape::record(const op& definition, const op_kernels* kernels,
   for (std::size_t i = 0; i < call.out.size(); ++i) {
     impl::value result;
     result.spec = call.out[i].spec();
+    result.on = call.out[i].device();
     result.has_gradient = outputs[i].has_gradient();
     const auto index = impl_->add(std::move(result));
     if (outputs[i].has_gradient())

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -43,7 +42,7 @@ void tape::impl::start(const tensor& loss) {
     throw std::logic_error("the tape did not record the loss "
                            + to_string(loss.spec()));
   auto& seed = values[std::size_t(index)];
-  seed.gradient = tensor::full(seed.spec.dims, 1, seed.spec.type);
+  seed.gradient = tensor::full(seed.spec.dims, 1, seed.spec.type, seed.on);
   if (seed.leaf && seed.destination)
     seed.destination.copy_from(seed.gradient), seed.gradient = seed.destination;
   for (const auto& x : nodes)
@@ -70,6 +69,9 @@ void tape::impl::run(const tape::completed& hook) {
 
 void tape::impl::backward(node& entry) {
   op_call call;
+  call.definition = entry.definition;
+  call.type = entry.kernels->type;
+  call.on = results_of(entry)[0].on;
   call.options = std::move(entry.options);
   const auto count = entry.source.size();
   if (!entry.definition->saves_inputs)
@@ -81,7 +83,7 @@ void tape::impl::backward(node& entry) {
   call.saved = std::move(entry.saved);
   for (auto& x : results_of(entry)) {
     if (!x.gradient && x.has_gradient)
-      x.gradient = tensor::zeros(x.spec.dims, x.spec.type);
+      x.gradient = tensor::zeros(x.spec.dims, x.spec.type, x.on);
     call.grad_out.push_back(std::move(x.gradient));
   }
   small_list<tensor, 4> grads(count);
@@ -105,13 +107,14 @@ void tape::impl::backward(node& entry) {
     const auto before = entry.source.begin() + std::ptrdiff_t(i);
     repeated[i] = std::find(entry.source.begin(), before, source) != before;
     if (repeated[i]) {
-      grads[i] = tensor{target.spec};
+      grads[i] = tensor{target.spec, target.on};
     } else if (target.gradient) {
       grads[i] = target.gradient;
       accumulate[i] = true;
     } else {
-      grads[i] = target.gradient =
-        target.destination ? target.destination : tensor{target.spec};
+      grads[i] = target.gradient = target.destination
+                                     ? target.destination
+                                     : tensor{target.spec, target.on};
     }
   }
   call.grad_in = {grads.data(), count};
@@ -199,8 +202,9 @@ void tape::impl::run_converted(const node& entry, op_call& call) {
   for (std::size_t i = 0; i < rounded.size(); ++i)
     if (rounded[i])
       computed[i] =
-        tensor{rounded[i].dims(),
-               definition.input(i).dtypes.empty() ? type : rounded[i].type()};
+        tensor{{rounded[i].dims(),
+                definition.input(i).dtypes.empty() ? type : rounded[i].type()},
+               rounded[i].device()};
   call.grad_in = {computed.data(), computed.size()};
   entry.kernels->backward(call);
   call.grad_in = rounded;
@@ -259,7 +263,7 @@ void tape::impl::complete(value& leaf, const tape::completed& hook) {
     return;
   }
   if (!leaf.gradient) {
-    std::memset(leaf.destination.raw(), 0, leaf.destination.bytes());
+    leaf.destination.set_zero();
     leaf.gradient = leaf.destination;
   }
   if (hook)
@@ -289,7 +293,7 @@ void tape::impl::run(const tensor& loss, std::span<const variable> variables,
     if (sparse_results)
       (*sparse_results)[i] = tensor::zeros(variables[i].dims());
     else
-      std::memset(destinations[i].raw(), 0, destinations[i].bytes());
+      tensor{destinations[i]}.set_zero();
     if (hook)
       hook(i);
   }
@@ -301,7 +305,7 @@ tensors tape::gradient(const tensor& loss,
   tensors out;
   out.reserve(variables.size());
   for (const auto& x : variables)
-    out.emplace_back(x.dims());
+    out.emplace_back(tensor_spec{x.dims()}, x.device());
   impl_->run(loss, variables, out, {});
   return out;
 }
@@ -365,7 +369,7 @@ tensors tape::gradient(const tensor& loss, std::span<const tensor> watched) {
   out.reserve(watched.size());
   for (const auto& input : watched) {
     const auto leaf = impl_->watched_leaf(input);
-    out.push_back(tensor::zeros(input.dims(), input.type()));
+    out.push_back(tensor::zeros(input.dims(), input.type(), input.device()));
     impl_->request_gradient(leaf, out.size() - 1, out.back());
   }
   impl_->start(loss);

@@ -22,6 +22,7 @@ struct tape::impl {
   /// result of an op.
   struct value {
     tensor_spec spec;
+    device on{};        ///< Device of the value and its gradient.
     tensor gradient;    ///< Empty: nothing was added yet.
     tensor destination; ///< Only of a leaf: receives the gradient.
     /// Only of a leaf: the gradient may be sparse.
@@ -89,6 +90,7 @@ struct tape::impl {
     if (leaf_index == variable_table::absent) {
       value leaf;
       leaf.spec = x.spec();
+      leaf.on = x.device();
       leaf.leaf = true;
       leaf_index = static_cast<std::uint32_t>(add(std::move(leaf)));
     }

@@ -2,11 +2,13 @@
 
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/convert.hpp"
+#include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/cast.hpp"
 #include "troupe/tensors/ops/clone.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
 #include "troupe/tensors/ops/slice.hpp"
+#include "troupe/tensors/ops/to_device.hpp"
 #include "troupe/tensors/tape.hpp"
 
 #include <algorithm>
@@ -17,10 +19,45 @@
 
 namespace troupe {
 
-storage::storage(std::size_t bytes)
-  : block_{static_cast<header*>(memory::allocate(
-    sizeof(header) + bytes, current_context().makes_shareable_tensors))} {
-  new (block_) header{1, bytes};
+storage::header* storage::make_header(std::size_t bytes_behind) {
+  return new (memory::allocate(
+    sizeof(header) + bytes_behind,
+    bytes_behind > 0 && current_context().makes_shareable_tensors)) header;
+}
+
+storage::storage(std::size_t bytes) : block_{make_header(bytes)} {
+  block_->size = bytes;
+  block_->data = reinterpret_cast<std::byte*>(block_ + 1);
+}
+
+storage::storage(std::size_t bytes, const troupe::device& on) {
+  if (on.kind == device_kind::cpu) {
+    *this = storage{bytes};
+    return;
+  }
+  auto& backend = backend_of(on);
+  block_ = make_header(0);
+  block_->backend = &backend;
+  block_->on = on;
+  try {
+    block_->data = backend.allocate(on, bytes);
+  } catch (...) {
+    memory::release(block_, sizeof(header));
+    throw;
+  }
+  block_->size = bytes;
+}
+
+storage storage::pinned(std::size_t bytes, device_kind kind) {
+  auto* const backend = find_device_backend(kind);
+  if (!backend)
+    return storage{bytes};
+  storage out;
+  out.block_ = make_header(0);
+  out.block_->backend = backend;
+  out.block_->data = backend->allocate_pinned(bytes);
+  out.block_->size = bytes;
+  return out;
 }
 
 storage::storage(const storage& other) noexcept : block_{other.block_} {
@@ -30,11 +67,18 @@ storage::storage(const storage& other) noexcept : block_{other.block_} {
 
 storage::~storage() {
   if (block_ && block_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1)
-    memory::release(block_, sizeof(header) + block_->size);
+    release();
 }
 
-std::byte* storage::bytes() const {
-  return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr;
+void storage::release() noexcept {
+  auto* const backend = block_->backend;
+  if (!backend)
+    return memory::release(block_, sizeof(header) + block_->size);
+  if (block_->on.kind == device_kind::cpu)
+    backend->release_pinned(block_->data, block_->size);
+  else
+    backend->release(block_->on, block_->data, block_->size);
+  memory::release(block_, sizeof(header));
 }
 
 /// Returns the size in bytes.
@@ -49,22 +93,45 @@ static std::size_t bytes_of(const shape& dims, dtype type) {
   return bytes;
 }
 
+/// Copies the elements of a tensor of equal spec, on any device.
+static void copy_bytes(const tensor& to, const tensor& from) {
+  const auto target = to.device(), source = from.device();
+  if (to.bytes() == 0)
+    return;
+  if (target.kind == device_kind::cpu && source.kind == device_kind::cpu)
+    std::memmove(to.raw(), from.raw(), to.bytes());
+  else
+    backend_of(target.kind == device_kind::cpu ? source : target)
+      .copy(target, to.address(), source, from.address(), to.bytes());
+}
+
 tensor::tensor(const shape& dims, dtype type)
   : storage_{bytes_of(dims, type)}, spec_{dims, type} {}
 
-tensor tensor::zeros(const shape& dims, dtype type) {
-  tensor out{dims, type};
-  std::memset(out.raw(), 0, out.bytes());
+tensor::tensor(const tensor_spec& spec, const troupe::device& on)
+  : storage_{bytes_of(spec.dims, spec.type), on}, spec_{spec} {}
+
+tensor tensor::pinned(const tensor_spec& spec, device_kind kind) {
+  tensor out;
+  out.storage_ = storage::pinned(bytes_of(spec.dims, spec.type), kind);
+  out.spec_ = spec;
   return out;
 }
 
-tensor tensor::full(const shape& dims, double value, dtype type) {
+tensor tensor::zeros(const shape& dims, dtype type, const troupe::device& on) {
+  tensor out{{dims, type}, on};
+  out.set_zero();
+  return out;
+}
+
+tensor tensor::full(const shape& dims, double value, dtype type,
+                    const troupe::device& on) {
   const flush_denormals flushing;
   tensor out{dims, type};
   with_dtype(type, [&]<class T>(T) {
     std::ranges::fill(out.mutable_data<T>(), convert<T>(value));
   });
-  return out;
+  return out.to(on);
 }
 
 template <class T>
@@ -121,10 +188,33 @@ tensor tensor::clone() const {
     return {};
   if (is_recorded(*this))
     return apply(ops::clone, {*this});
-  tensor out{spec_};
-  if (bytes() > 0)
-    std::memcpy(out.raw(), raw(), bytes());
+  tensor out{spec_, device()};
+  copy_bytes(out, *this);
   return out;
+}
+
+tensor tensor::to(const troupe::device& target) const {
+  const auto is_there = target.kind == device_kind::cpu
+                          ? storage_.is_on_host()
+                          : storage_ && target == device();
+  if (is_there || !storage_)
+    return *this;
+  if (is_recorded(*this))
+    return apply(ops::to_device, {*this}, ops::target_device{target});
+  tensor out{spec_, target};
+  copy_bytes(out, *this);
+  return out;
+}
+
+void tensor::set_zero() {
+  if (trace_ != 0)
+    check_writable();
+  if (bytes() == 0)
+    return;
+  if (storage_.is_on_host())
+    std::memset(raw(), 0, bytes());
+  else
+    backend_of(device()).set_zero(device(), address(), bytes());
 }
 
 void tensor::copy_from(const tensor& source) {
@@ -137,8 +227,7 @@ void tensor::copy_from(const tensor& source) {
                              "copy from its detach()");
   if (trace_ != 0)
     check_writable();
-  if (bytes() > 0)
-    std::memmove(raw(), source.raw(), bytes());
+  copy_bytes(*this, source);
 }
 
 tensor tensor::as(dtype target) const {
@@ -151,6 +240,12 @@ tensor tensor::as(dtype target) const {
                              + ", which a tape records, would lose its "
                                "gradient; convert its detach()");
     return apply(ops::cast, {*this}, ops::cast_type{target});
+  }
+  if (!storage_.is_on_host()) {
+    tensor out{{dims(), target}, device()};
+    backend_of(device()).convert(device(), out.address(), target, address(),
+                                 type(), size());
+    return out;
   }
   const flush_denormals flushing;
   tensor out{dims(), target};
@@ -168,6 +263,14 @@ void tensor::check(dtype wanted) const {
     throw std::logic_error(
       (storage_ ? to_string(spec_) : std::string{"an empty tensor"})
       + " read as " + std::string{to_string(wanted)});
+  if (!storage_.is_on_host())
+    refuse_host_access();
+}
+
+void tensor::refuse_host_access() const {
+  throw std::logic_error(to_string(spec_) + " is on " + to_string(device())
+                         + " and cannot be read or written on the host; copy "
+                           "it with to()");
 }
 
 void tensor::check_single() const {
@@ -191,8 +294,10 @@ std::string to_string(const tensor_spec& x) {
 bool same_bits(const tensor& a, const tensor& b) {
   if (!a || !b)
     return !a && !b;
-  return a.spec() == b.spec()
-         && (a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
+  if (a.spec() != b.spec() || a.bytes() == 0)
+    return a.spec() == b.spec();
+  const auto left = a.detach().to({}), right = b.detach().to({});
+  return std::memcmp(left.raw(), right.raw(), left.bytes()) == 0;
 }
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/tensors/device.hpp"
 #include "troupe/tensors/dtype.hpp"
 #include "troupe/tensors/memory.hpp"
 #include "troupe/tensors/shape.hpp"
@@ -15,12 +16,19 @@
 
 namespace troupe {
 
-/// A reference-counted block of memory, aligned to 64 bytes.
+class device_backend;
+
+/// A reference-counted block of memory of one device, aligned to 64 bytes.
 class storage {
 public:
   storage() = default;
-  /// Allocates uninitialized bytes.
+  /// Allocates uninitialized bytes of the CPU.
   explicit storage(std::size_t bytes);
+  /// Allocates uninitialized bytes of a device.
+  storage(std::size_t bytes, const troupe::device& on);
+  /// Allocates uninitialized bytes of the CPU, from which copies to devices of
+  /// the kind are faster. Without such devices: any bytes of the CPU.
+  static storage pinned(std::size_t bytes, device_kind kind);
   storage(const storage& other) noexcept;
   storage(storage&& other) noexcept : block_{std::exchange(other.block_, {})} {}
   storage& operator=(storage other) noexcept {
@@ -29,8 +37,15 @@ public:
   }
   ~storage();
 
-  std::byte* bytes() const;
+  /// Address on the device. Null: no block.
+  std::byte* bytes() const { return block_ ? block_->data : nullptr; }
   std::size_t size() const { return block_ ? block_->size : 0; }
+  troupe::device device() const {
+    return block_ ? block_->on : troupe::device{};
+  }
+  bool is_on_host() const {
+    return !block_ || block_->on.kind == device_kind::cpu;
+  }
   bool unique() const {
     return block_ && block_->owners.load(std::memory_order_acquire) == 1;
   }
@@ -38,9 +53,16 @@ public:
 
 private:
   struct alignas(memory::alignment) header {
-    std::atomic<std::size_t> owners;
-    std::size_t size;
+    std::atomic<std::size_t> owners{1};
+    std::size_t size = 0;
+    std::byte* data = nullptr; ///< Null: `size` is 0.
+    /// Null: the block lies behind the header.
+    device_backend* backend = nullptr;
+    troupe::device on{}; ///< The CPU with a backend: pinned memory.
   };
+  static header* make_header(std::size_t bytes_behind);
+  void release() noexcept;
+
   header* block_ = nullptr;
 };
 
@@ -53,7 +75,9 @@ struct tensor_spec {
 };
 
 /// A dense, row-major array of rank 0 to 8. Copies are handles that share the
-/// elements; `clone` copies the elements. Shape and dtype never change.
+/// elements; `clone` copies the elements. Shape, dtype and device never change.
+/// The host reads and writes only elements on the CPU; ops, copies and views
+/// work on all devices.
 ///
 /// If a tape tracks a tensor, it records `slice`, `reshaped`, `range`, `clone`
 /// and `as` as ops with gradients. `detach` returns an untracked tensor. Other
@@ -66,12 +90,22 @@ public:
   /// @errors throws std::bad_alloc.
   explicit tensor(const shape& dims, dtype type = dtype::float32);
   explicit tensor(const tensor_spec& spec) : tensor{spec.dims, spec.type} {}
+  /// Allocates uninitialized elements on a device.
+  /// @errors throws std::bad_alloc, `device_error` if the device has too little
+  ///         memory, and std::logic_error if there is no such device.
+  tensor(const tensor_spec& spec, const troupe::device& on);
 
-  static tensor zeros(const shape& dims, dtype type = dtype::float32);
+  static tensor zeros(const shape& dims, dtype type = dtype::float32,
+                      const troupe::device& on = {});
 
   /// Makes a tensor whose elements are all `value`, converted to `type`.
   static tensor full(const shape& dims, double value,
-                     dtype type = dtype::float32);
+                     dtype type = dtype::float32,
+                     const troupe::device& on = {});
+
+  /// Allocates uninitialized elements on the CPU, from which copies to devices
+  /// of the kind are faster.
+  static tensor pinned(const tensor_spec& spec, device_kind kind);
 
   /// Makes a tensor of these elements, in row-major order.
   /// @errors throws std::logic_error if a tensor of shape `dims` has another
@@ -89,9 +123,12 @@ public:
   std::size_t size() const { return spec_.dims.elements(); }
   std::size_t bytes() const { return size() * size_of(type()); }
   explicit operator bool() const { return static_cast<bool>(storage_); }
+  /// The device with the elements. All tensors on the CPU are on "cpu:0".
+  troupe::device device() const { return storage_.device(); }
 
   /// Returns the elements for reading.
-  /// @errors throws std::logic_error if `T` is not the tensor's dtype.
+  /// @errors throws std::logic_error if `T` is not the tensor's dtype, or the
+  ///         elements are not on the CPU.
   template <class T>
   std::span<const T> data() const {
     check(dtype_of<T>);
@@ -99,8 +136,9 @@ public:
   }
 
   /// Returns the elements for writing. All handles of the tensor share them.
-  /// @errors throws std::logic_error if `T` is not the tensor's dtype, and
-  ///         while a tape needs the elements for its gradients.
+  /// @errors throws std::logic_error if `T` is not the tensor's dtype, the
+  ///         elements are not on the CPU, and while a tape needs the elements
+  ///         for its gradients.
   template <class T>
   std::span<T> mutable_data() {
     check(dtype_of<T>);
@@ -109,17 +147,29 @@ public:
     return {reinterpret_cast<T*>(raw()), size()};
   }
 
-  /// Pointer to the first element, without checks.
-  std::byte* raw() const { return storage_.bytes() + offset_; }
+  /// Pointer to the first element.
+  /// @errors throws std::logic_error if the elements are not on the CPU.
+  std::byte* raw() const {
+    if (!storage_.is_on_host())
+      refuse_host_access();
+    return storage_.bytes() + offset_;
+  }
+  /// Address of the first element on its device, for kernels of the device.
+  std::byte* address() const { return storage_.bytes() + offset_; }
 
-  /// Returns the only element.
+  /// Returns the only element, from any device.
   /// @errors throws std::logic_error if the tensor does not have exactly one
   ///         element.
   template <class T>
   T item() const {
     check_single();
-    return data<T>()[0];
+    return to({}).template data<T>()[0];
   }
+
+  /// Returns a copy on another device, or this tensor if its elements are there
+  /// already. A tape records the copy, and copies the gradient back.
+  /// @errors as the constructor.
+  tensor to(const troupe::device& target) const;
 
   /// Returns rows [begin, end) of the first axis; shares the elements.
   /// @errors throws std::logic_error if the rows do not exist.
@@ -139,7 +189,11 @@ public:
   /// Returns a constant that no tape tracks; shares the elements.
   tensor detach() const { return with_trace(0); }
 
-  /// Copies the elements of a tensor of equal shape and dtype.
+  /// Sets all elements to zero.
+  /// @errors throws std::logic_error while a tape needs the elements.
+  void set_zero();
+
+  /// Copies the elements of a tensor of equal shape and dtype, on any device.
   /// @errors throws std::logic_error for another shape or dtype, if a tape
   ///         tracks `source`, and while a tape needs the elements that are
   ///         overwritten.
@@ -174,6 +228,7 @@ private:
   void check(dtype wanted) const;
   void check_single() const;
   void check_writable() const;
+  [[noreturn]] void refuse_host_access() const;
 
   storage storage_;
   std::size_t offset_ = 0; ///< Bytes.
@@ -186,7 +241,8 @@ using tensors = pooled<tensor>;
 /// Formats a spec: "float32[64, 10]".
 std::string to_string(const tensor_spec& x);
 
-/// True if shape, dtype and all bytes are equal, or both tensors are empty.
+/// True if shape, dtype and all bytes are equal, or both tensors are empty. The
+/// tensors may be on different devices.
 bool same_bits(const tensor& a, const tensor& b);
 
 /// Calls `fn(T{})`, where T is the element type of `type`.

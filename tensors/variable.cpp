@@ -3,9 +3,10 @@
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/tape_ids.hpp"
 
+#include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -20,6 +21,12 @@ struct parameter_block {
   /// the replica for `gradients`. The second index is the parameter.
   std::vector<std::vector<tensor>> values, gradients;
   std::uint32_t first_id = 0;
+  std::vector<device> devices; ///< Empty: the CPU.
+
+  device device_of(std::size_t replica) const {
+    return devices.empty() ? device{}
+                           : devices[std::min(replica, devices.size() - 1)];
+  }
 };
 
 } // namespace detail
@@ -61,6 +68,10 @@ tensor variable::value() const {
     .with_trace(tape_ids::of_variable(id()));
 }
 
+device variable::device() const {
+  return copy_of(block_->values, index_).device();
+}
+
 tensor variable::gradient() const {
   return copy_of(block_->gradients, index_);
 }
@@ -78,11 +89,12 @@ std::uint32_t variable::id() const {
 }
 
 parameters::parameters(std::vector<parameter_spec> specs, std::uint32_t copies,
-                       std::uint32_t replicas)
+                       std::uint32_t replicas, std::vector<device> devices)
   : block_{std::make_shared<detail::parameter_block>()} {
   if (copies == 0 || replicas == 0)
     throw std::logic_error("parameters without a copy or a replica");
   block_->specs = std::move(specs);
+  block_->devices = std::move(devices);
   block_->first_id =
     next_id.fetch_add(static_cast<std::uint32_t>(block_->specs.size()));
   block_->offsets.push_back(0);
@@ -95,20 +107,21 @@ parameters::parameters(std::vector<parameter_spec> specs, std::uint32_t copies,
     variables_.emplace_back(block_, i);
 }
 
-tensor parameters::allocate_tensor(const shape& dims) {
-  return tensor{dims};
+tensor parameters::allocate_tensor(const shape& dims, const device& on) {
+  return tensor{tensor_spec{dims}, on};
 }
 
 void parameters::grow(std::uint32_t copies, std::uint32_t replicas,
-                      tensor (*allocate)(const shape& dims)) {
+                      tensor (*allocate)(const shape& dims, const device& on)) {
   const auto add_buffers = [&](std::uint32_t count, auto& flat, auto& views,
                                bool is_copied) {
     while (flat.size() < count) {
-      auto added = allocate({static_cast<std::int64_t>(size())});
+      auto added = allocate({static_cast<std::int64_t>(size())},
+                            block_->device_of(flat.size()));
       if (is_copied && !flat.empty())
         added.copy_from(flat.front());
       else
-        std::memset(added.raw(), 0, added.bytes());
+        added.set_zero();
       flat.push_back(std::move(added));
       auto& row = views.emplace_back();
       for (std::size_t i = 0; i < block_->specs.size(); ++i) {

@@ -36,6 +36,9 @@ public:
   /// this variable.
   tensor value() const;
 
+  /// Returns the device of this replica's copy.
+  troupe::device device() const;
+
   /// Returns the buffer for this replica's gradient, [dims] float32.
   tensor gradient() const;
 
@@ -62,15 +65,18 @@ public:
   /// @param copies Number of copies of the values: 1 if the replicas share the
   ///        values, else one per replica.
   /// @param replicas Number of gradient buffers.
+  /// @param devices By replica: the device of its copy and its gradients, of
+  ///        later replicas that of the last one. Empty: the CPU.
   parameters(std::vector<parameter_spec> specs, std::uint32_t copies = 1,
-             std::uint32_t replicas = 1);
+             std::uint32_t replicas = 1, std::vector<device> devices = {});
 
   /// Adds copies of the values, equal to the first one, and gradient buffers,
   /// until there are at least so many.
-  /// @param allocate returns a tensor with uninitialized elements.
+  /// @param allocate returns a tensor with uninitialized elements on a device.
   /// @pre no other thread uses the parameters.
   void grow(std::uint32_t copies, std::uint32_t replicas,
-            tensor (*allocate)(const shape& dims) = allocate_tensor);
+            tensor (*allocate)(const shape& dims,
+                               const device& on) = allocate_tensor);
 
   const std::vector<variable>& variables() const { return variables_; }
   std::uint32_t copies() const;
@@ -86,7 +92,7 @@ public:
   std::size_t offset(std::size_t index) const;
 
 private:
-  static tensor allocate_tensor(const shape& dims);
+  static tensor allocate_tensor(const shape& dims, const device& on);
 
   std::shared_ptr<detail::parameter_block> block_;
   std::vector<variable> variables_;

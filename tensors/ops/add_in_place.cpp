@@ -1,16 +1,48 @@
 #include "troupe/tensors/ops/add_in_place.hpp"
 
+#include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
+#include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/check.hpp"
 
 namespace troupe {
+
+namespace {
+
+/// Runs the kernel of the op `add`, whose result may be one of its inputs.
+void add_on_device(tensor& sum, const tensor& x) {
+  const auto on = sum.device();
+  const auto* const found = kernels_on(on, ops::add, sum.type());
+  if (!found || x.device() != on)
+    throw std::logic_error("cannot add " + to_string(x.spec()) + " on "
+                           + to_string(x.device()) + " to "
+                           + to_string(sum.spec()) + " on " + to_string(on));
+  if (found->type != sum.type()) {
+    auto wide = sum.as(found->type);
+    add_on_device(wide, x.as(found->type));
+    sum.copy_from(wide.as(sum.type()));
+    return;
+  }
+  const std::array in{sum, x};
+  op_call call;
+  call.definition = &ops::add;
+  call.type = found->type;
+  call.on = on;
+  call.in = in;
+  call.out.push_back(sum);
+  found->forward(call);
+}
+
+} // namespace
 
 void add_in_place(tensor& sum, const tensor& x) {
   const std::array specs{sum.spec(), x.spec()};
   ops::require(specs[0] == specs[1], "two tensors of one shape and dtype",
                specs);
+  if (sum.device().kind != device_kind::cpu)
+    return add_on_device(sum, x);
   const flush_denormals flushing;
   if (sum.type() == dtype::float32) {
     auto* into = sum.mutable_data<float>().data();

@@ -5,8 +5,8 @@
 namespace troupe {
 
 /// sum += x, elementwise.
-/// @shape Both tensors have one shape and dtype. Elements of bfloat16 are
-/// added in float32, and each sum is rounded.
+/// @shape Both tensors have one shape, dtype and device. Elements of bfloat16
+/// are added in float32, and each sum is rounded.
 void add_in_place(tensor& sum, const tensor& x);
 
 /// Writes `gradient` to `call.grad_in[i]`, or adds it if `call.accumulates(i)`.

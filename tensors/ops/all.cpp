@@ -14,6 +14,7 @@
 #include "troupe/tensors/ops/reshape.hpp"
 #include "troupe/tensors/ops/slice.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
+#include "troupe/tensors/ops/to_device.hpp"
 #include "troupe/tensors/ops/unary.hpp"
 
 namespace troupe::ops {
@@ -40,6 +41,7 @@ constexpr std::array list{
   &concat,
   &embedding_lookup,
   &clone,
+  &to_device,
   &cast, //
   &matmul,
   &dense,

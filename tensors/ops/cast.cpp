@@ -44,6 +44,7 @@ const op ops::cast{
   .infer = infer,
   .kernels = float_kernels,
   .saves_inputs = false,
+  .runs_on_any_device = true,
   .cases = cases,
   .formula = "x as another float dtype",
 };

@@ -39,6 +39,7 @@ const op ops::clone{
   .infer = same_spec,
   .kernels = float_kernels,
   .saves_inputs = false,
+  .runs_on_any_device = true,
   .cases = cases,
   .formula = "x, copied",
 };

@@ -1,8 +1,8 @@
 #include "troupe/tensors/ops/slice.hpp"
 
+#include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/ops/check.hpp"
 
-#include <algorithm>
 #include <array>
 
 namespace troupe {
@@ -28,22 +28,14 @@ void rows(op_call& c) {
   c.out.push_back(c.in[0].slice(begin, end));
 }
 
-template <class T>
 void backward(op_call& c) {
   if (!c.wants(0))
     return;
-  const auto begin = c.options.as<slice_rows>().begin;
-  const auto gy = c.grad_out[0].data<T>();
-  auto gx = c.grad_in[0].template mutable_data<T>();
   if (!c.accumulates(0))
-    std::ranges::fill(gx, T{0});
-  if (gy.empty())
-    return;
-  const auto& dims = c.grad_in[0].dims();
-  const auto row = dims.axes(1, dims.rank()).elements();
-  const auto to = gx.subspan(static_cast<std::size_t>(begin) * row);
-  for (std::size_t i = 0; i < gy.size(); ++i)
-    to[i] += gy[i];
+    c.grad_in[0].set_zero();
+  const auto [begin, end] = c.options.as<slice_rows>();
+  auto rows = c.grad_in[0].slice(begin, end);
+  add_in_place(rows, c.grad_out[0]);
 }
 
 const std::array cases{
@@ -53,8 +45,8 @@ const std::array cases{
 };
 
 constexpr std::array float_kernels{
-  op_kernels{dtype::float32, nullptr, backward<float>},
-  op_kernels{dtype::float64, nullptr, backward<double>},
+  op_kernels{dtype::float32, nullptr, backward},
+  op_kernels{dtype::float64, nullptr, backward},
 };
 
 } // namespace
@@ -65,6 +57,7 @@ const op ops::slice{
   .kernels = float_kernels,
   .saves_inputs = false,
   .view = rows,
+  .runs_on_any_device = true,
   .cases = cases,
   .formula = "some rows of x",
 };

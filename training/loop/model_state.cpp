@@ -69,7 +69,8 @@ void model_state::on_new_placement() {
     note_replacement(static_cast<std::uint32_t>(slots.size()));
     auto& added = slots.emplace_back();
     for (const auto& one : slots.front())
-      added.emplace_back(resident_tensor(one.dims())).copy_from(one);
+      added.emplace_back(resident_tensor(one.dims(), one.device()))
+        .copy_from(one);
   }
   // Those that the view before has not used are old.
   const auto used = count_used_copies();

@@ -8,7 +8,9 @@
 
 namespace troupe {
 
-tensor resident_tensor(const shape& dims) {
+tensor resident_tensor(const shape& dims, const device& on) {
+  if (on.kind != device_kind::cpu)
+    return tensor{tensor_spec{dims}, on};
   constexpr std::size_t min_bytes_of_thread = std::size_t{2} << 20;
   constexpr std::size_t max_threads = 8;
   tensor out{dims};

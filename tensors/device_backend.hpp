@@ -1,0 +1,89 @@
+#pragma once
+
+#include "troupe/tensors/device.hpp"
+#include "troupe/tensors/dtype.hpp"
+#include "troupe/tensors/memory.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+namespace troupe {
+
+struct op;
+struct op_kernels;
+
+/// An error of a device: there is too little memory, or a kernel has failed.
+/// The text names the device.
+class device_error : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Memory, copies and kernels of all devices of one kind other than the CPU.
+/// Thread-safe. The work that a thread gives to a device is done in that order.
+class device_backend {
+public:
+  virtual ~device_backend() = default;
+
+  /// Number of devices, from index 0.
+  virtual std::uint32_t count() const = 0;
+
+  // -- memory -----------------------------------------------------------------
+
+  /// Returns a block of memory of the device, aligned to 64 bytes, which the
+  /// host cannot read.
+  /// @errors throws `device_error` that says how much is free, and
+  ///         std::bad_alloc for the host's part.
+  virtual std::byte* allocate(const device& on, std::size_t bytes) = 0;
+  /// Releases a block when the work that uses it is done. Null: no effect.
+  virtual void release(const device& on, std::byte* block,
+                       std::size_t bytes) noexcept = 0;
+  virtual memory::usage used(const device& on) = 0;
+
+  /// Returns a block of host memory from which copies to the device are faster,
+  /// aligned to 64 bytes.
+  /// @errors throws std::bad_alloc.
+  virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
+  virtual void release_pinned(std::byte* block, std::size_t bytes) noexcept = 0;
+
+  // -- copies -----------------------------------------------------------------
+
+  /// Copies between two devices, of which one may be the CPU. A copy to the CPU
+  /// returns when it is done, and one from the CPU when `source` may change.
+  virtual void copy(const device& to, std::byte* target, const device& from,
+                    const std::byte* source, std::size_t bytes) = 0;
+  /// Converts `count` elements on a device, as `tensor::as` does.
+  virtual void convert(const device& on, std::byte* target, dtype to,
+                       const std::byte* source, dtype from,
+                       std::size_t count) = 0;
+  /// Sets all bytes to zero.
+  virtual void set_zero(const device& on, std::byte* target,
+                        std::size_t bytes) = 0;
+
+  // -- kernels ----------------------------------------------------------------
+
+  /// Returns the kernels of a built-in op for a dtype. Null: there are none.
+  virtual const op_kernels* find_kernels(const op& definition, dtype type) = 0;
+};
+
+/// Sets the devices of a kind.
+/// @param backend outlives all tensors on its devices. Null: there are none any
+///        more.
+/// @errors throws std::logic_error for the CPU.
+void set_device_backend(device_kind kind, device_backend* backend);
+
+/// Returns the backend of a kind of device. Null: there are no such devices.
+device_backend* find_device_backend(device_kind kind);
+
+/// Returns the backend of a device.
+/// @errors throws std::logic_error that names the device if it does not exist.
+device_backend& backend_of(const device& on);
+
+/// Returns the kernels that calls of an op run for tensors of a dtype on a
+/// device: those of the op, or those of the device. For bfloat16 these are the
+/// ones for float32 if there are no others. Null: there are none.
+const op_kernels* kernels_on(const device& on, const op& definition,
+                             dtype type);
+
+} // namespace troupe

@@ -1,0 +1,212 @@
+#pragma once
+
+#include "troupe/tensors/device_backend.hpp"
+#include "troupe/tensors/op.hpp"
+#include "troupe/tensors/tensor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+// Two devices whose memory the host cannot read. Each block is mapped twice:
+// the address that a tensor has is protected, so that code which reads it on
+// the host crashes; copies use the other one. Kernels run those of the CPU on
+// copies of their tensors, so all results have the bits of the CPU.
+
+namespace troupe::test {
+
+class simulated_devices final : public device_backend {
+public:
+  static constexpr std::uint32_t devices = 2;
+
+  simulated_devices() { set_device_backend(device_kind::cuda, this); }
+  ~simulated_devices() override {
+    set_device_backend(device_kind::cuda, nullptr);
+    EXPECT_TRUE(blocks_.empty()) << "a tensor has outlived its device";
+    EXPECT_TRUE(pinned_.empty());
+  }
+
+  std::uint32_t count() const override { return devices; }
+
+  // -- memory -----------------------------------------------------------------
+
+  std::byte* allocate(const device& on, std::size_t bytes) override {
+    const std::lock_guard hold{lock_};
+    auto& usage = used_.at(on.index);
+    if (usage.live + bytes > limit)
+      throw device_error(to_string(on) + " has " + std::to_string(limit)
+                         + " bytes, of which "
+                         + std::to_string(limit - usage.live)
+                         + " are free; asked for " + std::to_string(bytes));
+    const auto size = size_of_mapping(bytes);
+    const int file = ::memfd_create("device", 0);
+    EXPECT_EQ(::ftruncate(file, static_cast<off_t>(size)), 0);
+    const auto map = [&](int access) {
+      return static_cast<std::byte*>(
+        ::mmap(nullptr, size, access, MAP_SHARED, file, 0));
+    };
+    auto* const address = map(PROT_NONE);
+    blocks_[address] = {map(PROT_READ | PROT_WRITE), bytes, on};
+    ::close(file);
+    usage.live += bytes;
+    usage.peak = std::max(usage.peak, usage.live);
+    return address;
+  }
+
+  void release(const device& on, std::byte* block,
+               std::size_t bytes) noexcept override {
+    const std::lock_guard hold{lock_};
+    const auto at = blocks_.find(block);
+    EXPECT_NE(at, blocks_.end());
+    EXPECT_EQ(at->second.on, on);
+    EXPECT_EQ(at->second.bytes, bytes);
+    ::munmap(block, size_of_mapping(bytes));
+    ::munmap(at->second.readable, size_of_mapping(bytes));
+    blocks_.erase(at);
+    used_.at(on.index).live -= bytes;
+  }
+
+  memory::usage used(const device& on) override {
+    const std::lock_guard hold{lock_};
+    return used_.at(on.index);
+  }
+
+  std::byte* allocate_pinned(std::size_t bytes) override {
+    auto* const block = static_cast<std::byte*>(memory::allocate(bytes));
+    const std::lock_guard hold{lock_};
+    pinned_.insert(block);
+    return block;
+  }
+  void release_pinned(std::byte* block, std::size_t bytes) noexcept override {
+    memory::release(block, bytes);
+    const std::lock_guard hold{lock_};
+    EXPECT_EQ(pinned_.erase(block), 1u);
+  }
+
+  // -- copies -----------------------------------------------------------------
+
+  void copy(const device& to, std::byte* target, const device& from,
+            const std::byte* source, std::size_t bytes) override {
+    ++copies;
+    std::memmove(on_host(to, target), on_host(from, source), bytes);
+  }
+  void convert(const device& on, std::byte* target, dtype to,
+               const std::byte* source, dtype from,
+               std::size_t count) override {
+    tensor values{{{std::int64_t(count)}, from}};
+    std::memcpy(values.raw(), on_host(on, source), values.bytes());
+    const auto converted = values.as(to);
+    std::memcpy(on_host(on, target), converted.raw(), converted.bytes());
+  }
+  void set_zero(const device& on, std::byte* target,
+                std::size_t bytes) override {
+    std::memset(on_host(on, target), 0, bytes);
+  }
+
+  // -- kernels ----------------------------------------------------------------
+
+  const op_kernels* find_kernels(const op& definition, dtype type) override {
+    const auto* const host = definition.find_kernels(type);
+    if (!host || definition.name == without_kernels)
+      return nullptr;
+    const std::lock_guard hold{lock_};
+    return &rows_
+              .try_emplace({&definition, type},
+                           op_kernels{type, forward,
+                                      host->backward ? backward : nullptr,
+                                      device_kind::cuda})
+              .first->second;
+  }
+
+  /// Memory of each device, in bytes.
+  std::size_t limit = std::size_t{1} << 30;
+  /// The devices have no kernels for the op with this name.
+  std::string without_kernels;
+  std::atomic<int> copies = 0; ///< Calls of `copy`.
+
+private:
+  struct block {
+    std::byte* readable = nullptr;
+    std::size_t bytes = 0;
+    device on;
+  };
+
+  static std::size_t size_of_mapping(std::size_t bytes) {
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
+  }
+
+  /// Returns where the host can read an address of a device.
+  template <class Byte>
+  Byte* on_host(const device& on, Byte* address) {
+    if (on.kind == device_kind::cpu)
+      return address;
+    const std::lock_guard hold{lock_};
+    auto at = blocks_.upper_bound(const_cast<std::byte*>(address));
+    EXPECT_NE(at, blocks_.begin());
+    --at;
+    EXPECT_EQ(at->second.on, on);
+    return at->second.readable + (address - at->first);
+  }
+
+  template <class List>
+  static void to_host(List& list) {
+    for (auto& x : list)
+      if (x)
+        x = x.to({});
+  }
+
+  /// Runs a kernel of the CPU on copies of the tensors of a call.
+  static void run(op_call& call, op_kernel kernel) {
+    op_call host = call;
+    host.on = {};
+    small_list<tensor, 3> in;
+    for (const auto& x : call.in) {
+      EXPECT_TRUE(!x || x.device() == call.on) << call.definition->name;
+      in.push_back(x ? x.to({}) : x);
+    }
+    small_list<tensor, 4> grads;
+    for (const auto& x : call.grad_in)
+      grads.push_back(x ? x.to({}) : x);
+    host.in = {in.data(), in.size()};
+    host.grad_in = {grads.data(), grads.size()};
+    for (auto* list : {&host.out, &host.grad_out})
+      to_host(*list);
+    to_host(host.saved);
+    kernel(host);
+    for (std::size_t i = 0; i < grads.size(); ++i)
+      if (grads[i])
+        call.grad_in[i].copy_from(grads[i]);
+    for (std::size_t i = 0; i < call.out.size(); ++i)
+      if (call.out[i])
+        call.out[i].copy_from(host.out[i]);
+    call.saved = {};
+    for (const auto& x : host.saved)
+      call.saved.push_back(x.to(call.on));
+  }
+
+  static void forward(op_call& call) {
+    run(call, call.definition->find_kernels(call.type)->forward);
+  }
+  static void backward(op_call& call) {
+    run(call, call.definition->find_kernels(call.type)->backward);
+  }
+
+  std::mutex lock_;
+  std::map<std::byte*, block> blocks_;
+  std::set<std::byte*> pinned_;
+  std::map<std::uint32_t, memory::usage> used_{{0, {}}, {1, {}}};
+  std::map<std::pair<const op*, dtype>, op_kernels> rows_;
+};
+
+} // namespace troupe::test
