@@ -40,7 +40,7 @@ strategy make_strategy(const run_config& config,
 
 fit_runner::fit_runner(const std::string& name, std::uint64_t batch,
                        const run_config& config) {
-  begin(name, batch, make_strategy(config, runtime_));
+  begin(name, batch, make_strategy(config, runtime_), config.precision);
 }
 
 fit_runner::fit_runner(const std::string& name, std::uint64_t batch,
@@ -49,7 +49,7 @@ fit_runner::fit_runner(const std::string& name, std::uint64_t batch,
 }
 
 void fit_runner::begin(const std::string& name, std::uint64_t batch,
-                       const strategy& chosen) {
+                       const strategy& chosen, models::precision precision) {
   batches_ = synthetic_batches(find_workload(name),
                                batch * chosen.num_replicas_in_sync())
                .repeat(epochs);
@@ -57,7 +57,8 @@ void fit_runner::begin(const std::string& name, std::uint64_t batch,
   if (chosen.name() != "default")
     scope.emplace(chosen.scope());
   model_ = std::make_unique<model>(description_of(find_workload(name)),
-                                   rule_for(find_workload(name), batch));
+                                   rule_for(find_workload(name), batch),
+                                   model_options{.precision = precision});
 }
 
 fit_runner::~fit_runner() = default;

@@ -20,6 +20,7 @@ struct run_config {
   std::string strategy = "default"; ///< Or "one_device", "mirrored".
   std::uint32_t replicas = 1;
   int threads = 1; ///< Number of threads for the ops of each replica.
+  models::precision precision = models::precision::float32;
   /// Number of worker processes with one replica each. Zero: only this process
   /// trains.
   std::uint32_t workers = 0;
@@ -63,7 +64,8 @@ public:
 
 private:
   void begin(const std::string& model, std::uint64_t batch,
-             const strategy& chosen);
+             const strategy& chosen,
+             models::precision precision = models::precision::float32);
 
   std::unique_ptr<runtime> runtime_; ///< Null: the strategy needs no runtime.
   std::unique_ptr<troupe::model> model_;

@@ -41,6 +41,11 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   troupe_tests(allocation Troupe::training Troupe::step_allocator troupe_malloc_counter)
 endif()
 troupe_tests(tensors    Troupe::tensors)
+# As on a processor that has no instructions for products of bfloat16.
+add_test(NAME tensors.bfloat16_converted
+         COMMAND tensors_tests --gtest_filter=*Bfloat16*)
+set_tests_properties(tensors.bfloat16_converted PROPERTIES
+  ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX512_CORE LABELS tensors)
 troupe_tests(strategies Troupe::strategies)
 troupe_tests(net        Troupe::net OpenSSL::Crypto)
 troupe_tests(data       Troupe::data ZLIB::ZLIB)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/models/forward_options.hpp"
+#include "troupe/models/precision.hpp"
 #include "troupe/models/settings.hpp"
 #include "troupe/tensors/variable.hpp"
 
@@ -38,8 +39,10 @@ public:
   virtual shape build(const shape& input, builder& b) const = 0;
 
   /// Computes the output of a batch.
-  /// @shape x  [n, input...] float32, any n.
-  /// @returns [n, output...] float32.
+  /// @shape x  [n, input...], any n; float32, or bfloat16 in a model with
+  ///        `precision::bf16`. Its parameters have the dtype of x. A layer that
+  ///        consists of ops need not know it.
+  /// @returns [n, output...] of the dtype of x.
   virtual tensor forward(const tensor& x, const layer_scope& scope) const = 0;
 
   /// Name of the layer in the model. Empty: the model names the layer by its
@@ -65,15 +68,21 @@ struct layer_node {
 class layer_scope {
 public:
   layer_scope(const layer_node& node, std::span<const variable> variables,
-              const forward_options& options = {})
-    : node_{&node}, variables_{variables}, options_{options} {}
+              const forward_options& options = {},
+              models::precision precision = models::precision::float32)
+    : node_{&node},
+      variables_{variables},
+      options_{options},
+      precision_{precision} {}
 
   /// Returns true in a training step.
   bool training() const { return options_.training; }
 
-  /// Returns the value of parameter `i` on the current replica.
+  /// Returns the value of parameter `i` on the current replica, in the dtype in
+  /// which the model computes. The gradient flows back in float32.
+  /// @cost with `precision::bf16`, each call converts the parameter.
   tensor operator[](std::size_t i) const {
-    return variables_[node_->parameters.at(i)].value();
+    return variables_[node_->parameters.at(i)].value().as(type_of(precision_));
   }
 
   std::size_t children() const { return node_->children.size(); }
@@ -84,7 +93,7 @@ public:
   }
   /// Returns the context of child layer `i`.
   layer_scope child_scope(std::size_t i) const {
-    return {node_->children.at(i), variables_, options_};
+    return {node_->children.at(i), variables_, options_, precision_};
   }
 
   /// Runs child layer `i`.
@@ -96,6 +105,7 @@ private:
   const layer_node* node_;
   std::span<const variable> variables_;
   forward_options options_;
+  models::precision precision_;
 };
 
 /// Parameters that the layers of a network declare, in order of declaration.

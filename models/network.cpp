@@ -8,9 +8,10 @@
 
 namespace troupe::models {
 
-network::network(const model_description& from)
-  : description_{
-    parse(to_json_text(from), "the model " + detail::in_quotes(from.name))} {
+network::network(const model_description& from, models::precision precision)
+  : description_{parse(to_json_text(from),
+                       "the model " + detail::in_quotes(from.name))},
+    precision_{precision} {
   detail::network_plan made{description_,
                             "the model " + detail::in_quotes(from.name)};
   root_ = std::move(made.root);
@@ -59,13 +60,13 @@ tensor network::forward(const tensor& inputs,
   check_batch(inputs.dims());
   if (inputs.type() != dtype::float32)
     throw std::invalid_argument("the model " + detail::in_quotes(name())
-                                + " computes in float32, but these examples "
-                                  "are "
+                                + " takes float32, but these examples are "
                                 + to_string(inputs.spec()) + "; convert them");
   check_variables(variables);
   const flush_denormals flushing;
-  return root_.instance->forward(inputs,
-                                 layer_scope{root_, variables, options});
+  const layer_scope scope{root_, variables, options, precision_};
+  return root_.instance->forward(inputs.as(type_of(precision_)), scope)
+    .as(dtype::float32);
 }
 
 void network::check_variables(std::span<const variable> variables) const {

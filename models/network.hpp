@@ -2,6 +2,7 @@
 
 #include "troupe/models/description.hpp"
 #include "troupe/models/layer.hpp"
+#include "troupe/models/precision.hpp"
 
 #include <cstdint>
 #include <span>
@@ -23,12 +24,16 @@ public:
   /// Writes the description as JSON and builds the network from that JSON.
   /// Therefore another process that reads this JSON from a saved file builds
   /// the same network.
+  /// @param precision the dtype in which the layers compute. It is not a part
+  ///        of the description.
   /// @errors throws std::invalid_argument if `parse` rejects that JSON, or if
   ///         the class of a layer is not registered.
-  explicit network(const model_description& from);
+  explicit network(const model_description& from,
+                   models::precision precision = models::precision::float32);
 
   const std::string& name() const { return description_.name; }
   const model_description& description() const { return description_; }
+  models::precision precision() const { return precision_; }
 
   /// Returns the shape of one example, without the batch axis.
   const shape& input() const { return root_.input; }
@@ -60,7 +65,8 @@ public:
   ///         examples.
   void check_batch(const shape& inputs) const;
 
-  /// Computes the output of a batch.
+  /// Computes the output of a batch. With `precision::bf16`, the layers compute
+  /// in bfloat16, and the output is converted.
   /// @shape inputs  [n, input...] float32, any n
   /// @param variables variables of the parameters that were made from
   ///        `parameters()` of this network.
@@ -77,6 +83,7 @@ private:
   model_description description_;
   layer_node root_;
   parameter_declarations declared_;
+  models::precision precision_;
 };
 
 /// Returns a table of layers, output shapes and parameter counts, in the format

@@ -46,6 +46,16 @@ struct elementwise_kernels {
   /// out = e^x, with an error of at most 1 ulp, also for subnormal results.
   /// `out` may be `x`.
   void (*exp)(float* out, const float* x, std::size_t n);
+  // Elements of bfloat16 are given as their bits, and do not overlap floats.
+  /// out = x, rounded as by `bfloat16{x}`.
+  void (*to_bfloat16)(std::uint16_t* out, const float* x, std::size_t n);
+  /// out = x
+  void (*from_bfloat16)(float* out, const std::uint16_t* x, std::size_t n);
+  /// x = x > 0 ? x : 0, and NaN stays NaN.
+  void (*relu_bfloat16)(std::uint16_t* x, std::size_t n);
+  /// g = y > 0 ? g : 0, where y is relu's output.
+  void (*relu_mask_bfloat16)(std::uint16_t* g, const std::uint16_t* y,
+                             std::size_t n);
 };
 
 struct reduction_kernels {
@@ -64,6 +74,10 @@ struct reduction_kernels {
   void (*masked_column_sums)(float* g, const float* y, std::size_t m,
                              std::size_t n, std::size_t stride, float* sums,
                              bool accumulate);
+  /// `column_sums` of bfloat16, added in float32.
+  void (*column_sums_bfloat16)(const std::uint16_t* x, std::size_t m,
+                               std::size_t n, std::size_t stride, float* sums,
+                               bool accumulate);
   /// out[m, n] = softmax of each row of x; `out` may be `x`.
   void (*softmax)(float* out, const float* x, std::size_t m, std::size_t n);
   /// losses[m] = -log softmax(logits[m, n])[label], and gradient[m, n] =

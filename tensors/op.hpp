@@ -178,6 +178,9 @@ struct op_kernels {
   op_kernel forward = nullptr;
   op_kernel backward = nullptr; ///< Null: not differentiable.
   device_kind device = device_kind::cpu;
+  /// Says whether this machine can run the kernels; always the same. Null: it
+  /// can.
+  bool (*is_supported)() = nullptr;
 };
 
 /// A set of inputs with which the tests check an op, for each of its dtypes.
@@ -187,9 +190,11 @@ struct op_case {
   /// Range of float inputs. Inputs with a dtype of their own are in [0, high).
   float low = -1, high = 1;
   /// Maximum float32 error, relative to the largest magnitude of the reference
-  /// result; 2^-8 is added for bfloat16. Results of integers and bools are
-  /// equal.
+  /// result. Results of integers and bools are equal.
   double bound = 1e-5;
+  /// Added to `bound` for kernels for bfloat16. 2^-8 is the error of one
+  /// rounding to bfloat16.
+  double bfloat16_rounding = 0x1p-8;
 };
 
 /// Definition of an op. ops/all.hpp lists the built-in ops; `register_op` adds
@@ -236,7 +241,8 @@ struct op {
   const op_kernels* find_kernels(dtype type,
                                  device_kind device = device_kind::cpu) const {
     for (const auto& x : kernels)
-      if (x.type == type && x.device == device)
+      if (x.type == type && x.device == device
+          && (!x.is_supported || x.is_supported()))
         return &x;
     return nullptr;
   }

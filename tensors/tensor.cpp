@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/convert.hpp"
+#include "troupe/tensors/convert_elements.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/cast.hpp"
@@ -241,20 +242,8 @@ tensor tensor::as(dtype target) const {
                                "gradient; convert its detach()");
     return apply(ops::cast, {*this}, ops::cast_type{target});
   }
-  if (!storage_.is_on_host()) {
-    tensor out{{dims(), target}, device()};
-    backend_of(device()).convert(device(), out.address(), target, address(),
-                                 type(), size());
-    return out;
-  }
-  const flush_denormals flushing;
-  tensor out{dims(), target};
-  with_dtype(type(), [&]<class From>(From) {
-    with_dtype(target, [&]<class To>(To) {
-      std::ranges::transform(data<From>(), out.mutable_data<To>().begin(),
-                             [](From x) { return convert<To>(x); });
-    });
-  });
+  tensor out{{dims(), target}, device()};
+  convert_elements(*this, out);
   return out;
 }
 

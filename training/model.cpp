@@ -57,7 +57,7 @@ model::model(const models::model_description& architecture,
              const update_rule& rule, const model_options& options)
   : state_{observing(std::make_shared<model_state>(
     architecture, rule, models::find_loss(options.loss), options.seed,
-    current_model_strategy()))} {
+    current_model_strategy(), options.precision))} {
   state_->net.initialize(state_->model_parameters, options.seed);
 }
 
@@ -140,6 +140,10 @@ const std::string& model::loss() const {
 
 std::uint64_t model::seed() const {
   return state_->seed;
+}
+
+models::precision model::precision() const {
+  return state_->net.precision();
 }
 
 std::uint64_t model::steps() const {

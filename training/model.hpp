@@ -2,6 +2,7 @@
 
 #include "troupe/models/description.hpp"
 #include "troupe/models/forward_options.hpp"
+#include "troupe/models/precision.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
 #include "troupe/training/loop/fit.hpp"
@@ -21,6 +22,8 @@ struct model_options {
   std::uint64_t seed = 1; ///< Seed of the initial weights and of dropout.
   /// Name of a loss, built in or registered; models/losses.hpp lists them.
   std::string loss = "softmax_cross_entropy";
+  /// The dtype in which the layers compute, in training and afterwards.
+  models::precision precision = models::precision::float32;
 };
 
 /// A network with its parameters, its optimizer and its loss. A model belongs
@@ -84,6 +87,7 @@ public:
   strategy made_in() const;
   const std::string& loss() const; ///< Name of the loss.
   std::uint64_t seed() const;
+  models::precision precision() const;
   /// Steps so far, over all fits and custom loops with `optimizer()`.
   std::uint64_t steps() const;
 
@@ -125,6 +129,7 @@ public:
 
   /// Loads a model from a file that `save` wrote. The model belongs to the
   /// current strategy, which may differ from the strategy of the saved model.
+  /// The layers compute with the precision of the saved model.
   /// @errors throws std::runtime_error that names the file. `load` checks the
   ///         sizes in the file before it allocates memory for them.
   static model load(const std::filesystem::path& file);

@@ -197,11 +197,12 @@ train_config config_in(const task_placement& placement,
 }
 
 model make_model(const train_arguments& arguments, const train_config& config) {
-  return arguments.resume.empty()
-           ? model{models::find_model(config.model),
-                   config.rule(),
-                   {.seed = config.seed, .loss = config.loss}}
-           : model::load(arguments.resume);
+  return arguments.resume.empty() ? model{models::find_model(config.model),
+                                          config.rule(),
+                                          {.seed = config.seed,
+                                           .loss = config.loss,
+                                           .precision = config.precision}}
+                                  : model::load(arguments.resume);
 }
 
 void check_epochs(const model& model, const train_config& config) {

@@ -78,6 +78,11 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
                 "mean_squared_error or mean_absolute_error for the numbers of "
                 "a CSV column [softmax_cross_entropy]")
     ->type_name("NAME");
+  command
+    .add_option("--precision", options.precision,
+                "float32 or bf16: layers compute in bfloat16, with float32 "
+                "parameters and updates [float32]")
+    ->type_name("NAME");
   add_number(command, "--epochs", options.epochs, 1,
              train_option_limits::epochs, "Number of passes over the data [5]")
     ->type_name("N");

@@ -55,11 +55,6 @@ std::vector<tensor> as_float64(const std::vector<tensor>& list) {
   return out;
 }
 
-/// True if gradients are checked for this dtype.
-bool is_exact_enough(dtype type) {
-  return type == dtype::float32 || type == dtype::float64;
-}
-
 /// Returns the maximum difference, relative to the largest magnitude in
 /// `right`.
 double error_of(const tensor& left, const tensor& right) {
@@ -96,7 +91,7 @@ std::vector<dtype> tried_op::types() const {
     return {dtype::float32, dtype::float64};
   std::vector<dtype> out;
   for (const auto& x : definition->kernels)
-    if (x.device == device_kind::cpu)
+    if (definition->find_kernels(x.type) == &x)
       out.push_back(x.type);
   return out;
 }
@@ -277,10 +272,11 @@ void compare_kernels(const tried_op& x, dtype type, std::size_t own,
                      std::vector<std::string>& failures) {
   const auto compare = [&](const std::string& result, const tensor& got,
                            const tensor& want) {
-    const auto bound = !is_float(got.type()) ? 0.0
-                       : type == dtype::bfloat16
-                         ? x.tested_case().bound + 0x1p-8
-                         : x.tested_case().bound;
+    const auto bound =
+      !is_float(got.type()) ? 0.0
+      : type == dtype::bfloat16
+        ? x.tested_case().bound + x.tested_case().bfloat16_rounding
+        : x.tested_case().bound;
     const auto error = error_of(got, want);
     if (!(error <= bound))
       failures.push_back(text("the ", to_string(type), " kernel's ", result,
@@ -299,7 +295,7 @@ void compare_kernels(const tried_op& x, dtype type, std::size_t own,
   for (std::size_t k = 0; k < count; ++k)
     compare(count == 1 ? "result" : "output " + std::to_string(k),
             narrow.call.out[k], wide.call.out[k].as(dtype::float64));
-  if (!x.differentiable() || !is_exact_enough(type))
+  if (!x.differentiable() || !is_float(type))
     return;
   const auto gy = narrow.draw_gradients(78);
   const auto got = narrow.backward(gy);
@@ -327,8 +323,9 @@ std::vector<std::string> check_accumulation(const tried_op& x) {
   if (!x.differentiable())
     return failures;
   for (const auto type : x.types()) {
-    if (!is_exact_enough(type))
+    if (!is_float(type))
       continue;
+    const auto bound = type == dtype::bfloat16 ? 0x1p-7 : 1e-5;
     run_of_op run{x, draw(x, type)};
     const auto gy = run.draw_gradients(79);
     const auto fresh = run.backward(gy), added = run.backward(gy, {}, true);
@@ -336,7 +333,7 @@ std::vector<std::string> check_accumulation(const tried_op& x) {
       for (std::size_t at = 0; fresh[i] && at < fresh[i].size(); ++at) {
         const auto f = fresh[i].as(dtype::float64).data<double>()[at];
         const auto a = added[i].as(dtype::float64).data<double>()[at];
-        if (!(std::abs(a - f - 1) <= 1e-5 * (std::abs(f) + 1))) {
+        if (!(std::abs(a - f - 1) <= bound * (std::abs(f) + 1))) {
           failures.push_back(
             text("the ", to_string(type), " gradient of input ", i, " is ", f,
                  " at element ", at, ", but added to 1 it gives ", a,
@@ -354,7 +351,7 @@ std::vector<std::string> check_requested_gradients(const tried_op& x) {
   if (!x.differentiable())
     return failures;
   for (const auto type : x.types()) {
-    if (!is_exact_enough(type))
+    if (!is_float(type))
       continue;
     run_of_op run{x, draw(x, type)};
     const auto gy = run.draw_gradients(80);
@@ -379,8 +376,9 @@ std::vector<std::string> check_sparse_gradients(const tried_op& x) {
   if (!x.differentiable())
     return failures;
   for (const auto type : x.types()) {
-    if (!is_exact_enough(type))
+    if (!is_float(type))
       continue;
+    const auto bound = type == dtype::bfloat16 ? 0x1p-7 : 1e-5;
     run_of_op run{x, draw(x, type)};
     const auto gy = run.draw_gradients(82);
     const auto dense = run.backward(gy);
@@ -398,7 +396,7 @@ std::vector<std::string> check_sparse_gradients(const tried_op& x) {
         complaint(" is that of ", to_string({rows.dims(), rows.type()}));
       else if (const auto error =
                  error_of(rows.sorted().dense(), dense[i].as(dtype::float64));
-               !(error <= 1e-5))
+               !(error <= bound))
         complaint(" differs from the dense one by ", error,
                   " of the largest magnitude");
     }
@@ -423,7 +421,7 @@ std::vector<std::string> check_displaced_inputs(const tried_op& x) {
     run_of_op a{x, in}, b{x, moved};
     for (std::size_t k = 0; k < a.call.out.size(); ++k)
       compare(text("output ", k), a.call.out[k], b.call.out[k]);
-    if (!x.differentiable() || !is_exact_enough(type))
+    if (!x.differentiable() || !is_float(type))
       continue;
     const auto gy = a.draw_gradients(81);
     const auto ga = a.backward(gy), gb = b.backward(gy);

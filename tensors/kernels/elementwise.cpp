@@ -96,9 +96,44 @@ static void exp(float* out, const float* x, std::size_t n) {
   });
 }
 
+// Arithmetic with subnormal numbers would flush them, so these kernels compute
+// with bits.
+
+static void to_bfloat16(std::uint16_t* __restrict out, const float* x,
+                        std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto all = __builtin_bit_cast(std::uint32_t, x[i]);
+    const auto nan = all >> 16 | 0x40;
+    const auto rounded = (all + 0x7fff + (all >> 16 & 1)) >> 16;
+    out[i] = static_cast<std::uint16_t>(
+      (all & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+  }
+}
+
+static void from_bfloat16(float* __restrict out, const std::uint16_t* x,
+                          std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = __builtin_bit_cast(float, std::uint32_t{x[i]} << 16);
+}
+
+static void relu_bfloat16(std::uint16_t* x, std::size_t n) {
+  // The negative numbers, from -0 to -infinity, are a range of bits.
+  for (std::size_t i = 0; i < n; ++i)
+    x[i] = x[i] >= 0x8000 && x[i] <= 0xff80 ? std::uint16_t{0} : x[i];
+}
+
+static void relu_mask_bfloat16(std::uint16_t* __restrict g,
+                               const std::uint16_t* __restrict y,
+                               std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i)
+    g[i] = y[i] > 0 && y[i] <= 0x7f80 ? g[i] : std::uint16_t{0};
+}
+
 extern const elementwise_kernels elementwise;
 const elementwise_kernels elementwise = {
-  add,  add_into,  scale,      axpy,       bias_add,    bias_add_relu,
-  relu, relu_mask, from_bytes, scale_rows, any_exceeds, exp};
+  add,         add_into,      scale,         axpy,
+  bias_add,    bias_add_relu, relu,          relu_mask,
+  from_bytes,  scale_rows,    any_exceeds,   exp,
+  to_bfloat16, from_bfloat16, relu_bfloat16, relu_mask_bfloat16};
 
 } // namespace troupe::TROUPE_LEVEL

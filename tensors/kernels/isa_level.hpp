@@ -84,6 +84,22 @@ static inline void store(float* to, vec x, partial k) {
 }
 #endif
 
+typedef std::uint16_t half_ints __attribute__((vector_size(width * 2)));
+typedef std::uint16_t unaligned_half_ints
+  __attribute__((vector_size(width * 2), aligned(2), may_alias));
+
+/// Loads bfloat16.
+static inline vec load(const std::uint16_t* from, full = {}) {
+  const half_ints bits = *reinterpret_cast<const unaligned_half_ints*>(from);
+  return (vec)(__builtin_convertvector(bits, ints) << 16);
+}
+static inline vec load(const std::uint16_t* from, partial k) {
+  half_ints bits{};
+  for (std::size_t i = 0; i < k.n; ++i)
+    bits[i] = from[i];
+  return (vec)(__builtin_convertvector(bits, ints) << 16);
+}
+
 static inline vec splat(float x) {
   return x - vec{};
 }

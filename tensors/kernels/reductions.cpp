@@ -95,6 +95,13 @@ static void masked_column_sums(float* g, const float* y, std::size_t m,
   });
 }
 
+static void column_sums_bfloat16(const std::uint16_t* x, std::size_t m,
+                                 std::size_t n, std::size_t stride, float* sums,
+                                 bool accumulate) {
+  sum_columns(m, n, stride, sums, accumulate,
+              [=](std::size_t at, auto k) { return load(x + at, k); });
+}
+
 extern void softmax(float* out, const float* x, std::size_t m, std::size_t n);
 extern std::size_t softmax_cross_entropy(const float* logits,
                                          const std::int32_t* labels,
@@ -102,8 +109,12 @@ extern std::size_t softmax_cross_entropy(const float* logits,
                                          float* losses, float* gradient);
 
 extern const reduction_kernels reductions;
-const reduction_kernels reductions = {sum,         sum_of_squares,
-                                      column_sums, masked_column_sums,
-                                      softmax,     softmax_cross_entropy};
+const reduction_kernels reductions = {sum,
+                                      sum_of_squares,
+                                      column_sums,
+                                      masked_column_sums,
+                                      column_sums_bfloat16,
+                                      softmax,
+                                      softmax_cross_entropy};
 
 } // namespace troupe::TROUPE_LEVEL

@@ -10,12 +10,18 @@ namespace {
 /// for every layout. oneDNN chooses the layout of `weights`; `flat_weights` is
 /// the layout of the library's tensors.
 struct convolution_layouts {
-  explicit convolution_layouts(const convolution& c)
-    : input{{c.n, c.ci, c.h, c.w}, f32, tag::nhwc},
-      output{{c.n, c.co, c.oh, c.ow}, f32, tag::nhwc},
-      weights{{c.co, c.ci, c.kh, c.kw}, f32, tag::any},
-      flat_weights{{c.co, c.ci, c.kh, c.kw}, f32, tag::hwio},
-      bias{{c.co}, f32, tag::a},
+  /// The dtypes of input, output and weights.
+  struct data_types {
+    dtype input, output, weights;
+  };
+
+  convolution_layouts(const convolution& c, const data_types& types)
+    : input{{c.n, c.ci, c.h, c.w}, data_type_of(types.input), tag::nhwc},
+      output{{c.n, c.co, c.oh, c.ow}, data_type_of(types.output), tag::nhwc},
+      weights{{c.co, c.ci, c.kh, c.kw}, data_type_of(types.weights), tag::any},
+      flat_weights{
+        {c.co, c.ci, c.kh, c.kw}, data_type_of(types.weights), tag::hwio},
+      bias{{c.co}, data_type_of(types.weights), tag::a},
       strides{c.stride_h, c.stride_w},
       before{c.top, c.left},
       after{c.bottom, c.right} {}
@@ -32,6 +38,13 @@ struct convolution_layouts {
   dnnl::memory::dims strides, before, after;
 };
 
+/// The forward pass whose gradient a primitive computes. oneDNN requires it as
+/// a hint.
+dnnl::convolution_forward::primitive_desc hint(const typed<convolution>& key) {
+  const auto in = key.types.in;
+  return convolution_layouts{key.what, {in, in, in}}.forward();
+}
+
 prepared_primitive prepare_reorder(const layout& from, const layout& to) {
   const dnnl::reorder::primitive_desc made{cpu_engine(), from, cpu_engine(), to,
                                            our_attributes()};
@@ -45,11 +58,12 @@ prepared_convolution with_reorders(prepared_primitive main,
                                    const convolution_layouts& d,
                                    const layout& own) {
   return {std::move(main), prepare_reorder(d.flat_weights, own),
-          prepare_reorder(own, d.flat_weights), own.get_size() / sizeof(float)};
+          prepare_reorder(own, d.flat_weights), own.get_size()};
 }
 
-prepared_convolution prepare_forward(const convolution& c) {
-  const convolution_layouts d{c};
+prepared_convolution prepare_forward(const typed<convolution>& key) {
+  const auto [in, out] = key.types;
+  const convolution_layouts d{key.what, {in, out, in}};
   const auto made = d.forward();
   prepared_primitive main{dnnl::convolution_forward{made},
                           made.scratchpad_desc()};
@@ -60,14 +74,15 @@ prepared_convolution prepare_forward(const convolution& c) {
   return with_reorders(std::move(main), d, made.weights_desc());
 }
 
-prepared_convolution prepare_backward_data(const convolution& c) {
-  const convolution_layouts d{c};
+prepared_convolution prepare_backward_data(const typed<convolution>& key) {
+  const auto [in, out] = key.types;
+  const convolution_layouts d{key.what, {out, in, in}};
   const dnnl::convolution_backward_data::primitive_desc made{
     {dnnl::algorithm::convolution_direct, d.input, d.weights, d.output,
      d.strides, d.before, d.after},
     our_attributes(),
     cpu_engine(),
-    d.forward()};
+    hint(key)};
   prepared_primitive main{dnnl::convolution_backward_data{made},
                           made.scratchpad_desc()};
   main.bind(DNNL_ARG_DIFF_DST, d.output)
@@ -76,14 +91,15 @@ prepared_convolution prepare_backward_data(const convolution& c) {
   return with_reorders(std::move(main), d, made.weights_desc());
 }
 
-prepared_convolution prepare_backward_weights(const convolution& c) {
-  const convolution_layouts d{c};
+prepared_convolution prepare_backward_weights(const typed<convolution>& key) {
+  const auto [in, out] = key.types;
+  const convolution_layouts d{key.what, {in, in, out}};
   const dnnl::convolution_backward_weights::primitive_desc made{
     {dnnl::algorithm::convolution_direct, d.input, d.weights, d.output,
      d.strides, d.before, d.after},
     our_attributes(),
     cpu_engine(),
-    d.forward()};
+    hint(key)};
   prepared_primitive main{dnnl::convolution_backward_weights{made},
                           made.scratchpad_desc()};
   main.bind(DNNL_ARG_SRC, d.input)
@@ -92,46 +108,75 @@ prepared_convolution prepare_backward_weights(const convolution& c) {
   return with_reorders(std::move(main), d, made.diff_weights_desc());
 }
 
-float* own_weights(kernel_cache::primitive_cache& all,
-                   const prepared_convolution& p) {
-  return all.reserve(all.own_weights, p.own_floats);
+void* own_weights(kernel_cache::primitive_cache& all,
+                  const prepared_convolution& p) {
+  return all.reserve(all.own_weights, p.own_bytes);
+}
+
+template <class In, class Out>
+typed<convolution> key_of(const convolution& c) {
+  return {c, operand_types::of<In, Out>()};
 }
 
 } // namespace
 
-void forward(const convolution& c, const float* x, const float* weights,
-             const float* bias, float* y) {
+template <class In, class Out>
+void forward(const convolution& c, const In* x, const In* weights,
+             const In* bias, Out* y) {
   if (c.n == 0)
     return;
   auto& all = cache();
-  auto& p = find_or_prepare(all.forward, c, prepare_forward);
+  auto& p = find_or_prepare(all.forward, key_of<In, Out>(c), prepare_forward);
   const auto* own = own_weights(all, p);
   all.run(p.to_own, {weights, own});
   all.run(p.main, {x, own, bias, y});
 }
 
-void backward_data(const convolution& c, const float* gy, const float* weights,
-                   float* gx) {
+template <class In, class Out>
+void backward_data(const convolution& c, const In* gy, const In* weights,
+                   Out* gx) {
   if (c.n == 0)
     return;
   auto& all = cache();
-  auto& p = find_or_prepare(all.backward_data, c, prepare_backward_data);
+  auto& p = find_or_prepare(all.backward_data, key_of<In, Out>(c),
+                            prepare_backward_data);
   const auto* own = own_weights(all, p);
   all.run(p.to_own, {weights, own});
   all.run(p.main, {gy, own, gx});
 }
 
-void backward_weights(const convolution& c, const float* x, const float* gy,
-                      float* gw) {
+template <class In, class Out>
+void backward_weights(const convolution& c, const In* x, const In* gy,
+                      Out* gw) {
   if (c.n == 0) {
-    std::fill_n(gw, c.kh * c.kw * c.ci * c.co, 0.0f);
+    std::fill_n(gw, c.kh * c.kw * c.ci * c.co, Out(0.0f));
     return;
   }
   auto& all = cache();
-  auto& p = find_or_prepare(all.backward_weights, c, prepare_backward_weights);
+  auto& p = find_or_prepare(all.backward_weights, key_of<In, Out>(c),
+                            prepare_backward_weights);
   const auto* own = own_weights(all, p);
   all.run(p.main, {x, gy, own});
   all.run(p.from_own, {own, gw});
 }
+
+template void forward(const convolution&, const float*, const float*,
+                      const float*, float*);
+template void backward_data(const convolution&, const float*, const float*,
+                            float*);
+template void backward_weights(const convolution&, const float*, const float*,
+                               float*);
+template void forward(const convolution&, const bfloat16*, const bfloat16*,
+                      const bfloat16*, bfloat16*);
+template void forward(const convolution&, const bfloat16*, const bfloat16*,
+                      const bfloat16*, float*);
+template void backward_data(const convolution&, const bfloat16*,
+                            const bfloat16*, float*);
+template void backward_data(const convolution&, const bfloat16*,
+                            const bfloat16*, bfloat16*);
+template void backward_weights(const convolution&, const bfloat16*,
+                               const bfloat16*, float*);
+template void backward_weights(const convolution&, const bfloat16*,
+                               const bfloat16*, bfloat16*);
 
 } // namespace troupe::onednn

@@ -1,14 +1,36 @@
 #pragma once
 
+#include "troupe/tensors/dtype.hpp"
+
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 // The library calls oneDNN only through these functions, because oneDNN's own
 // interface changes with its versions. Primitives are prepared once for each
 // shape and context; a repeated call prepares nothing. Users do not need this
 // file.
 
+// Operands are float32 or bfloat16. Products are added in float32, and a result
+// in bfloat16 is rounded once.
+
 namespace troupe::onednn {
+
+/// True if the processor has instructions for products of bfloat16 (AVX-512
+/// BF16 or AMX), and oneDNN uses them. Without them oneDNN is slower than in
+/// float32, or cannot compute in bfloat16 at all.
+bool supports_bfloat16();
+
+/// The dtypes of a product.
+struct operand_types {
+  dtype in = dtype::float32, out = dtype::float32;
+
+  template <class In, class Out>
+  static constexpr operand_types of() {
+    return {dtype_of<In>, dtype_of<Out>};
+  }
+  bool operator==(const operand_types&) const = default;
+};
 
 /// c = a b [+ bias], or c += a b. There is no fused activation: oneDNN's relu
 /// turns NaN into 0, which hides that training has failed.
@@ -21,8 +43,11 @@ struct matmul {
 
   bool operator==(const matmul&) const = default;
 };
-void run(const matmul& what, const float* a, const float* b, const float* bias,
-         float* c);
+
+/// @tparam T float or bfloat16.
+template <class T>
+void run(const matmul& what, const T* a, const T* b,
+         const std::type_identity_t<T>* bias, T* c);
 
 /// A convolution of images [n, h, w, ci] and weights [kh, kw, ci, co]. Its
 /// result is [n, oh, ow, co].
@@ -33,14 +58,19 @@ struct convolution {
   std::int64_t top = 0, bottom = 0, left = 0, right = 0; ///< Padding.
   bool operator==(const convolution&) const = default;
 };
-void forward(const convolution& what, const float* x, const float* weights,
-             const float* bias, float* y);
-void backward_data(const convolution& what, const float* gy,
-                   const float* weights, float* gx);
+/// @tparam In  float or bfloat16.
+/// @tparam Out `In`, or float.
+template <class In, class Out>
+void forward(const convolution& what, const In* x, const In* weights,
+             const In* bias, Out* y);
+template <class In, class Out>
+void backward_data(const convolution& what, const In* gy, const In* weights,
+                   Out* gx);
 /// Computes the gradient of the weights only. The caller computes the gradient
 /// of the bias as a column sum, because oneDNN would take twice as long.
-void backward_weights(const convolution& what, const float* x, const float* gy,
-                      float* gw);
+template <class In, class Out>
+void backward_weights(const convolution& what, const In* x, const In* gy,
+                      Out* gw);
 
 /// Sets the number of threads for ops of the calling thread.
 void set_threads(int count);

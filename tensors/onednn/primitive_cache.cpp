@@ -31,6 +31,15 @@ kernel_cache::primitive_cache& cache() {
   return *current.kernels->primitives;
 }
 
+bool supports_bfloat16() {
+  static const bool it = [] {
+    constexpr unsigned needed = dnnl_cpu_isa_avx512_core_bf16;
+    const unsigned present = dnnl_get_effective_cpu_isa();
+    return (present & needed) == needed;
+  }();
+  return it;
+}
+
 void set_threads(int count) {
   omp_set_num_threads(count);
 }

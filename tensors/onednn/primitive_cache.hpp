@@ -19,14 +19,28 @@ namespace onednn {
 
 using layout = dnnl::memory::desc;
 using tag = dnnl::memory::format_tag;
-inline constexpr auto f32 = dnnl::memory::data_type::f32;
+
+inline dnnl::memory::data_type data_type_of(dtype x) {
+  return x == dtype::bfloat16 ? dnnl::memory::data_type::bf16
+                              : dnnl::memory::data_type::f32;
+}
 
 dnnl::engine& cpu_engine();
+
+/// Key of a cached primitive: what it computes, and its dtypes.
+template <class What>
+struct typed {
+  What what;
+  operand_types types;
+
+  bool operator==(const typed&) const = default;
+};
 
 /// FNV-1a hash of a key's numbers.
 template <class T>
 struct hash_of {
-  std::size_t operator()(const T& x) const {
+  std::size_t operator()(const typed<T>& key) const {
+    const auto& x = key.what;
     std::size_t h = 14695981039346656037u;
     const auto add = [&](auto... vs) {
       ((h = (h ^ std::size_t(vs)) * 1099511628211u), ...);
@@ -36,6 +50,7 @@ struct hash_of {
     else
       add(x.n, x.h, x.w, x.ci, x.co, x.kh, x.kw, x.oh, x.ow, x.stride_h,
           x.stride_w, x.top, x.left);
+    add(key.types.in, key.types.out);
     return h;
   }
 };
@@ -60,11 +75,11 @@ public:
   /// Runs the primitive. `handles` are the data pointers of the arguments, in
   /// the order of the calls of `bind`. The caller owns `scratch`.
   void run(const dnnl::stream& stream, void* scratch,
-           std::initializer_list<const float*> handles) {
+           std::initializer_list<const void*> handles) {
     set(0, scratch);
     int i = 0;
     for (const auto* handle : handles)
-      set(++i, const_cast<float*>(handle));
+      set(++i, const_cast<void*>(handle));
     const auto status = dnnl_primitive_execute(primitive_.get(), stream.get(),
                                                count_, arguments_.data());
     dnnl::error::wrap_c_api(status, "oneDNN could not run a primitive");
@@ -92,7 +107,7 @@ dnnl::primitive_attr our_attributes();
 /// to the layout that the primitive chose, `from_own` converts it back.
 struct prepared_convolution {
   prepared_primitive main, to_own, from_own;
-  std::size_t own_floats = 0;
+  std::size_t own_bytes = 0;
 };
 
 } // namespace onednn
@@ -100,26 +115,27 @@ struct prepared_convolution {
 struct kernel_cache::primitive_cache {
   dnnl::stream stream{onednn::cpu_engine()};
   tensor scratch, own_weights;
-  std::unordered_map<onednn::matmul, onednn::prepared_primitive,
-                     onednn::hash_of<onednn::matmul>>
-    matmuls;
+  template <class What, class Prepared>
+  using map_of =
+    std::unordered_map<onednn::typed<What>, Prepared, onednn::hash_of<What>>;
+  map_of<onednn::matmul, onednn::prepared_primitive> matmuls;
   using convolutions =
-    std::unordered_map<onednn::convolution, onednn::prepared_convolution,
-                       onednn::hash_of<onednn::convolution>>;
+    map_of<onednn::convolution, onednn::prepared_convolution>;
   convolutions forward, backward_data, backward_weights;
 
   void* scratch_of(const onednn::prepared_primitive& x) {
-    return reserve(scratch, x.scratch_bytes() / sizeof(float) + 16);
+    return reserve(scratch, x.scratch_bytes() + 64);
   }
 
-  static float* reserve(tensor& buffer, std::size_t floats) {
+  static void* reserve(tensor& buffer, std::size_t bytes) {
+    const auto floats = (bytes + sizeof(float) - 1) / sizeof(float);
     if (!buffer || buffer.size() < floats)
       buffer = tensor{shape{std::int64_t(floats)}};
     return buffer.mutable_data<float>().data();
   }
 
   void run(onednn::prepared_primitive& x,
-           std::initializer_list<const float*> handles) {
+           std::initializer_list<const void*> handles) {
     flush_denormals::include_op_threads();
     x.run(stream, scratch_of(x), handles);
   }

@@ -1,5 +1,6 @@
 #include "troupe/tensors/ops/cast.hpp"
 
+#include "troupe/tensors/convert_elements.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/ops/check.hpp"
 
@@ -16,12 +17,16 @@ op_outputs infer(std::span<const tensor_spec> in, const op_options& options) {
 }
 
 void forward(op_call& c) {
-  c.out[0].copy_from(c.in[0].as(c.out[0].type()));
+  convert_elements(c.in[0], c.out[0]);
 }
 
 void backward(op_call& c) {
-  if (c.wants(0))
-    put_gradient(c, 0, c.grad_out[0].as(c.grad_in[0].type()));
+  if (!c.wants(0))
+    return;
+  if (c.accumulates(0))
+    add_in_place(c.grad_in[0], c.grad_out[0].as(c.grad_in[0].type()));
+  else
+    convert_elements(c.grad_out[0], c.grad_in[0]);
 }
 
 // The cases cast only to float64: gradient checks use central differences,
@@ -35,6 +40,7 @@ const std::array cases{
 constexpr std::array float_kernels{
   op_kernels{dtype::float32, forward, backward},
   op_kernels{dtype::float64, forward, backward},
+  op_kernels{dtype::bfloat16, forward, backward},
 };
 
 } // namespace

@@ -4,7 +4,7 @@
 
 namespace troupe::ops {
 
-/// Target type: float32 or float64.
+/// Target type: a float dtype.
 struct cast_type {
   dtype type = dtype::float32;
 };

@@ -71,6 +71,15 @@ void forward(op_call& c) {
   }
 }
 
+void forward_bfloat16(op_call& c) {
+  onednn::forward(geometry(c), c.in[0].data<bfloat16>().data(),
+                  c.in[1].data<bfloat16>().data(),
+                  c.in[2].data<bfloat16>().data(),
+                  c.out[0].mutable_data<bfloat16>().data());
+  if (has_relu(c))
+    ops::relu_bfloat16(c.out[0]);
+}
+
 /// Output buffer for a kernel that can write but not add. If the gradient must
 /// be added, the buffer is a temporary tensor that `finish` adds. Otherwise it
 /// is the gradient itself.
@@ -102,6 +111,31 @@ void backward(op_call& c) {
     onednn::backward_data(g, gy, c.in[1].data<float>().data(), gx.data());
     gx.finish();
   }
+}
+
+void backward_bfloat16(op_call& c) {
+  const auto g = geometry(c);
+  ops::mask_and_sum_columns_bfloat16(c, c.options.as<conv2d_options>().f);
+  const auto* gy = c.grad_out[0].data<bfloat16>().data();
+  /// Calls `kernel(to)`, which writes the gradient of input i.
+  const auto write = [&](std::size_t i, auto kernel) {
+    if (!c.wants(i))
+      return;
+    if (!c.accumulates(i))
+      return kernel(c.grad_in[i].mutable_data<bfloat16>().data());
+    // Only the sum is rounded.
+    auto sum = c.grad_in[i].as(dtype::float32);
+    tensor gradient{sum.dims()};
+    kernel(gradient.mutable_data<float>().data());
+    add_in_place(sum, gradient);
+    c.grad_in[i].copy_from(sum.as(dtype::bfloat16));
+  };
+  write(1, [&](auto* to) {
+    onednn::backward_weights(g, c.in[0].data<bfloat16>().data(), gy, to);
+  });
+  write(0, [&](auto* to) {
+    onednn::backward_data(g, gy, c.in[1].data<bfloat16>().data(), to);
+  });
 }
 
 /// Calls `fn(i, j, k)` for every product x[i] * w[j] that is added to y[k].
@@ -183,6 +217,10 @@ const std::array cases{
 constexpr std::array float_kernels{
   op_kernels{dtype::float32, forward, backward},
   op_kernels{dtype::float64, reference_forward, reference_backward},
+  op_kernels{.type = dtype::bfloat16,
+             .forward = forward_bfloat16,
+             .backward = backward_bfloat16,
+             .is_supported = onednn::supports_bfloat16},
 };
 
 } // namespace

@@ -135,6 +135,84 @@ void backward(op_call& c) {
     add_in_place(c.grad_in[0], gx);
 }
 
+// In bfloat16, pooling reads the results of the convolution in float32, so that
+// rounding changes no index of a maximum.
+
+void round(const float* from, std::uint16_t* to, std::int64_t n) {
+  for_elements(std::size_t(n), [&](std::size_t begin, std::size_t end) {
+    kernels().to_bfloat16(to + begin, from + begin, end - begin);
+  });
+}
+
+void forward_bfloat16(op_call& c) {
+  c.saved.push_back(tensor{c.out[0].dims(), dtype::uint8});
+  tiling p{c};
+  tensor tile{shape{p.tile_images * p.out_floats}};
+  const auto* x = c.in[0].data<bfloat16>().data();
+  auto* conv_output = p.conv_output.mutable_data<float>().data();
+  auto* pooled = tile.mutable_data<float>().data();
+  auto* out = ops::bits_of(c.out[0]);
+  auto* indices = c.saved[0].mutable_data<std::uint8_t>().data();
+  p.each([&](std::int64_t i) {
+    onednn::forward(p.conv, x + i * p.x_floats, c.in[1].data<bfloat16>().data(),
+                    c.in[2].data<bfloat16>().data(), conv_output);
+    ops::max_pool(p.pool, conv_output, pooled, indices + i * p.out_floats);
+    round(pooled, out + i * p.out_floats, p.conv.n * p.out_floats);
+  });
+  if (options_of(c).conv.f == activation::relu)
+    ops::relu_bfloat16(c.out[0]);
+}
+
+void backward_bfloat16(op_call& c) {
+  ops::mask_and_sum_columns_bfloat16(c, options_of(c).conv.f);
+  if (!c.wants(0) && !c.wants(1))
+    return;
+  tiling p{c};
+  tensor tile{shape{p.tile_images * p.out_floats}};
+  const auto* x = c.in[0].data<bfloat16>().data();
+  const auto* w = c.in[1].data<bfloat16>().data();
+  const auto* g = ops::bits_of(c.grad_out[0]);
+  auto* pooled = tile.mutable_data<float>().data();
+  const auto* indices = c.saved[0].data<std::uint8_t>().data();
+  auto* conv_output = p.conv_output.mutable_data<float>().data();
+  tensor rounded{p.conv_output.dims(), dtype::bfloat16};
+  // The sum over all tiles is float32.
+  auto gw = !c.wants(1)        ? tensor{}
+            : c.accumulates(1) ? c.grad_in[1].as(dtype::float32)
+                               : tensor::zeros(c.in[1].dims());
+  auto gx = c.wants(0) && c.accumulates(0) ? tensor{c.in[0].dims()} : tensor{};
+  tensor tile_gw = c.wants(1) ? tensor{c.in[1].dims()} : tensor{};
+  p.each([&](std::int64_t i) {
+    const auto n = std::size_t(p.conv.n * p.out_floats);
+    for_elements(n, [&](std::size_t begin, std::size_t end) {
+      kernels().from_bfloat16(pooled + begin, g + i * p.out_floats + begin,
+                              end - begin);
+    });
+    ops::max_pool_backward(p.pool, pooled, indices + i * p.out_floats,
+                           conv_output, false);
+    round(conv_output, ops::bits_of(rounded), p.conv.n * p.conv_floats);
+    const auto* grad_conv = rounded.data<bfloat16>().data();
+    if (c.wants(1)) {
+      onednn::backward_weights(p.conv, x + i * p.x_floats, grad_conv,
+                               tile_gw.mutable_data<float>().data());
+      add_in_place(gw, tile_gw);
+    }
+    if (gx)
+      onednn::backward_data(p.conv, grad_conv, w,
+                            gx.mutable_data<float>().data() + i * p.x_floats);
+    else if (c.wants(0))
+      onednn::backward_data(p.conv, grad_conv, w,
+                            c.grad_in[0].mutable_data<bfloat16>().data()
+                              + i * p.x_floats);
+  });
+  if (gw)
+    c.grad_in[1].copy_from(gw.as(dtype::bfloat16));
+  if (gx) {
+    add_in_place(gx, c.grad_in[0].as(dtype::float32));
+    c.grad_in[0].copy_from(gx.as(dtype::bfloat16));
+  }
+}
+
 /// Computes the output of the convolution, which is the input of the pooling.
 tensor reference_between(const op_call& c) {
   const std::array in{c.in[0].spec(), c.in[1].spec(), c.in[2].spec()};
@@ -179,7 +257,13 @@ const std::array cases{
   op_case{{{3, 6, 7, 3}, {3, 3, 3, 5}, {5}}, with_relu},
   op_case{{{2, 9, 8, 2}, {2, 3, 2, 17}, {17}},
           conv_pool_options{{2, 1, padding::valid, activation::relu},
-                            {3, 2, 2, 1, padding::same}}},
+                            {3, 2, 2, 1, padding::same}},
+          -1,
+          1,
+          1e-5,
+          // The windows overlap. The sum of the gradients of an element is
+          // rounded, and so is the gradient that is computed from it.
+          2 * 0x1p-8},
   op_case{{{0, 4, 4, 2}, {3, 3, 2, 2}, {2}}, with_relu},
   // An image and its convolution output take 404 KiB, and a tile has 1 MiB for
   // each thread. Therefore a tile has room for two images per thread. If ops
@@ -190,6 +274,10 @@ const std::array cases{
 constexpr std::array float_kernels{
   op_kernels{dtype::float32, forward, backward},
   op_kernels{dtype::float64, reference_forward, reference_backward},
+  op_kernels{.type = dtype::bfloat16,
+             .forward = forward_bfloat16,
+             .backward = backward_bfloat16,
+             .is_supported = onednn::supports_bfloat16},
 };
 
 } // namespace

@@ -39,27 +39,49 @@ void dense_forward(op_call& c) {
                });
 }
 
-void dense_backward(op_call& c) {
+void dense_forward_bfloat16(op_call& c) {
+  const auto &x = c.in[0], &w = c.in[1];
+  onednn::run(
+    {.m = x.dims()[0], .n = w.dims()[1], .k = w.dims()[0], .bias = true},
+    x.data<bfloat16>().data(), w.data<bfloat16>().data(),
+    c.in[2].data<bfloat16>().data(), c.out[0].mutable_data<bfloat16>().data());
+  if (c.options.as<activation>() == activation::relu)
+    ops::relu_bfloat16(c.out[0]);
+}
+
+/// Computes the gradients of x and w.
+/// @pre the activation's derivative is part of `grad_out`.
+template <class T>
+void dense_gradients(op_call& c) {
   const auto &x = c.in[0], &w = c.in[1];
   const auto n = x.dims()[0], in = w.dims()[0], out = w.dims()[1];
-  auto* g = c.grad_out[0].mutable_data<float>().data();
-  ops::mask_and_sum_columns(c, c.options.as<activation>());
+  const auto* g = c.grad_out[0].data<T>().data();
   if (c.wants(1))
     onednn::run({.m = in,
                  .n = out,
                  .k = n,
                  .a_transposed = true,
                  .add = c.accumulates(1)},
-                x.data<float>().data(), g, nullptr,
-                c.grad_in[1].mutable_data<float>().data());
+                x.data<T>().data(), g, nullptr,
+                c.grad_in[1].template mutable_data<T>().data());
   if (c.wants(0))
     onednn::run({.m = n,
                  .n = in,
                  .k = out,
                  .b_transposed = true,
                  .add = c.accumulates(0)},
-                g, w.data<float>().data(), nullptr,
-                c.grad_in[0].mutable_data<float>().data());
+                g, w.data<T>().data(), nullptr,
+                c.grad_in[0].template mutable_data<T>().data());
+}
+
+void dense_backward(op_call& c) {
+  ops::mask_and_sum_columns(c, c.options.as<activation>());
+  dense_gradients<float>(c);
+}
+
+void dense_backward_bfloat16(op_call& c) {
+  ops::mask_and_sum_columns_bfloat16(c, c.options.as<activation>());
+  dense_gradients<bfloat16>(c);
 }
 
 void dense_reference_forward(op_call& c) {
@@ -118,6 +140,10 @@ const std::array dense_cases{
 constexpr std::array dense_kernels{
   op_kernels{dtype::float32, dense_forward, dense_backward},
   op_kernels{dtype::float64, dense_reference_forward, dense_reference_backward},
+  op_kernels{.type = dtype::bfloat16,
+             .forward = dense_forward_bfloat16,
+             .backward = dense_backward_bfloat16,
+             .is_supported = onednn::supports_bfloat16},
 };
 
 // -- matmul -------------------------------------------------------------------
@@ -145,23 +171,24 @@ op_outputs infer_matmul(std::span<const tensor_spec> in,
   return {{a[ta ? 1 : 0], b[tb ? 0 : 1]}, in[0].type};
 }
 
+template <class T>
 void matmul_forward(op_call& c) {
-  onednn::run(product_of(c), c.in[0].data<float>().data(),
-              c.in[1].data<float>().data(), nullptr,
-              c.out[0].mutable_data<float>().data());
+  onednn::run(product_of(c), c.in[0].data<T>().data(), c.in[1].data<T>().data(),
+              nullptr, c.out[0].template mutable_data<T>().data());
 }
 
 // A is a or its transpose, B is b or its transpose, and C = A B. gX is the
 // gradient of X. Then
 //   gA = gC B^T and gB = A^T gC.
 // The gradient of a transposed a or b is transposed too.
+template <class T>
 void matmul_backward(op_call& c) {
   const auto p = product_of(c);
-  const auto* a = c.in[0].data<float>().data();
-  const auto* b = c.in[1].data<float>().data();
-  const auto* g = c.grad_out[0].data<float>().data();
+  const auto* a = c.in[0].data<T>().data();
+  const auto* b = c.in[1].data<T>().data();
+  const auto* g = c.grad_out[0].data<T>().data();
   if (c.wants(0)) {
-    auto* ga = c.grad_in[0].mutable_data<float>().data();
+    auto* ga = c.grad_in[0].template mutable_data<T>().data();
     if (p.a_transposed)
       onednn::run({.m = p.k,
                    .n = p.m,
@@ -179,7 +206,7 @@ void matmul_backward(op_call& c) {
                   g, b, nullptr, ga);
   }
   if (c.wants(1)) {
-    auto* gb = c.grad_in[1].mutable_data<float>().data();
+    auto* gb = c.grad_in[1].template mutable_data<T>().data();
     if (p.b_transposed)
       onednn::run({.m = p.n,
                    .n = p.k,
@@ -243,9 +270,13 @@ const std::array matmul_cases{
 };
 
 constexpr std::array matmul_kernels{
-  op_kernels{dtype::float32, matmul_forward, matmul_backward},
+  op_kernels{dtype::float32, matmul_forward<float>, matmul_backward<float>},
   op_kernels{dtype::float64, matmul_reference_forward,
              matmul_reference_backward},
+  op_kernels{.type = dtype::bfloat16,
+             .forward = matmul_forward<bfloat16>,
+             .backward = matmul_backward<bfloat16>,
+             .is_supported = onednn::supports_bfloat16},
 };
 
 } // namespace

@@ -22,11 +22,12 @@ using namespace troupe;
 /// the end of the last step. A step includes its commit and the reading of its
 /// batch. By step 5, the batch feed is full: it holds one batch for each step
 /// by which replicas can be apart.
-std::uint64_t calls_in_a_fit(const models::model_description& what,
-                             std::uint32_t replicas) {
+std::uint64_t
+calls_in_a_fit(const models::model_description& what, std::uint32_t replicas,
+               models::precision precision = models::precision::float32) {
   const one_device_strategy strategy{"cpu:0", {.replicas = replicas}};
   const auto scope = strategy.scope();
-  model fitted{what, adam{}};
+  model fitted{what, adam{}, {.precision = precision}};
   std::optional<troupe::testing::malloc_counter> counter;
   std::uint64_t calls = 0;
   fit_options options;
@@ -52,6 +53,15 @@ TEST(Fit, CallsNoMallocWithReplicasInTurn) {
   if (troupe::testing::products_call_malloc())
     GTEST_SKIP() << "oneDNN's matrix products call malloc on this processor";
   EXPECT_EQ(calls_in_a_fit(models::mlp(), 2), 0u);
+}
+
+TEST(Fit, CallsNoMallocInBf16) {
+  if (troupe::testing::products_call_malloc())
+    GTEST_SKIP() << "oneDNN's matrix products call malloc on this processor";
+  for (const std::uint32_t replicas : {1, 2})
+    for (const auto& what : {models::mlp(), models::lenet()})
+      EXPECT_EQ(calls_in_a_fit(what, replicas, models::precision::bf16), 0u)
+        << what.name << " with " << replicas << " replicas";
 }
 
 /// Counts the calls of malloc by the threads of the replicas from the sixth

@@ -286,7 +286,7 @@ TEST(Network, RejectsInputOfAnotherShapeOrDtypeAndNamesBoth) {
   EXPECT_EQ(error_of([&] {
               x(tensor::zeros({5, 28, 28, 1}, dtype::uint8));
             }),
-            "the model \"mlp\" computes in float32, but these examples are "
+            "the model \"mlp\" takes float32, but these examples are "
             "uint8[5, 28, 28, 1]; convert them");
   EXPECT_THROW(x(tensor::zeros({})), std::invalid_argument);
   EXPECT_THROW(x.net.forward(tensor::zeros({5, 28, 28, 1}), {}),

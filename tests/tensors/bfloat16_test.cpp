@@ -1,5 +1,6 @@
 #include "op_cases.hpp"
 #include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/conv2d_max_pool.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/tape.hpp"
@@ -8,6 +9,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <random>
 
@@ -72,7 +74,17 @@ TEST(Bfloat16, ATensorConvertsItsElements) {
 
 // -- ops ----------------------------------------------------------------------
 
-class EveryOpInBfloat16 : public testing::TestWithParam<tried_op> {};
+class OpInBfloat16 : public testing::TestWithParam<tried_op> {};
+
+/// The ops that run the kernels for float32. Those of others are compared with
+/// the reference, as the kernels for any dtype are.
+std::vector<tried_op> ops_without_own_kernels() {
+  auto out = op_grid();
+  std::erase_if(out, [](const tried_op& x) {
+    return x.definition->find_kernels(dtype::bfloat16) != nullptr;
+  });
+  return out;
+}
 
 std::vector<tensor> as_type(const std::vector<tensor>& list, dtype from,
                             dtype to) {
@@ -104,9 +116,9 @@ traced run_traced(const tried_op& x, const std::vector<tensor>& in) {
   return out;
 }
 
-// A call in bfloat16 is the call in float32 with converted inputs, and its
-// results and gradients are rounded.
-TEST_P(EveryOpInBfloat16, HasTheRoundedResultsOfFloat32) {
+// Without kernels for bfloat16, a call is the call in float32 with converted
+// inputs, and its results and gradients are rounded.
+TEST_P(OpInBfloat16, HasTheRoundedResultsOfFloat32) {
   const auto& x = GetParam();
   const auto in =
     as_type(draw(x, dtype::float32), dtype::float32, dtype::bfloat16);
@@ -128,8 +140,28 @@ TEST_P(EveryOpInBfloat16, HasTheRoundedResultsOfFloat32) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Grid, EveryOpInBfloat16, testing::ValuesIn(op_grid()),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Grid, OpInBfloat16,
+                         testing::ValuesIn(ops_without_own_kernels()), name_of);
+
+// cmake/Tests.cmake runs the tests also with a limit for oneDNN.
+TEST(Bfloat16, ProductsHaveKernelsWhereTheProcessorHasInstructions) {
+#if defined(__x86_64__)
+  const bool is_limited = std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr;
+  const bool expected = !is_limited && __builtin_cpu_supports("avx512bf16");
+  for (const auto* product :
+       {&ops::matmul, &ops::dense, &ops::conv2d, &ops::conv2d_max_pool})
+    EXPECT_EQ(product->find_kernels(dtype::bfloat16) != nullptr, expected)
+      << product->name;
+#endif
+}
+
+// The sum of 1 and 512 times 2^-10 is 1.5. A sum in bfloat16 would remain 1.
+TEST(Bfloat16, ProductsAreAddedInFloat32) {
+  auto x = tensor::full({1, 513}, 0x1p-10, dtype::bfloat16);
+  x.mutable_data<bfloat16>()[0] = 1;
+  const auto ones = tensor::full({513, 1}, 1, dtype::bfloat16);
+  EXPECT_EQ(float(matmul(x, ones).data<bfloat16>()[0]), 1.5f);
+}
 
 // 1 + 2^-7 twice and 1, which is exact.
 TEST(Bfloat16, ATapeAddsTheGradientsOfSeveralUses) {

@@ -1,3 +1,4 @@
+#include "troupe/tensors/bfloat16.hpp"
 #include "troupe/tensors/kernels.hpp"
 
 #include <gtest/gtest.h>
@@ -114,6 +115,15 @@ TEST(Kernels, ElementwiseKernelsHaveTheSameBitsAtEveryLevel) {
       k.relu(b[0], b[1], n);
       k.relu_mask(b[2], b[0], n);
     });
+    expect_same_bits("bfloat16", n, [n](const kernel_table& k, bench& b) {
+      std::vector<std::uint16_t> x(n + b.offset), y(x);
+      k.to_bfloat16(x.data() + b.offset, b[0], n);
+      k.to_bfloat16(y.data() + b.offset, b[1], n);
+      k.relu_bfloat16(x.data() + b.offset, n);
+      k.relu_mask_bfloat16(y.data() + b.offset, x.data() + b.offset, n);
+      k.from_bfloat16(b[0], x.data() + b.offset, n);
+      k.from_bfloat16(b[1], y.data() + b.offset, n);
+    });
     expect_same_bits("from_bytes", n, [n](const kernel_table& k, bench& b) {
       k.from_bytes(b[0], b.bytes.data() + b.offset, 1.0f / 255, n);
     });
@@ -158,6 +168,9 @@ TEST(Kernels, RowKernelsHaveTheSameBitsAtEveryLevel) {
       expect_same_bits("column_sums", n, [=](const kernel_table& k, bench& b) {
         k.column_sums(b[0], m, n, n, b[1], false);
         k.masked_column_sums(b[2], b[3], m, n, n, b[1], true);
+        std::vector<std::uint16_t> narrow(m * n);
+        k.to_bfloat16(narrow.data(), b[2], m * n);
+        k.column_sums_bfloat16(narrow.data(), m, n, n, b[0], true);
       });
       expect_same_bits("softmax", n, [=](const kernel_table& k, bench& b) {
         k.softmax(b[0], b[1], m, n);
@@ -201,6 +214,57 @@ TEST(Kernels, WriteOnlyTheirOutput) {
       EXPECT_EQ(out.front(), untouched) << k.level << ", size " << n;
       EXPECT_EQ(out.back(), untouched) << k.level << ", size " << n;
     }
+}
+
+/// All values of bfloat16, as bits.
+std::vector<std::uint16_t> all_bfloat16() {
+  std::vector<std::uint16_t> out(0x1'0000);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<std::uint16_t>(i);
+  return out;
+}
+
+// A NaN is signalling if its bit 6 is clear: rounding sets it.
+TEST(Kernels, Bfloat16RoundsLikeItsType) {
+  std::vector<float> x;
+  for (const std::uint32_t high : all_bfloat16())
+    for (const std::uint32_t low : {0x0000, 0x0001, 0x7fff, 0x8000, 0x8001})
+      x.push_back(std::bit_cast<float>(high << 16 | low));
+  for (const auto& k : troupe::kernel_levels()) {
+    std::vector<std::uint16_t> out(x.size());
+    k.to_bfloat16(out.data(), x.data(), x.size());
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(out[i], troupe::bfloat16{x[i]}.bits)
+        << k.level << ", bits " << std::bit_cast<std::uint32_t>(x[i]);
+  }
+}
+
+TEST(Kernels, Bfloat16KernelsComputeWhatThoseForFloatDo) {
+  const auto bits = all_bfloat16();
+  const auto n = bits.size();
+  std::vector<float> x(n);
+  for (const auto& k : troupe::kernel_levels()) {
+    k.from_bfloat16(x.data(), bits.data(), n);
+    for (std::size_t i = 0; i < n; ++i)
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(x[i]),
+                std::uint32_t{bits[i]} << 16)
+        << k.level;
+    auto relu = bits;
+    k.relu_bfloat16(relu.data(), n);
+    std::vector<std::uint16_t> mask(n, 7);
+    k.relu_mask_bfloat16(mask.data(), bits.data(), n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool is_kept = x[i] > 0 || std::isnan(x[i]);
+      ASSERT_EQ(relu[i], is_kept ? bits[i] : 0) << k.level << ", bits " << i;
+      ASSERT_EQ(mask[i], x[i] > 0 ? 7 : 0) << k.level << ", bits " << i;
+    }
+    const std::vector<std::uint16_t> ones(130 * 3, 0x3f80); // 1
+    std::vector<float> sums(4, untouched);
+    k.column_sums_bfloat16(ones.data(), 130, 2, 3, sums.data() + 1, false);
+    EXPECT_EQ(sums, (std::vector{untouched, 130.0f, 130.0f, untouched}));
+    k.column_sums_bfloat16(ones.data(), 2, 2, 3, sums.data() + 1, true);
+    EXPECT_EQ(sums, (std::vector{untouched, 132.0f, 132.0f, untouched}));
+  }
 }
 
 TEST(Kernels, ElementwiseKernelsComputeTheirDefinition) {

@@ -206,6 +206,12 @@ std::vector<double> sums_of(const field& list) {
 /// the accuracy is the only metric.
 constexpr std::uint32_t metrics_version = 3;
 
+models::precision precision_of(const field& name) {
+  if (const auto found = models::find_precision(name.text()))
+    return *found;
+  name.throw_damaged("is not the name of a precision");
+}
+
 epoch_record epoch_of(const field& object, std::uint32_t version) {
   epoch_record record;
   record.epoch = object["epoch"].count();
@@ -319,6 +325,8 @@ std::string write_header(const saved_header& header) {
     {"parameters", std::move(list)},
     {"best_weights", header.best_weights},
     {"note", header.note}};
+  if (header.precision != models::precision::float32)
+    object["precision"] = models::to_string(header.precision);
   if (header.saved_at)
     object["job"] = to_json(*header.saved_at);
   if (header.fit)
@@ -339,6 +347,8 @@ saved_header read_header(std::string_view text, std::uint32_t version,
     [&](const std::string& name, const field& value) {
       header.optimizer_numbers.push_back({name, value.real()});
     });
+  if (top.has("precision"))
+    header.precision = precision_of(top["precision"]);
   header.seed = top["seed"].count();
   header.steps = top["steps"].count();
   top["parameters"].each([&](const field& one) {

@@ -29,6 +29,7 @@ struct saved_header {
   std::string loss;
   std::string optimizer;
   hyperparameters optimizer_numbers;
+  models::precision precision = models::precision::float32;
   std::uint64_t seed = 0;
   std::uint64_t steps = 0;
   std::uint64_t next_epoch = 0; ///< Value of `model_state::next_epoch`.

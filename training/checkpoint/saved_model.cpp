@@ -67,6 +67,7 @@ saved_header make_header(const model_state& state, const std::string& note) {
   out.loss = state.loss->name;
   out.optimizer = state.rule.name();
   out.optimizer_numbers = state.rule.numbers();
+  out.precision = state.net.precision();
   out.seed = state.seed;
   out.steps = state.loop_optimizer.steps();
   out.next_epoch = state.next_epoch;
@@ -77,6 +78,13 @@ saved_header make_header(const model_state& state, const std::string& note) {
   out.fit = state.interrupted;
   out.best_weights = state.interrupted && state.interrupted->best_weights;
   return out;
+}
+
+/// The version that a file gets: version 4 only if the layers do not compute in
+/// float32, so that an older Troupe reads all other files.
+std::uint32_t version_of(const saved_header& header) {
+  return header.precision == models::precision::float32 ? 3
+                                                        : saved_model_version;
 }
 
 /// Reads the parts of a saved model in order, and checks each part.
@@ -198,9 +206,9 @@ std::unique_ptr<model_state> load(reader& source,
   const update_rule rule{header.optimizer, header.optimizer_numbers};
   source.expect(payload_of(net)
                 * (1 + rule.slots() + (header.best_weights ? 1 : 0)));
-  auto state = std::make_unique<model_state>(header.model, rule,
-                                             models::find_loss(header.loss),
-                                             header.seed, std::move(target));
+  auto state = std::make_unique<model_state>(
+    header.model, rule, models::find_loss(header.loss), header.seed,
+    std::move(target), header.precision);
   state->steps = header.steps;
   state->next_epoch = header.next_epoch;
   state->note = std::move(header.note);
@@ -285,7 +293,7 @@ bool save_model(const model_state& state, const fs::path& file,
   const auto described = make_header(state, note);
   const auto header = write_header(described);
   std::string front{magic};
-  put(front, saved_model_version);
+  put(front, version_of(described));
   put(front, static_cast<std::uint32_t>(header.size()));
   sha256 hash;
   atomic_file out{file};

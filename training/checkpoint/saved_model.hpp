@@ -9,10 +9,9 @@
 
 namespace troupe {
 
-/// Version of the file format that this Troupe writes. This Troupe reads all
-/// versions up to this version. docs/formats.md has the grammar and the rules
-/// for a new version.
-inline constexpr std::uint32_t saved_model_version = 3;
+/// Latest version of the file format. This Troupe reads all versions up to this
+/// version. docs/formats.md has the grammar and the rules for a new version.
+inline constexpr std::uint32_t saved_model_version = 4;
 
 /// Writes a model to a file, which appears complete or not at all. Keeps a file
 /// that the same job has saved at a later position: this process was excluded

@@ -153,6 +153,17 @@ void resolve_audits(const train_options& options, train_config& out) {
     reaction == "heal" ? on_deviation::heal : on_deviation::stop;
 }
 
+models::precision resolve_precision(const train_options& options) {
+  const auto name = options.precision.value_or("float32");
+  if (const auto found = models::find_precision(name))
+    return *found;
+  if (name == "tf32")
+    reject_option("--precision", name,
+                  "only GPUs compute in TF32, and the devices are CPUs; give "
+                  "float32 or bf16");
+  reject_option("--precision", "\"" + name + "\"", "give float32 or bf16");
+}
+
 } // namespace
 
 train_config resolve_options(const train_options& options) {
@@ -162,6 +173,7 @@ train_config resolve_options(const train_options& options) {
   out.loss = options.loss.value_or("softmax_cross_entropy");
   with_option_name("--loss", out.loss,
                    [&] { return &models::find_loss(out.loss); });
+  out.precision = resolve_precision(options);
   out.optimizer = options.optimizer.value_or("adam");
   out.schedule = options.schedule.value_or("constant");
   out.epochs = check_positive("--epochs", options.epochs.value_or(5),
@@ -211,6 +223,7 @@ train_options to_options(const train_config& config) {
   out.model = config.model;
   out.data = config.data;
   out.loss = config.loss;
+  out.precision = models::to_string(config.precision);
   out.optimizer = config.optimizer;
   out.schedule = config.schedule;
   out.strategy = config.strategy;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/models/precision.hpp"
 #include "troupe/tensors/schedules.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/training/loop/fit.hpp"
@@ -29,6 +30,7 @@ struct train_option_limits {
 struct train_options {
   std::optional<std::string> model{}, data{};
   std::optional<std::string> loss{};
+  std::optional<std::string> precision{};
   std::optional<std::int64_t> epochs{}, batch{};
   std::optional<std::string> optimizer{};
   std::optional<double> learning_rate{};
@@ -64,6 +66,7 @@ struct train_config {
   std::uint64_t patience = 0;
   std::uint64_t seed = 1;
   double learning_rate = 0;
+  models::precision precision = models::precision::float32;
   troupe::on_nan on_nan = troupe::on_nan::stop;
   std::uint64_t audit_steps = 100; ///< Zero: no audits.
   troupe::on_deviation on_deviation = troupe::on_deviation::stop;

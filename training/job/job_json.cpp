@@ -21,6 +21,7 @@ void each_option(F fn, Jobs&... option_sets) {
   fn("model", option_sets.model...);
   fn("data", option_sets.data...);
   fn("loss", option_sets.loss...);
+  fn("precision", option_sets.precision...);
   fn("epochs", option_sets.epochs...);
   fn("batch", option_sets.batch...);
   fn("optimizer", option_sets.optimizer...);

@@ -100,6 +100,7 @@ std::string to_json_text(const train_summary& summary) {
               {"threads", summary.config.threads},
               {"batch", summary.config.batch},
               {"loss", summary.config.loss},
+              {"precision", models::to_string(summary.config.precision)},
               {"optimizer", summary.config.optimizer},
               {"learning_rate", learning_rate(summary.config)},
               {"schedule", summary.config.schedule},

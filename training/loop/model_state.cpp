@@ -16,9 +16,10 @@ namespace troupe {
 model_state::model_state(const models::model_description& architecture,
                          const update_rule& update, const models::loss& loss,
                          std::uint64_t seed,
-                         std::shared_ptr<strategy_state> owner)
+                         std::shared_ptr<strategy_state> owner,
+                         models::precision precision)
   : strategy{std::move(owner)},
-    net{architecture},
+    net{architecture, precision},
     rule{update},
     loss{&loss},
     seed{seed},

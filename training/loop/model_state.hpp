@@ -74,7 +74,8 @@ struct fit_position {
 struct model_state final : placement_observer {
   model_state(const models::model_description& architecture,
               const update_rule& update, const models::loss& loss,
-              std::uint64_t seed, std::shared_ptr<strategy_state> owner);
+              std::uint64_t seed, std::shared_ptr<strategy_state> owner,
+              models::precision precision = models::precision::float32);
   model_state(const model_state&) = delete;
   model_state& operator=(const model_state&) = delete;
 

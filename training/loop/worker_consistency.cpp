@@ -71,6 +71,7 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
                          const fit_position& position) {
   fingerprint_text fingerprint;
   fingerprint.add("model", state.net.name());
+  fingerprint.add("precision", to_string(state.net.precision()));
   fingerprint.add("loss", state.loss->name);
   fingerprint.add("optimizer", state.rule.name());
   fingerprint.add("settings of the optimizer", state.rule.numbers());
@@ -170,6 +171,7 @@ void verify_evaluations_match(const model_state& state,
   if (state.strategy->is_one_process)
     return check_equal_copies(state, state.strategy->callback_timeout);
   fingerprint_text fingerprint;
+  fingerprint.add("precision", to_string(state.net.precision()));
   fingerprint.add("loss", state.loss->name);
   fingerprint.add("metrics", metrics.description());
   verify_equal(state, fingerprint.text(), {},

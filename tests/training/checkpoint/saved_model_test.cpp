@@ -183,8 +183,8 @@ TEST_F(SavedModel, RejectionIsOneSentence) {
                     "not a saved model");
   expect_load_error(bytes + "x", "longer than its header requires");
   auto newer = bytes;
-  newer[8] = 4;
-  expect_load_error(newer, "version 4");
+  newer[8] = 5;
+  expect_load_error(newer, "version 5");
   auto huge = bytes;
   huge[15] = '\x7f';
   expect_load_error(huge, "is damaged");

@@ -52,6 +52,8 @@ TEST(TrainOptions, ErrorsNameOptionAndValue) {
   has({.replicas = 0}, "--replicas 0", "from 1");
   has({.learning_rate = -1}, "--learning-rate -1", "above 0");
   has({.on_nan = "cry"}, "--on-nan \"cry\"", "stop or skip");
+  has({.precision = "fp16"}, "--precision \"fp16\"", "float32 or bf16");
+  has({.precision = "tf32"}, "--precision tf32: only GPUs", "float32 or bf16");
   has({.audit_steps = -1}, "--audit-steps -1", "from 0");
   has({.on_deviation = "cry"}, "--on-deviation \"cry\"", "stop or heal");
   has({.strategy = "mirorred"}, "mirorred", "mirrored");
@@ -132,6 +134,22 @@ TEST(TrainOptions, ResumeAllowsOtherProcessesWithEqualReplicas) {
     resolve_options(merge_for_resume(to_options(one), {.workers = 2})).replicas,
     4u);
   EXPECT_EQ(read_train_options(write_train_options(saved)), saved);
+}
+
+TEST(TrainOptions, PrecisionIsThatOfTheRunToResume) {
+  const auto config = resolve_options({.precision = "bf16"});
+  EXPECT_EQ(config.precision, models::precision::bf16);
+  EXPECT_EQ(resolve_options({}).precision, models::precision::float32);
+  const auto saved = to_options(config);
+  EXPECT_EQ(resolve_options(merge_for_resume(saved, {})).precision,
+            models::precision::bf16);
+  try {
+    merge_for_resume(saved, {.precision = "float32"});
+    FAIL() << "no error";
+  } catch (const std::invalid_argument& e) {
+    EXPECT_STREQ(e.what(), "--precision \"float32\": the run to resume has "
+                           "\"bf16\"; leave the option out");
+  }
 }
 
 TEST(TrainOptions, ParsesSettingsOfOptimizerAndSchedule) {
