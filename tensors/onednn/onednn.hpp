@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/dtype.hpp"
+#include "troupe/tensors/bfloat16.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -8,11 +8,9 @@
 
 // The library calls oneDNN only through these functions, because oneDNN's own
 // interface changes with its versions. Primitives are prepared once for each
-// shape and context; a repeated call prepares nothing. Users do not need this
-// file.
-
-// Operands are float32 or bfloat16. Products are added in float32, and a result
-// in bfloat16 is rounded once.
+// shape and context; a repeated call prepares nothing. Operands are float32 or
+// bfloat16. Products are added in float32, and a result in bfloat16 is rounded
+// once. Users do not need this file.
 
 namespace troupe::onednn {
 
@@ -20,17 +18,6 @@ namespace troupe::onednn {
 /// BF16 or AMX), and oneDNN uses them. Without them oneDNN is slower than in
 /// float32, or cannot compute in bfloat16 at all.
 bool supports_bfloat16();
-
-/// The dtypes of a product.
-struct operand_types {
-  dtype in = dtype::float32, out = dtype::float32;
-
-  template <class In, class Out>
-  static constexpr operand_types of() {
-    return {dtype_of<In>, dtype_of<Out>};
-  }
-  bool operator==(const operand_types&) const = default;
-};
 
 /// c = a b [+ bias], or c += a b. There is no fused activation: oneDNN's relu
 /// turns NaN into 0, which hides that training has failed.

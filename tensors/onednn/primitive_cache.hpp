@@ -27,6 +27,17 @@ inline dnnl::memory::data_type data_type_of(dtype x) {
 
 dnnl::engine& cpu_engine();
 
+/// The dtypes of a product.
+struct operand_types {
+  dtype in = dtype::float32, out = dtype::float32;
+
+  template <class In, class Out>
+  static constexpr operand_types of() {
+    return {dtype_of<In>, dtype_of<Out>};
+  }
+  bool operator==(const operand_types&) const = default;
+};
+
 /// Key of a cached primitive: what it computes, and its dtypes.
 template <class What>
 struct typed {

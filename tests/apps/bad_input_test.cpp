@@ -75,6 +75,11 @@ TEST_F(BadInput, IsOneFileForTwoOptions) {
                   {"--output a:", "--model"});
 }
 
+TEST_F(BadInput, IsAPrecisionThatTheDevicesLack) {
+  expect_rejected("train --precision tf32", 2,
+                  {"--precision tf32: only GPUs", "float32 or bf16"});
+}
+
 TEST_F(BadInput, IsTwoOptionsThatContradictEachOther) {
   expect_rejected(
     "train --optimizer adam:learning_rate=0.1 --learning-rate 0.2", 2,

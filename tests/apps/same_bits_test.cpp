@@ -32,6 +32,14 @@ TEST_F(SameBits, ComeFromConvolutions) {
     "train --model lenet --data digits:140 --epochs 1 --batch 24 ");
 }
 
+TEST_F(SameBits, ComeFromBf16AlsoInTwoProcesses) {
+  const std::string job =
+    "train --precision bf16 --data digits:500 --epochs 2 --batch 30 ";
+  expect_equal_bits(job);
+  EXPECT_EQ(weights_of(job + "--workers 2 --transport shm"),
+            weights_of(job + "--replicas 2"));
+}
+
 TEST_F(SameBits, ComeFromMnist) {
   const auto* folder = std::getenv("TROUPE_DATA_DIR");
   if (!folder)
