@@ -10,7 +10,6 @@ set(TROUPE_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING
 
 set(TROUPE_HAS_CUDA OFF)
 if(TROUPE_CUDA)
-  include(CheckLanguage)
   find_package(CUDAToolkit QUIET)
   if(CUDAToolkit_FOUND)
     find_path(TROUPE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
