@@ -51,8 +51,8 @@ function(troupe_folder folder)
   list(TRANSFORM arg_MAY_USE PREPEND Troupe:: REGEX "^[a-z]+$" OUTPUT_VARIABLE libraries)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  # cmake/Kernels.cmake and cmake/Allocator.cmake build these two folders.
-  list(FILTER sources EXCLUDE REGEX "/tensors/(kernels|allocator)/")
+  # cmake/Kernels.cmake, cmake/Allocator.cmake and cmake/Cuda.cmake build these folders.
+  list(FILTER sources EXCLUDE REGEX "/tensors/(kernels|allocator)/|/nccl/cuda/")
   if(NOT sources) # a folder of headers only
     set(sources ${PROJECT_BINARY_DIR}/empty.cpp)
     file(WRITE ${sources} "")
@@ -69,7 +69,8 @@ function(troupe_folder folder)
 
   install(TARGETS troupe_${folder} EXPORT Troupe ARCHIVE DESTINATION lib)
   install(DIRECTORY ${folder} DESTINATION include/troupe FILES_MATCHING PATTERN *.hpp
-          PATTERN kernels EXCLUDE PATTERN allocator EXCLUDE) # only used by their own sources
+          # only used by their own sources
+          PATTERN kernels EXCLUDE PATTERN allocator EXCLUDE PATTERN cuda EXCLUDE)
 
   if(PROJECT_IS_TOP_LEVEL)
     add_test(NAME imports.${folder}

@@ -4,9 +4,10 @@ namespace troupe {
 
 std::string to_string(const collective_options& options) {
   std::string out =
-    options.algorithm == collective_options::algorithm_kind::tree ? "by tree"
-    : options.algorithm == collective_options::algorithm_kind::ring
-      ? "by ring"
+    options.algorithm == collective_options::algorithm_kind::tree   ? "by tree"
+    : options.algorithm == collective_options::algorithm_kind::ring ? "by ring"
+    : options.algorithm == collective_options::algorithm_kind::nccl
+      ? "by NCCL"
       : "by an unknown algorithm";
   if (options.timeout > 0)
     out += " with timeout " + std::to_string(options.timeout) + " ms";

@@ -11,11 +11,14 @@ namespace troupe {
 /// Options of one collective call. All replicas must pass equal options; each
 /// receiver of a contribution compares them with its own.
 struct collective_options {
-  /// Algorithm of a sum over several processes. Within one process a sum always
-  /// uses the tree.
+  /// Algorithm of a sum over several processes. Within one process a sum on the
+  /// CPU always uses the tree.
   enum class algorithm_kind : std::uint8_t {
     tree, ///< Canonical tree; see tree/reduction.hpp.
     ring, ///< Ring of processes; see collective/ring.hpp.
+    /// The all-reduce of NCCL, which chooses the order of the additions. The
+    /// backends for the CPU use the tree instead.
+    nccl,
   } algorithm = algorithm_kind::tree;
   /// Milliseconds; timeout of each wait in the collective. Zero: not set.
   std::uint32_t timeout = 0;

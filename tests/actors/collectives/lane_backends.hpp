@@ -17,6 +17,7 @@
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
 
+#include <functional>
 #include <map>
 #include <sys/socket.h>
 
@@ -90,24 +91,17 @@ struct lane_backends {
   std::multimap<std::uint32_t, int> sockets;
 };
 
-/// A chief, and the replica actors of several simulated processes. The replicas
-/// use lane backends.
-struct lane_backend_group {
-  lane_backend_group(
-    const firsts& first, const std::string& kind,
-    std::chrono::milliseconds step_timeout = std::chrono::seconds{60},
-    std::shared_ptr<fault_injector> faults = {})
-    : lane_backend_group{placement_of(first), kind, step_timeout,
-                         std::move(faults)} {}
-
-  lane_backend_group(
-    const placement& job, const std::string& kind,
-    std::chrono::milliseconds step_timeout = std::chrono::seconds{60},
-    std::shared_ptr<fault_injector> faults = {})
+/// A chief, and the replica actors of several simulated processes.
+struct backend_group {
+  /// @param backend_of makes the backend of a replica.
+  backend_group(
+    const placement& job,
+    const std::function<std::shared_ptr<collective_backend>(std::uint32_t)>&
+      backend_of,
+    std::chrono::milliseconds step_timeout)
     : queue{std::make_shared<completion_queue>(
       std::make_shared<blocking_wait_strategy>(),
-      named_processes{process_names(job), job})},
-      backends{job, kind, {.faults = faults}} {
+      named_processes{process_names(job), job})} {
     const auto replica_count = job.replicas();
     const replica_group_options options{.replicas = replica_count,
                                         .step_timeout = step_timeout,
@@ -123,11 +117,7 @@ struct lane_backend_group {
     job_roles spawned;
     for (std::uint32_t r = 0; r < replica_count; ++r) {
       const replica_config config{
-        .id = r,
-        .options = options,
-        .faults = {},
-        .backend = std::make_shared<lane_replica_backend>(
-          backends.by_process[job.process_of(r)], r)};
+        .id = r, .options = options, .faults = {}, .backend = backend_of(r)};
       const auto actor = spawn(sys, troupe::spawn_policy::detached, replica,
                                config, chief_handle);
       watch(actor, false);
@@ -140,7 +130,7 @@ struct lane_backend_group {
     release_caf_logger();
   }
 
-  ~lane_backend_group() {
+  ~backend_group() {
     for (const auto& who : roles)
       caf::anon_send_exit(caf::actor_cast<caf::actor>(who),
                           caf::exit_reason::user_shutdown);
@@ -186,11 +176,37 @@ struct lane_backend_group {
   }
 
   std::shared_ptr<completion_queue> queue;
-  lane_backends backends;
   runtime actors;
   chief_actor chief_handle;
   std::uint32_t processes = 1;
   std::vector<caf::actor_addr> roles; ///< The chief is the first.
+};
+
+/// The lane backends of a group. They outlive its roles.
+struct lane_backends_of_group {
+  lane_backends backends;
+};
+
+/// A group whose replicas use lane backends.
+struct lane_backend_group : lane_backends_of_group, backend_group {
+  lane_backend_group(
+    const firsts& first, const std::string& kind,
+    std::chrono::milliseconds step_timeout = std::chrono::seconds{60},
+    std::shared_ptr<fault_injector> faults = {})
+    : lane_backend_group{placement_of(first), kind, step_timeout,
+                         std::move(faults)} {}
+
+  lane_backend_group(
+    const placement& job, const std::string& kind,
+    std::chrono::milliseconds step_timeout = std::chrono::seconds{60},
+    std::shared_ptr<fault_injector> faults = {})
+    : lane_backends_of_group{{job, kind, {.faults = std::move(faults)}}},
+      backend_group{job,
+                    [&](std::uint32_t replica) {
+                      return std::make_shared<lane_replica_backend>(
+                        backends.by_process[job.process_of(replica)], replica);
+                    },
+                    step_timeout} {}
 };
 
 } // namespace troupe::testing

@@ -1,0 +1,332 @@
+#include "troupe/actors/collectives/nccl/cuda/cuda_device.hpp"
+
+#include "troupe/actors/collectives/nccl/cuda/add.hpp"
+#include "troupe/actors/collectives/nccl/cuda/nccl_library.hpp"
+
+#include <array>
+#include <cstring>
+#include <cuda_runtime_api.h>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::cuda {
+
+namespace {
+
+void check(cudaError_t result, const char* call) {
+  if (result != cudaSuccess)
+    throw device_error{std::string{call}
+                       + " failed: " + cudaGetErrorString(result) + " ("
+                       + cudaGetErrorName(result) + ")"};
+}
+
+/// Checks the result of a call of NCCL. A call that goes on in the background
+/// has not failed.
+void check(ncclResult_t result, const char* call) {
+  if (result != ncclSuccess && result != ncclInProgress)
+    throw device_error{std::string{call}
+                       + " failed: " + nccl().get_error_string(result) + " ("
+                       + nccl().get_last_error(nullptr) + ")"};
+}
+
+/// Selects the device for the calls of this thread.
+void use(int device) {
+  check(cudaSetDevice(device), "cudaSetDevice");
+}
+
+ncclDataType_t type_of(dtype type) {
+  return type == dtype::float64 ? ncclFloat64 : ncclFloat32;
+}
+
+class event final : public device_event {
+public:
+  event(int device, cudaStream_t stream) : device_{device} {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming),
+          "cudaEventCreateWithFlags");
+    if (const auto result = cudaEventRecord(event_, stream);
+        result != cudaSuccess) {
+      cudaEventDestroy(event_);
+      check(result, "cudaEventRecord");
+    }
+  }
+  ~event() override {
+    cudaSetDevice(device_);
+    cudaEventDestroy(event_);
+  }
+  event(const event&) = delete;
+  event& operator=(const event&) = delete;
+
+  bool is_complete() override {
+    use(device_);
+    const auto result = cudaEventQuery(event_);
+    if (result == cudaErrorNotReady)
+      return false;
+    check(result, "cudaEventQuery");
+    return true;
+  }
+  cudaEvent_t handle() const { return event_; }
+
+private:
+  int device_;
+  cudaEvent_t event_ = nullptr;
+};
+
+} // namespace
+
+class stream final : public device_stream {
+public:
+  explicit stream(int device) : device_{device} {
+    use(device_);
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+          "cudaStreamCreateWithFlags");
+  }
+  ~stream() override {
+    cudaSetDevice(device_);
+    cudaStreamDestroy(stream_);
+  }
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
+
+  device_event_ptr record() override {
+    use(device_);
+    return std::make_shared<event>(device_, stream_);
+  }
+  void wait(const device_event& after) override {
+    use(device_);
+    check(cudaStreamWaitEvent(stream_,
+                              static_cast<const event&>(after).handle(), 0),
+          "cudaStreamWaitEvent");
+  }
+  void copy(std::byte* into, const std::byte* from,
+            std::size_t bytes) override {
+    use(device_);
+    check(cudaMemcpyAsync(into, from, bytes, cudaMemcpyDefault, stream_),
+          "cudaMemcpyAsync");
+  }
+  void copy(std::byte* into, const tensor& from) override {
+    copy(into, from.raw(), from.bytes());
+  }
+  void add(std::byte* sum, const std::byte* a, const std::byte* b,
+           std::size_t elements, dtype type) override {
+    use(device_);
+    const auto start = [&]<class T>(T*) {
+      return cuda::add(reinterpret_cast<T*>(sum), reinterpret_cast<const T*>(a),
+                       reinterpret_cast<const T*>(b), elements, stream_);
+    };
+    check(type == dtype::float64 ? start(static_cast<double*>(nullptr))
+                                 : start(static_cast<float*>(nullptr)),
+          "the kernel of add");
+  }
+  void synchronize() {
+    use(device_);
+    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+  cudaStream_t handle() const { return stream_; }
+
+private:
+  int device_;
+  cudaStream_t stream_ = nullptr;
+};
+
+namespace {
+
+cudaStream_t handle_of(const device_stream& x) {
+  return static_cast<const stream&>(x).handle();
+}
+
+class communicator final : public device_communicator {
+public:
+  communicator(int device, const communicator_id& id, std::uint32_t ranks,
+               std::uint32_t rank)
+    : device_{device} {
+    use(device_);
+    ncclUniqueId unique;
+    static_assert(sizeof(unique) == sizeof(id));
+    std::memcpy(&unique, id.data(), sizeof(unique));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    check(nccl().comm_init_rank_config(&handle_, int(ranks), unique, int(rank),
+                                       &config),
+          "ncclCommInitRankConfig");
+  }
+  ~communicator() override {
+    if (!handle_)
+      return;
+    cudaSetDevice(device_);
+    nccl().comm_destroy(handle_);
+  }
+  communicator(const communicator&) = delete;
+  communicator& operator=(const communicator&) = delete;
+
+  communicator_status status() override {
+    const auto result = async_error();
+    return result == ncclSuccess      ? communicator_status::ready
+           : result == ncclInProgress ? communicator_status::in_progress
+                                      : communicator_status::failed;
+  }
+  std::string error() override {
+    return std::string{"NCCL reports: "}
+           + nccl().get_error_string(async_error()) + " ("
+           + nccl().get_last_error(handle_) + ")";
+  }
+
+  void group_start() override {
+    use(device_);
+    check(nccl().group_start(), "ncclGroupStart");
+  }
+  void group_end() override { check(nccl().group_end(), "ncclGroupEnd"); }
+  void all_reduce(std::byte* elements, std::size_t count, dtype type,
+                  device_stream& stream) override {
+    check(nccl().all_reduce(elements, elements, count, type_of(type), ncclSum,
+                            handle_, handle_of(stream)),
+          "ncclAllReduce");
+  }
+  void send(const std::byte* from, std::size_t bytes, std::uint32_t rank,
+            device_stream& stream) override {
+    check(nccl().send(from, bytes, ncclUint8, int(rank), handle_,
+                      handle_of(stream)),
+          "ncclSend");
+  }
+  void receive(std::byte* into, std::size_t bytes, std::uint32_t rank,
+               device_stream& stream) override {
+    check(nccl().recv(into, bytes, ncclUint8, int(rank), handle_,
+                      handle_of(stream)),
+          "ncclRecv");
+  }
+
+  void finalize() override {
+    use(device_);
+    check(nccl().comm_finalize(handle_), "ncclCommFinalize");
+  }
+  void abort() noexcept override {
+    cudaSetDevice(device_);
+    nccl().comm_abort(std::exchange(handle_, nullptr)); // frees it too
+  }
+
+private:
+  ncclResult_t async_error() {
+    ncclResult_t out = ncclSuccess;
+    check(nccl().comm_get_async_error(handle_, &out), "ncclCommGetAsyncError");
+    return out;
+  }
+
+  int device_;
+  ncclComm_t handle_ = nullptr;
+};
+
+} // namespace
+
+/// Memory of one device and pinned memory. Freed memory is kept by size.
+class communication_device::memory_cache
+  : public std::enable_shared_from_this<memory_cache> {
+public:
+  memory_cache(int device, std::shared_ptr<stream> copies)
+    : device_{device}, copies_{std::move(copies)} {}
+  ~memory_cache() {
+    cudaSetDevice(device_);
+    for (auto& [size, blocks] : free_[0])
+      for (auto* block : blocks)
+        cudaFree(block);
+    for (auto& [size, blocks] : free_[1])
+      for (auto* block : blocks)
+        cudaFreeHost(block);
+  }
+  memory_cache(const memory_cache&) = delete;
+  memory_cache& operator=(const memory_cache&) = delete;
+
+  device_memory allocate(memory_kind kind, std::size_t bytes) {
+    const auto size = (bytes / granularity + 1) * granularity;
+    return {take(kind, size),
+            [cache = shared_from_this(), kind, size](std::byte* block) {
+              const std::lock_guard locked{cache->lock_};
+              cache->free_of(kind)[size].push_back(block);
+            }};
+  }
+
+private:
+  using blocks_by_size = std::map<std::size_t, std::vector<std::byte*>>;
+  static constexpr std::size_t granularity = 4096;
+
+  blocks_by_size& free_of(memory_kind kind) {
+    return free_[kind == memory_kind::pinned];
+  }
+  std::byte* take(memory_kind kind, std::size_t size) {
+    const std::lock_guard locked{lock_};
+    if (auto& blocks = free_of(kind)[size]; !blocks.empty()) {
+      auto* block = blocks.back();
+      blocks.pop_back();
+      return block;
+    }
+    use(device_);
+    void* block = nullptr;
+    if (kind == memory_kind::pinned) {
+      check(cudaHostAlloc(&block, size, cudaHostAllocDefault), "cudaHostAlloc");
+    } else {
+      // cudaMalloc could wait for the work of all streams.
+      check(cudaMallocAsync(&block, size, copies_->handle()),
+            "cudaMallocAsync");
+      copies_->synchronize();
+    }
+    return static_cast<std::byte*>(block);
+  }
+
+  int device_;
+  std::shared_ptr<stream> copies_;
+  std::mutex lock_;
+  std::array<blocks_by_size, 2> free_; ///< Of the device, pinned.
+};
+
+communication_device::communication_device(std::uint32_t index)
+  : index_{static_cast<int>(index)} {
+  const auto name = "cuda:" + std::to_string(index);
+  int count = 0;
+  if (const auto result = cudaGetDeviceCount(&count); result != cudaSuccess)
+    throw device_error{
+      name + " cannot be used: " + cudaGetErrorString(result) + " ("
+      + cudaGetErrorName(result) + "); install a driver for CUDA "
+      + std::to_string(CUDART_VERSION / 1000) + "."
+      + std::to_string(CUDART_VERSION % 1000 / 10) + ", or use CPU devices"};
+  if (index_ >= count)
+    throw device_error{name + " does not exist; this machine has "
+                       + std::to_string(count) + " CUDA devices"};
+  nccl();
+  copies_ = std::make_shared<stream>(index_);
+  cache_ = std::make_shared<memory_cache>(index_, copies_);
+}
+
+communicator_id communication_device::make_id() {
+  use(index_);
+  ncclUniqueId unique;
+  check(nccl().get_unique_id(&unique), "ncclGetUniqueId");
+  communicator_id out;
+  std::memcpy(out.data(), &unique, sizeof(unique));
+  return out;
+}
+
+std::unique_ptr<device_communicator>
+communication_device::initialize(const communicator_id& id, std::uint32_t ranks,
+                                 std::uint32_t rank) {
+  return std::make_unique<communicator>(index_, id, ranks, rank);
+}
+
+std::shared_ptr<device_stream> communication_device::make_stream() {
+  return std::make_shared<stream>(index_);
+}
+
+device_memory communication_device::allocate(memory_kind kind,
+                                             std::size_t bytes) {
+  return cache_->allocate(kind, bytes);
+}
+
+tensor communication_device::tensor_of(const device_memory& memory,
+                                       const tensor_spec& spec) {
+  tensor out{spec};
+  copies_->copy(out.raw(), memory.get(), out.bytes());
+  copies_->synchronize();
+  return out;
+}
+
+} // namespace troupe::cuda

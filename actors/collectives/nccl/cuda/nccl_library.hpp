@@ -1,0 +1,32 @@
+#pragma once
+
+#include <nccl.h>
+
+namespace troupe::cuda {
+
+/// The functions of NCCL that Troupe calls. The library is opened at the first
+/// use, so programs start on machines without it, and those that do not use it
+/// do not load its 200 MiB.
+struct nccl_library {
+  decltype(&ncclGetVersion) get_version;
+  decltype(&ncclGetErrorString) get_error_string;
+  decltype(&ncclGetLastError) get_last_error;
+  decltype(&ncclGetUniqueId) get_unique_id;
+  decltype(&ncclCommInitRankConfig) comm_init_rank_config;
+  decltype(&ncclCommGetAsyncError) comm_get_async_error;
+  decltype(&ncclCommFinalize) comm_finalize;
+  decltype(&ncclCommAbort) comm_abort;
+  decltype(&ncclCommDestroy) comm_destroy;
+  decltype(&ncclGroupStart) group_start;
+  decltype(&ncclGroupEnd) group_end;
+  decltype(&ncclAllReduce) all_reduce;
+  decltype(&ncclSend) send;
+  decltype(&ncclRecv) recv;
+};
+
+/// Returns the functions of NCCL.
+/// @errors throws device_error if the library is missing, lacks a function, or
+///         is older than the header that Troupe was compiled with.
+const nccl_library& nccl();
+
+} // namespace troupe::cuda

@@ -1,0 +1,576 @@
+#pragma once
+
+#include "troupe/actors/collectives/nccl/device_communicator.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Devices, streams and communicators in host memory, for tests without a card.
+// Nothing happens at the time of a call: `fake_nccl::step` does the next piece
+// of work of a stream that a seed chooses. An aborted group writes garbage to
+// its memory until it is done, which is some steps after the abort.
+
+namespace troupe::testing {
+
+class fake_nccl : public std::enable_shared_from_this<fake_nccl> {
+public:
+  struct options {
+    unsigned seed = 1;
+    /// Queries of events and communicators do some steps. Else only the test
+    /// does.
+    bool steps_in_queries = false;
+    /// `initialize` blocks until `unblock` is called.
+    bool blocks_initialize = false;
+  };
+
+  explicit fake_nccl(const options& o) : options_{o}, random_{o.seed} {}
+
+  /// Makes the device of a rank.
+  std::shared_ptr<communication_device> make_device();
+
+  /// Does one piece of work. @returns false if nothing can be done.
+  bool step();
+
+  /// Lets calls of `initialize` return.
+  void unblock() {
+    const std::lock_guard locked{lock_};
+    options_.blocks_initialize = false;
+    unblocked_.notify_all();
+  }
+  /// Lets all communicators fail.
+  void fail_communicators(const std::string& text);
+
+  /// Sentences about wrong uses of memory, streams and communicators.
+  std::set<std::string> violations() {
+    const std::lock_guard locked{lock_};
+    return violations_;
+  }
+  /// Text of each group that the device of a rank has started, in order.
+  std::vector<std::string> groups_of(std::size_t device) {
+    const std::lock_guard locked{lock_};
+    return groups_[device];
+  }
+  /// True if a group has moved some but not all of its bytes.
+  bool is_in_the_middle_of_a_group();
+
+  /// Returns one of the numbers of calls, while other threads make calls.
+  int count(const int& calls) {
+    const std::lock_guard locked{lock_};
+    return calls;
+  }
+  int aborts = 0, finalizes = 0, joins = 0; ///< Numbers of calls.
+
+private:
+  friend class fake_event;
+  friend class fake_stream;
+  friend class fake_communicator;
+  friend class fake_device;
+
+  struct range {
+    const std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    bool overlaps(const range& other) const {
+      return begin < other.begin + other.bytes && other.begin < begin + bytes;
+    }
+  };
+  enum class progress { none, some, done };
+  /// A piece of work in a stream.
+  struct work {
+    std::function<progress()> run;
+    std::vector<range> memory;
+  };
+  struct transfer {
+    enum class kind { send, receive, all_reduce } what = kind::send;
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    std::uint32_t peer = 0;
+    dtype type = dtype::uint8;
+    std::size_t moved = 0;
+    bool is_done() const { return moved == bytes; }
+  };
+  struct group {
+    std::vector<transfer> transfers;
+    bool aborted = false;
+    transfer* next(transfer::kind what, std::uint32_t peer) {
+      const auto it = std::ranges::find_if(transfers, [&](const transfer& x) {
+        return x.what == what && x.peer == peer && !x.is_done();
+      });
+      return it == transfers.end() ? nullptr : &*it;
+    }
+  };
+  using group_ptr = std::shared_ptr<group>;
+  /// The ranks of one communicator.
+  struct clique {
+    std::vector<bool> joined, initialized, finalized;
+    std::vector<group_ptr> running;
+    bool has_all(const std::vector<bool>& flags) const {
+      return std::ranges::count(flags, false) == 0;
+    }
+  };
+  struct stream_state {
+    std::deque<work> queue;
+    std::size_t device = 0;
+  };
+
+  void query() {
+    if (options_.steps_in_queries)
+      for (auto n = random_() % 4; n > 0; --n)
+        step();
+  }
+  progress run(clique& ranks, std::uint32_t rank, const group_ptr& own);
+  bool move(clique& ranks, std::uint32_t rank, transfer& x);
+  bool reduce(clique& ranks, transfer& x);
+  void free(std::byte* memory, std::size_t bytes);
+  std::byte* allocate(std::size_t bytes);
+
+  std::recursive_mutex lock_;
+  std::condition_variable_any unblocked_;
+  options options_;
+  std::mt19937 random_;
+  std::vector<std::shared_ptr<stream_state>> streams_;
+  /// Work that belongs to no stream, such as the end of an initialisation.
+  std::vector<std::function<bool()>> background_;
+  std::map<communicator_id, std::shared_ptr<clique>> cliques_;
+  std::vector<class fake_communicator*> communicators_;
+  std::vector<std::vector<std::string>> groups_; ///< By device.
+  std::set<std::string> violations_;
+  std::map<std::size_t, std::vector<std::byte*>> free_; ///< By size.
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+};
+
+class fake_event final : public device_event {
+public:
+  explicit fake_event(std::shared_ptr<fake_nccl> owner)
+    : owner_{std::move(owner)} {}
+  bool is_complete() override {
+    const std::lock_guard locked{owner_->lock_};
+    owner_->query();
+    return *done;
+  }
+  std::shared_ptr<bool> done = std::make_shared<bool>(false);
+
+private:
+  std::shared_ptr<fake_nccl> owner_;
+};
+
+class fake_stream final : public device_stream {
+public:
+  using progress = fake_nccl::progress;
+
+  fake_stream(std::shared_ptr<fake_nccl> owner, std::size_t device)
+    : owner_{std::move(owner)},
+      state_{std::make_shared<fake_nccl::stream_state>()} {
+    const std::lock_guard locked{owner_->lock_};
+    state_->device = device;
+    owner_->streams_.push_back(state_);
+  }
+
+  /// Work that only tests add.
+  void call(std::function<void()> fn) {
+    add({[fn] { return fn(), progress::done; }, {}});
+  }
+
+  device_event_ptr record() override {
+    auto event = std::make_shared<fake_event>(owner_);
+    add({[done = event->done] { return *done = true, progress::done; }, {}});
+    return event;
+  }
+  void wait(const device_event& event) override {
+    add({[done = dynamic_cast<const fake_event&>(event).done] {
+           return *done ? progress::done : progress::none;
+         },
+         {}});
+  }
+  void copy(std::byte* into, const std::byte* from,
+            std::size_t bytes) override {
+    add({[=] {
+           std::memcpy(into, from, bytes);
+           return progress::done;
+         },
+         {{into, bytes}, {from, bytes}}});
+  }
+  void copy(std::byte* into, const tensor& from) override {
+    add({[into, from] {
+           std::memcpy(into, from.raw(), from.bytes());
+           return progress::done;
+         },
+         {{into, from.bytes()}}});
+  }
+  void add(std::byte* sum, const std::byte* a, const std::byte* b,
+           std::size_t elements, dtype type) override {
+    const auto bytes = elements * size_of(type);
+    add({[=] {
+           if (type == dtype::float32)
+             add_elements<float>(sum, a, b, elements);
+           else
+             add_elements<double>(sum, a, b, elements);
+           return progress::done;
+         },
+         {{sum, bytes}, {a, bytes}, {b, bytes}}});
+  }
+
+  template <class T>
+  static void add_elements(std::byte* sum, const std::byte* a,
+                           const std::byte* b, std::size_t elements) {
+    auto* out = reinterpret_cast<T*>(sum);
+    for (std::size_t i = 0; i < elements; ++i)
+      out[i] =
+        reinterpret_cast<const T*>(a)[i] + reinterpret_cast<const T*>(b)[i];
+  }
+
+  void add(fake_nccl::work&& item) {
+    const std::lock_guard locked{owner_->lock_};
+    state_->queue.push_back(std::move(item));
+  }
+
+private:
+  std::shared_ptr<fake_nccl> owner_;
+  std::shared_ptr<fake_nccl::stream_state> state_;
+};
+
+class fake_communicator final : public device_communicator {
+public:
+  fake_communicator(std::shared_ptr<fake_nccl> owner,
+                    std::shared_ptr<fake_nccl::clique> ranks,
+                    std::uint32_t rank, std::size_t device)
+    : owner_{std::move(owner)},
+      ranks_{std::move(ranks)},
+      rank_{rank},
+      device_{device} {
+    owner_->communicators_.push_back(this);
+    // The initialisation ends in a step after all ranks have joined.
+    owner_->background_.push_back([ranks = ranks_, rank] {
+      if (!ranks->has_all(ranks->joined))
+        return false;
+      ranks->initialized[rank] = true;
+      return true;
+    });
+  }
+  ~fake_communicator() override {
+    const std::lock_guard locked{owner_->lock_};
+    std::erase(owner_->communicators_, this);
+    if (!aborted_ && !is_finalized())
+      owner_->violations_.insert("a communicator was neither aborted nor "
+                                 "finalised");
+  }
+
+  communicator_status status() override {
+    const std::lock_guard locked{owner_->lock_};
+    owner_->query();
+    if (!failure.empty())
+      return communicator_status::failed;
+    const bool busy = !ranks_->initialized[rank_] || *entering_
+                      || (ranks_->finalized[rank_] && !is_finalized());
+    return busy ? communicator_status::in_progress : communicator_status::ready;
+  }
+  std::string error() override {
+    const std::lock_guard locked{owner_->lock_};
+    return failure;
+  }
+
+  void group_start() override {
+    const std::lock_guard locked{owner_->lock_};
+    if (!ranks_->initialized[rank_] || *entering_ || aborted_)
+      owner_->violations_.insert("a group started at a communicator that "
+                                 "was not ready");
+    current_ = std::make_shared<fake_nccl::group>();
+    text_.clear();
+  }
+  void group_end() override {
+    const std::lock_guard locked{owner_->lock_};
+    owner_->groups_[device_].push_back(text_);
+    if (!stream_)
+      return;
+    *entering_ = true;
+    // The group enters the stream in a later step.
+    owner_->background_.push_back(
+      [enter = enter_stream(), entering = entering_] {
+        if (*entering)
+          enter();
+        return true;
+      });
+  }
+  void all_reduce(std::byte* elements, std::size_t count, dtype type,
+                  device_stream& stream) override {
+    add({fake_nccl::transfer::kind::all_reduce, elements, count * size_of(type),
+         0, type},
+        stream, "sum");
+  }
+  void send(const std::byte* from, std::size_t bytes, std::uint32_t rank,
+            device_stream& stream) override {
+    add({fake_nccl::transfer::kind::send, const_cast<std::byte*>(from), bytes,
+         rank},
+        stream, "send");
+  }
+  void receive(std::byte* into, std::size_t bytes, std::uint32_t rank,
+               device_stream& stream) override {
+    add({fake_nccl::transfer::kind::receive, into, bytes, rank}, stream,
+        "receive");
+  }
+
+  void finalize() override {
+    const std::lock_guard locked{owner_->lock_};
+    ++owner_->finalizes;
+    ranks_->finalized[rank_] = true;
+  }
+  void abort() noexcept override {
+    const std::lock_guard locked{owner_->lock_};
+    ++owner_->aborts;
+    aborted_ = true;
+    if (*entering_)
+      enter_stream()();
+    for (const auto& one : all_)
+      one->aborted = true;
+  }
+
+  std::string failure; ///< Empty: the communicator has not failed.
+
+private:
+  bool is_finalized() const { return ranks_->has_all(ranks_->finalized); }
+
+  void add(const fake_nccl::transfer& x, device_stream& stream,
+           const std::string& what) {
+    const std::lock_guard locked{owner_->lock_};
+    current_->transfers.push_back(x);
+    stream_ = dynamic_cast<fake_stream*>(&stream);
+    text_ += what + " " + std::to_string(x.bytes) + " ";
+  }
+  std::function<void()> enter_stream() {
+    // The owner owns the work.
+    return [this, owner = owner_.get(), own = current_, stream = stream_,
+            ranks = ranks_, rank = rank_, entering = entering_] {
+      if (!own)
+        return;
+      *entering = false;
+      all_.push_back(own);
+      std::vector<fake_nccl::range> memory;
+      for (const auto& x : own->transfers)
+        memory.push_back({x.data, x.bytes});
+      stream->add({[=] { return owner->run(*ranks, rank, own); }, memory});
+    };
+  }
+
+  std::shared_ptr<fake_nccl> owner_;
+  std::shared_ptr<fake_nccl::clique> ranks_;
+  std::uint32_t rank_;
+  std::size_t device_;
+  bool aborted_ = false;
+  /// True: the last group is not in the stream yet.
+  std::shared_ptr<bool> entering_ = std::make_shared<bool>(false);
+  fake_nccl::group_ptr current_;
+  std::vector<fake_nccl::group_ptr> all_;
+  fake_stream* stream_ = nullptr;
+  std::string text_;
+};
+
+class fake_device final : public communication_device {
+public:
+  fake_device(std::shared_ptr<fake_nccl> owner, std::size_t number)
+    : owner_{std::move(owner)}, number_{number} {}
+
+  communicator_id make_id() override {
+    const std::lock_guard locked{owner_->lock_};
+    communicator_id id;
+    for (auto& x : id)
+      x = static_cast<std::byte>(owner_->random_());
+    return id;
+  }
+  std::unique_ptr<device_communicator> initialize(const communicator_id& id,
+                                                  std::uint32_t ranks,
+                                                  std::uint32_t rank) override {
+    std::unique_lock locked{owner_->lock_};
+    owner_->unblocked_.wait(
+      locked, [this] { return !owner_->options_.blocks_initialize; });
+    ++owner_->joins;
+    auto& members = owner_->cliques_[id];
+    if (!members)
+      members = std::make_shared<fake_nccl::clique>(fake_nccl::clique{
+        std::vector<bool>(ranks), std::vector<bool>(ranks),
+        std::vector<bool>(ranks), std::vector<fake_nccl::group_ptr>(ranks)});
+    if (members->joined.size() != ranks || members->joined[rank])
+      throw device_error{"rank " + std::to_string(rank)
+                         + " joined a communicator twice"};
+    members->joined[rank] = true;
+    return std::make_unique<fake_communicator>(owner_, members, rank, number_);
+  }
+
+  std::shared_ptr<device_stream> make_stream() override {
+    return std::make_shared<fake_stream>(owner_, number_);
+  }
+  device_memory allocate(memory_kind, std::size_t bytes) override {
+    const std::lock_guard locked{owner_->lock_};
+    return {owner_->allocate(bytes),
+            [owner = owner_, bytes](std::byte* memory) {
+              owner->free(memory, bytes);
+            }};
+  }
+  tensor tensor_of(const device_memory& memory,
+                   const tensor_spec& spec) override {
+    const std::lock_guard locked{owner_->lock_};
+    tensor out{spec};
+    std::memcpy(out.raw(), memory.get(), out.bytes());
+    return out;
+  }
+
+private:
+  std::shared_ptr<fake_nccl> owner_;
+  std::size_t number_;
+};
+
+inline std::shared_ptr<communication_device> fake_nccl::make_device() {
+  const std::lock_guard locked{lock_};
+  groups_.emplace_back();
+  return std::make_shared<fake_device>(shared_from_this(), groups_.size() - 1);
+}
+
+inline bool fake_nccl::step() {
+  const std::lock_guard locked{lock_};
+  const auto choices = streams_.size() + background_.size();
+  const auto first = choices > 0 ? random_() % choices : 0;
+  for (std::size_t i = 0; i < choices; ++i) {
+    const auto choice = (first + i) % choices;
+    if (choice >= streams_.size()) {
+      const auto number = choice - streams_.size();
+      if (!background_[number]())
+        continue;
+      background_.erase(background_.begin()
+                        + static_cast<std::ptrdiff_t>(number));
+      return true;
+    }
+    const auto stream = streams_[choice];
+    if (stream->queue.empty())
+      continue;
+    const auto made = stream->queue.front().run();
+    if (made == progress::done)
+      stream->queue.pop_front();
+    if (made != progress::none)
+      return true;
+  }
+  return false;
+}
+
+inline void fake_nccl::fail_communicators(const std::string& text) {
+  const std::lock_guard locked{lock_};
+  for (auto* one : communicators_)
+    one->failure = text;
+}
+
+inline bool fake_nccl::is_in_the_middle_of_a_group() {
+  const std::lock_guard locked{lock_};
+  for (const auto& [id, ranks] : cliques_)
+    for (const auto& running : ranks->running)
+      if (running && !running->aborted)
+        for (const auto& x : running->transfers)
+          if (x.moved > 0 && !x.is_done())
+            return true;
+  return false;
+}
+
+/// Goes on with a group that is at the front of its stream.
+inline fake_nccl::progress fake_nccl::run(clique& ranks, std::uint32_t rank,
+                                          const group_ptr& own) {
+  if (own->aborted) {
+    ranks.running[rank] = nullptr;
+    for (const auto& x : own->transfers)
+      if (x.what != transfer::kind::send && x.bytes > 0)
+        std::memset(x.data + random_() % x.bytes / 2, 0xff, x.bytes / 2);
+    return random_() % 3 == 0 ? progress::done : progress::some;
+  }
+  ranks.running[rank] = own;
+  bool moved = false, done = true;
+  for (auto& x : own->transfers) {
+    if (!x.is_done() && !moved)
+      moved = move(ranks, rank, x);
+    done = done && x.is_done();
+  }
+  if (done)
+    ranks.running[rank] = nullptr;
+  return done ? progress::done : moved ? progress::some : progress::none;
+}
+
+/// Moves some bytes of a transfer if the other ranks have come to it.
+inline bool fake_nccl::move(clique& ranks, std::uint32_t rank, transfer& x) {
+  if (x.what == transfer::kind::all_reduce)
+    return reduce(ranks, x);
+  if (x.what == transfer::kind::send)
+    return false; // the receiver moves the bytes
+  const auto& sender = ranks.running[x.peer];
+  auto* from = sender && !sender->aborted
+                 ? sender->next(transfer::kind::send, rank)
+                 : nullptr;
+  if (!from || from->bytes != x.bytes) // NCCL does not notice other sizes
+    return false;
+  const auto left = x.bytes - x.moved;
+  const auto count = left < 64 ? left : 1 + random_() % left;
+  std::memcpy(x.data + x.moved, from->data + x.moved, count);
+  x.moved += count;
+  from->moved += count;
+  return true;
+}
+
+/// Adds in an order that is not that of the canonical tree.
+inline bool fake_nccl::reduce(clique& ranks, transfer& x) {
+  std::vector<transfer*> all;
+  for (const auto& one : ranks.running) {
+    auto* other =
+      one && !one->aborted ? one->next(transfer::kind::all_reduce, 0) : nullptr;
+    if (!other || other->bytes != x.bytes)
+      return false;
+    all.push_back(other);
+  }
+  const auto elements = x.bytes / size_of(x.type);
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    if (x.type == dtype::float32)
+      fake_stream::add_elements<float>(all[0]->data, all[r]->data, all[0]->data,
+                                       elements);
+    else
+      fake_stream::add_elements<double>(all[0]->data, all[r]->data,
+                                        all[0]->data, elements);
+  }
+  for (auto* one : all) {
+    if (one != all[0])
+      std::memcpy(one->data, all[0]->data, x.bytes);
+    one->moved = one->bytes;
+  }
+  return true;
+}
+
+inline std::byte* fake_nccl::allocate(std::size_t bytes) {
+  auto& list = free_[bytes];
+  if (list.empty()) {
+    blocks_.push_back(std::make_unique<std::byte[]>(bytes + 64));
+    auto* memory = blocks_.back().get();
+    memory += (64 - reinterpret_cast<std::uintptr_t>(memory) % 64) % 64;
+    list.push_back(memory);
+  }
+  auto* memory = list.back(); // the block that was freed last
+  list.pop_back();
+  std::memset(memory, 0xff, bytes);
+  return memory;
+}
+
+inline void fake_nccl::free(std::byte* memory, std::size_t bytes) {
+  const std::lock_guard locked{lock_};
+  for (const auto& stream : streams_)
+    for (const auto& item : stream->queue)
+      for (const auto& used : item.memory)
+        if (used.overlaps({memory, bytes})) {
+          violations_.insert(
+            "memory was freed while work in a stream accesses it");
+          break;
+        }
+  free_[bytes].push_back(memory);
+}
+
+} // namespace troupe::testing
