@@ -4,6 +4,8 @@
 
 #include <array>
 #include <atomic>
+#include <stdexcept>
+#include <string>
 
 namespace troupe {
 

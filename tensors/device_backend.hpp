@@ -1,24 +1,17 @@
 #pragma once
 
 #include "troupe/tensors/device.hpp"
+#include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/dtype.hpp"
 #include "troupe/tensors/memory.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 
 namespace troupe {
 
 struct op;
 struct op_kernels;
-
-/// An error of a device: there is too little memory, or a kernel has failed.
-/// The text names the device.
-class device_error : public std::runtime_error {
-public:
-  using std::runtime_error::runtime_error;
-};
 
 /// Memory, copies and kernels of all devices of one kind other than the CPU.
 /// Thread-safe. The work that a thread gives to a device is done in that order.

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 // What the NCCL backend needs of CUDA and NCCL. `cuda_device` implements the
@@ -16,11 +16,6 @@
 // whatever the device and the other ranks do.
 
 namespace troupe {
-
-/// A call of CUDA or NCCL failed. The text names the call and the error.
-struct device_error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 /// Identifies a communicator. Rank 0 makes the id, and all ranks need it.
 using communicator_id = std::array<std::byte, 128>;
