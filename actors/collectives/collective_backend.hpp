@@ -14,8 +14,8 @@ namespace troupe {
 
 /// One replica's access to the all-reduces ("sums") and all-gathers ("gathers")
 /// among all replicas of a job. Implementations are `sequential_backend`,
-/// `local_backend`, `lane_replica_backend` and `nccl_backend`. The replica makes
-/// all calls on its thread.
+/// `local_backend`, `lane_replica_backend` and `nccl_backend`. The replica
+/// makes all calls on its thread.
 class collective_backend {
 public:
   virtual ~collective_backend() = default;
