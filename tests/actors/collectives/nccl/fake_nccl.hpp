@@ -70,6 +70,7 @@ public:
     return calls;
   }
   int aborts = 0, finalizes = 0, joins = 0; ///< Numbers of calls.
+  int initializations = 0; ///< Calls of `initialize`, also those that block.
 
 private:
   friend class fake_event;
@@ -390,6 +391,7 @@ public:
                                                   std::uint32_t ranks,
                                                   std::uint32_t rank) override {
     std::unique_lock locked{owner_->lock_};
+    ++owner_->initializations;
     owner_->unblocked_.wait(
       locked, [this] { return !owner_->options_.blocks_initialize; });
     ++owner_->joins;
