@@ -52,6 +52,9 @@ troupe_tests(data       Troupe::data ZLIB::ZLIB)
 troupe_tests(models     Troupe::models nlohmann_json::nlohmann_json)
 troupe_tests(actors     Troupe::simulation)
 troupe_tests(training   Troupe::training nlohmann_json::nlohmann_json)
+add_test(NAME training.bf16_converted COMMAND training_tests --gtest_filter=Bf16.*)
+set_tests_properties(training.bf16_converted PROPERTIES
+  ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX512_CORE LABELS training)
 troupe_tests(simulation Troupe::simulation)
 add_test(NAME simulation.planted
          COMMAND ${PROJECT_SOURCE_DIR}/scripts/planted-bugs.sh --check)

@@ -97,9 +97,9 @@ public:
   }
 
   /// Runs child layer `i`.
-  tensor forward(std::size_t i, const tensor& x) const {
-    return child(i).forward(x, child_scope(i));
-  }
+  /// @errors throws std::logic_error that names the layer if its result does
+  ///         not have the dtype in which the model computes.
+  tensor forward(std::size_t i, const tensor& x) const;
 
 private:
   const layer_node* node_;

@@ -54,6 +54,17 @@ void network::check_batch(const shape& inputs) const {
   check_input(inputs.rank() == 0 ? shape{} : inputs.axes(1, inputs.rank()));
 }
 
+tensor layer_scope::forward(std::size_t i, const tensor& x) const {
+  auto y = child(i).forward(x, child_scope(i));
+  if (y.type() != type_of(precision_))
+    throw std::logic_error(
+      "the layer " + detail::in_quotes(node_->children.at(i).name)
+      + " returned " + to_string(y.spec()) + ", but the model computes in "
+      + std::string{troupe::to_string(type_of(precision_))}
+      + "; convert the result with as()");
+  return y;
+}
+
 tensor network::forward(const tensor& inputs,
                         std::span<const variable> variables,
                         const forward_options& options) const {

@@ -31,6 +31,8 @@ void from_bfloat16(const tensor& from, tensor& to) {
 } // namespace
 
 void convert_elements(const tensor& from, tensor& to) {
+  if (to.size() == 0)
+    return;
   if (const auto on = to.device(); on.kind != device_kind::cpu)
     return backend_of(on).convert(on, to.address(), to.type(), from.address(),
                                   from.type(), to.size());

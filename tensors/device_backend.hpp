@@ -15,6 +15,7 @@ struct op_kernels;
 
 /// Memory, copies and kernels of all devices of one kind other than the CPU.
 /// Thread-safe. The work that a thread gives to a device is done in that order.
+/// All sizes are at least 1.
 class device_backend {
 public:
   virtual ~device_backend() = default;
@@ -29,7 +30,7 @@ public:
   /// @errors throws `device_error` that says how much is free, and
   ///         std::bad_alloc for the host's part.
   virtual std::byte* allocate(const device& on, std::size_t bytes) = 0;
-  /// Releases a block when the work that uses it is done. Null: no effect.
+  /// Releases a block when the work that uses it is done.
   virtual void release(const device& on, std::byte* block,
                        std::size_t bytes) noexcept = 0;
   virtual memory::usage used(const device& on) = 0;
@@ -44,6 +45,7 @@ public:
 
   /// Copies between two devices, of which one may be the CPU. A copy to the CPU
   /// returns when it is done, and one from the CPU when `source` may change.
+  /// The two ranges do not overlap.
   virtual void copy(const device& to, std::byte* target, const device& from,
                     const std::byte* source, std::size_t bytes) = 0;
   /// Converts `count` elements on a device, as `tensor::as` does.
@@ -56,7 +58,8 @@ public:
 
   // -- kernels ----------------------------------------------------------------
 
-  /// Returns the kernels of a built-in op for a dtype. Null: there are none.
+  /// Returns the kernels of an op for a dtype. Null: there are none. The result
+  /// of `add` may be its first input.
   virtual const op_kernels* find_kernels(const op& definition, dtype type) = 0;
 };
 

@@ -63,11 +63,26 @@ void check_count(const op& definition, std::size_t count) {
                        + (definition.repeats_last_input ? " or more" : ""));
 }
 
+/// Returns the device of all inputs.
+/// @errors throws std::logic_error that names two devices if there are two.
+device device_of_call(const op& definition, std::span<const tensor> in) {
+  const auto on = in[0].device();
+  for (std::size_t i = 1; i < in.size(); ++i)
+    if (in[i] && in[i].device() != on)
+      refuse_input(definition, i,
+                   ", " + to_string(in[i].spec()) + ", is on "
+                     + to_string(in[i].device()) + ", but input 0, "
+                     + to_string(in[0].spec()) + ", is on " + to_string(on)
+                     + "; copy one of them with to()");
+  return on;
+}
+
 /// Returns the dtype of the call: that of all inputs without a dtype of their
 /// own.
 /// @errors throws std::logic_error if an input holds no tensor or has a dtype
 ///         that the op does not accept there.
-dtype type_of_call(const op& definition, std::span<const tensor> in) {
+dtype type_of_call(const op& definition, std::span<const tensor> in,
+                   const device& on) {
   std::optional<dtype> out;
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!in[i])
@@ -81,7 +96,12 @@ dtype type_of_call(const op& definition, std::span<const tensor> in) {
       continue;
     }
     const bool any_type = definition.is_reshape || definition.view;
-    if (!any_type && !definition.select_kernels(type))
+    const bool runs = any_type || kernels_on(on, definition, type);
+    if (!runs && on.kind != device_kind::cpu)
+      refuse(definition, "no kernel for " + std::string{to_string(type)}
+                           + " on " + to_string(on)
+                           + "; copy the inputs with to()");
+    if (!runs)
       refuse_input(definition, i,
                    " is " + to_string(in[i].spec()) + ", not "
                      + any_of(dtypes_of_kernels(definition))
@@ -94,20 +114,6 @@ dtype type_of_call(const op& definition, std::span<const tensor> in) {
   if (!out)
     refuse(definition, "no input has the dtype of the call");
   return *out;
-}
-
-/// Returns the device of all inputs.
-/// @errors throws std::logic_error that names two devices if there are two.
-device device_of_call(const op& definition, std::span<const tensor> in) {
-  const auto on = in[0].device();
-  for (std::size_t i = 1; i < in.size(); ++i)
-    if (in[i].device() != on)
-      refuse_input(definition, i,
-                   ", " + to_string(in[i].spec()) + ", is on "
-                     + to_string(in[i].device()) + ", but input 0, "
-                     + to_string(in[0].spec()) + ", is on " + to_string(on)
-                     + "; copy one of them with to()");
-  return on;
 }
 
 /// Checks that a tape may record a call without losing a gradient.
@@ -177,12 +183,9 @@ void check_kernels(const op& definition) {
 small_list<tensor, 1> run(const op& definition, std::span<const tensor> in,
                           const op_options& options, std::size_t wanted) {
   check_count(definition, in.size());
-  const auto type = type_of_call(definition, in);
   const auto on = device_of_call(definition, in);
+  const auto type = type_of_call(definition, in, on);
   const auto* const kernels = kernels_on(on, definition, type);
-  if (!kernels && !definition.is_reshape && !definition.view)
-    refuse(definition, "no kernel for " + std::string{to_string(type)} + " on "
-                         + to_string(on) + "; copy the inputs with to()");
   const auto outputs = infer(definition, in, options);
   if (wanted != 0 && outputs.size() != wanted)
     refuse(definition, std::to_string(outputs.size())

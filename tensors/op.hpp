@@ -140,7 +140,8 @@ struct op;
 /// `grad_in[i]` is empty, this gradient is not requested. If no gradient flows
 /// to an output, its `grad_out` is zero; of outputs without a gradient it is
 /// empty. What the op does not save is an empty tensor in `in` and `out`. All
-/// tensors of a call are on its device, also those that a kernel allocates.
+/// tensors of a call are on its device, also those that a kernel allocates;
+/// only those of `to_device` are on two.
 struct op_call {
   const op* definition = nullptr;
   dtype type = dtype::float32; ///< For which the kernel is.

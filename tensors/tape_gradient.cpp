@@ -160,7 +160,8 @@ void tape::impl::make_dense(std::int32_t index) {
   auto& target = values[std::size_t(index)];
   if (!target.has_rows)
     return;
-  const auto dense = take_rows(index).dense().as(target.spec.type);
+  const auto dense =
+    take_rows(index).dense().as(target.spec.type).to(target.on);
   if (target.gradient) // other inputs of the same op have added to it
     add_in_place(target.gradient, dense);
   else
@@ -257,7 +258,7 @@ void tape::impl::complete(value& leaf, const tape::completed& hook) {
     else if (leaf.gradient)
       out = leaf.gradient;
     else if (leaf.is_read_densely)
-      out = tensor::zeros(leaf.spec.dims, leaf.spec.type);
+      out = tensor::zeros(leaf.spec.dims, leaf.spec.type, leaf.on);
     else
       out = sparse_rows::zeros(leaf.spec);
     return;
@@ -291,7 +292,8 @@ void tape::impl::run(const tensor& loss, std::span<const variable> variables,
   start(loss);
   for (const auto i : unused) {
     if (sparse_results)
-      (*sparse_results)[i] = tensor::zeros(variables[i].dims());
+      (*sparse_results)[i] = tensor::zeros(variables[i].dims(), dtype::float32,
+                                           variables[i].device());
     else
       tensor{destinations[i]}.set_zero();
     if (hook)
@@ -334,8 +336,9 @@ parameter_gradients tape::sparse_gradients(const tensor& loss,
   for (std::size_t i = 0; i < out.size(); ++i)
     if (!out[i]) { // no op has read it
       const auto& leaf = impl_->values[std::size_t(leaves[i])];
-      out[i] = leaf.gradient ? leaf.gradient
-                             : tensor::zeros(leaf.spec.dims, leaf.spec.type);
+      out[i] = leaf.gradient
+                 ? leaf.gradient
+                 : tensor::zeros(leaf.spec.dims, leaf.spec.type, leaf.on);
     }
   return out;
 }

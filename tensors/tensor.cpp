@@ -17,6 +17,7 @@
 #include <limits>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -31,22 +32,32 @@ storage::storage(std::size_t bytes) : block_{make_header(bytes)} {
   block_->data = reinterpret_cast<std::byte*>(block_ + 1);
 }
 
+/// Sets the memory of a header that has none. Releases the header if
+/// `allocate` throws.
+template <class F>
+void storage::allocate_with(device_backend& backend, std::size_t bytes,
+                            F allocate) {
+  block_ = make_header(0);
+  block_->backend = &backend;
+  if (bytes == 0)
+    return;
+  try {
+    block_->data = allocate();
+  } catch (...) {
+    memory::release(std::exchange(block_, nullptr), sizeof(header));
+    throw;
+  }
+  block_->size = bytes;
+}
+
 storage::storage(std::size_t bytes, const troupe::device& on) {
   if (on.kind == device_kind::cpu) {
     *this = storage{bytes};
     return;
   }
   auto& backend = backend_of(on);
-  block_ = make_header(0);
-  block_->backend = &backend;
+  allocate_with(backend, bytes, [&] { return backend.allocate(on, bytes); });
   block_->on = on;
-  try {
-    block_->data = backend.allocate(on, bytes);
-  } catch (...) {
-    memory::release(block_, sizeof(header));
-    throw;
-  }
-  block_->size = bytes;
 }
 
 storage storage::pinned(std::size_t bytes, device_kind kind) {
@@ -54,10 +65,8 @@ storage storage::pinned(std::size_t bytes, device_kind kind) {
   if (!backend)
     return storage{bytes};
   storage out;
-  out.block_ = make_header(0);
-  out.block_->backend = backend;
-  out.block_->data = backend->allocate_pinned(bytes);
-  out.block_->size = bytes;
+  out.allocate_with(*backend, bytes,
+                    [&] { return backend->allocate_pinned(bytes); });
   return out;
 }
 
@@ -75,9 +84,9 @@ void storage::release() noexcept {
   auto* const backend = block_->backend;
   if (!backend)
     return memory::release(block_, sizeof(header) + block_->size);
-  if (block_->on.kind == device_kind::cpu)
+  if (block_->data && block_->on.kind == device_kind::cpu)
     backend->release_pinned(block_->data, block_->size);
-  else
+  else if (block_->data)
     backend->release(block_->on, block_->data, block_->size);
   memory::release(block_, sizeof(header));
 }
@@ -101,6 +110,8 @@ static void copy_bytes(const tensor& to, const tensor& from) {
     return;
   if (target.kind == device_kind::cpu && source.kind == device_kind::cpu)
     std::memmove(to.raw(), from.raw(), to.bytes());
+  else if (to.shares_storage_with(from)) // the elements may overlap
+    copy_bytes(to, from.detach().clone());
   else
     backend_of(target.kind == device_kind::cpu ? source : target)
       .copy(target, to.address(), source, from.address(), to.bytes());

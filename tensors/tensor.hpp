@@ -61,6 +61,8 @@ private:
     troupe::device on{}; ///< The CPU with a backend: pinned memory.
   };
   static header* make_header(std::size_t bytes_behind);
+  template <class F>
+  void allocate_with(device_backend& backend, std::size_t bytes, F allocate);
   void release() noexcept;
 
   header* block_ = nullptr;
@@ -156,6 +158,13 @@ public:
   }
   /// Address of the first element on its device, for kernels of the device.
   std::byte* address() const { return storage_.bytes() + offset_; }
+  /// The same, for kernels that write.
+  /// @errors throws std::logic_error while a tape needs the elements.
+  std::byte* mutable_address() {
+    if (trace_ != 0)
+      check_writable();
+    return address();
+  }
 
   /// Returns the only element, from any device.
   /// @errors throws std::logic_error if the tensor does not have exactly one
@@ -163,7 +172,7 @@ public:
   template <class T>
   T item() const {
     check_single();
-    return to({}).template data<T>()[0];
+    return detach().to({}).template data<T>()[0];
   }
 
   /// Returns a copy on another device, or this tensor if its elements are there

@@ -113,6 +113,11 @@ tensor parameters::allocate_tensor(const shape& dims, const device& on) {
 
 void parameters::grow(std::uint32_t copies, std::uint32_t replicas,
                       tensor (*allocate)(const shape& dims, const device& on)) {
+  for (std::size_t r = 1; copies == 1 && r < replicas; ++r)
+    if (block_->device_of(r) != block_->device_of(0))
+      throw std::logic_error("replicas on " + to_string(block_->device_of(0))
+                             + " and " + to_string(block_->device_of(r))
+                             + " cannot share one copy of the parameters");
   const auto add_buffers = [&](std::uint32_t count, auto& flat, auto& views,
                                bool is_copied) {
     while (flat.size() < count) {

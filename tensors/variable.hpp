@@ -67,6 +67,8 @@ public:
   /// @param replicas Number of gradient buffers.
   /// @param devices By replica: the device of its copy and its gradients, of
   ///        later replicas that of the last one. Empty: the CPU.
+  /// @errors throws std::logic_error if replicas on different devices share one
+  ///         copy.
   parameters(std::vector<parameter_spec> specs, std::uint32_t copies = 1,
              std::uint32_t replicas = 1, std::vector<device> devices = {});
 

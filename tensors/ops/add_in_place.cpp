@@ -14,24 +14,31 @@ namespace {
 /// Runs the kernel of the op `add`, whose result may be one of its inputs.
 void add_on_device(tensor& sum, const tensor& x) {
   const auto on = sum.device();
+  const auto refuse = [&](const std::string& why) {
+    throw std::logic_error("cannot add " + to_string(x.spec()) + " to "
+                           + to_string(sum.spec()) + " on " + to_string(on)
+                           + ": " + why);
+  };
+  if (x.device() != on)
+    refuse("it is on " + to_string(x.device()) + "; copy it with to()");
   const auto* const found = kernels_on(on, ops::add, sum.type());
-  if (!found || x.device() != on)
-    throw std::logic_error("cannot add " + to_string(x.spec()) + " on "
-                           + to_string(x.device()) + " to "
-                           + to_string(sum.spec()) + " on " + to_string(on));
+  if (!found)
+    refuse("the device has no kernel for that");
+  sum.mutable_address(); // checks that no tape needs the elements
   if (found->type != sum.type()) {
-    auto wide = sum.as(found->type);
-    add_on_device(wide, x.as(found->type));
+    auto wide = sum.detach().as(found->type);
+    add_on_device(wide, x.detach().as(found->type));
     sum.copy_from(wide.as(sum.type()));
     return;
   }
-  const std::array in{sum, x};
+  const std::array in{sum.detach(), x.detach()};
   op_call call;
   call.definition = &ops::add;
   call.type = found->type;
   call.on = on;
   call.in = in;
-  call.out.push_back(sum);
+  call.out.push_back(in[0]);
+  const flush_denormals flushing;
   found->forward(call);
 }
 

@@ -23,10 +23,15 @@ void forward(op_call& c) {
 void backward(op_call& c) {
   if (!c.wants(0))
     return;
-  if (c.accumulates(0))
-    add_in_place(c.grad_in[0], c.grad_out[0].as(c.grad_in[0].type()));
-  else
-    convert_elements(c.grad_out[0], c.grad_in[0]);
+  auto& into = c.grad_in[0];
+  if (!c.accumulates(0))
+    return convert_elements(c.grad_out[0], into);
+  // A sum in bfloat16 is rounded once.
+  const auto type =
+    into.type() == dtype::bfloat16 ? dtype::float32 : into.type();
+  auto sum = into.as(type);
+  add_in_place(sum, c.grad_out[0].as(type));
+  convert_elements(sum, into);
 }
 
 // The cases cast only to float64: gradient checks use central differences,

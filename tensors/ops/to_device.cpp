@@ -30,6 +30,7 @@ const std::array cases{
 constexpr std::array float_kernels{
   op_kernels{dtype::float32, nullptr, backward},
   op_kernels{dtype::float64, nullptr, backward},
+  op_kernels{dtype::bfloat16, nullptr, backward},
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "troupe/tensors/ops/all.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/dense.hpp"
+#include "troupe/tensors/ops/embedding_lookup.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/ops/to_device.hpp"
 #include "troupe/tensors/tape.hpp"
@@ -12,7 +13,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
+#include <new>
 
 namespace {
 
@@ -152,6 +155,31 @@ TEST(DeviceTensor, NeedsADevice) {
             "device cuda:2 does not exist; there are 2");
 }
 
+TEST(DeviceTensor, AnAllocationThatFailsReleasesAll) {
+  simulated_devices devices;
+  devices.limit = 1000;
+  const auto before = memory::used().live;
+  EXPECT_THROW(tensor({{251}, dtype::float32}, gpu), device_error);
+  EXPECT_THROW(tensor::pinned({{251}, dtype::float32}, device_kind::cuda),
+               std::bad_alloc);
+  EXPECT_EQ(memory::used().live, before);
+}
+
+TEST(DeviceTensor, MayBeEmpty) {
+  simulated_devices devices;
+  const auto empty = tensor::zeros({0, 3}, dtype::float32, gpu);
+  EXPECT_EQ(empty.device(), gpu);
+  EXPECT_EQ(empty.clone().as(dtype::bfloat16).to({}).dims(), (shape{0, 3}));
+  EXPECT_TRUE(tensor::pinned({{0}, dtype::float32}, device_kind::cuda));
+}
+
+TEST(DeviceTensor, OverlappingViewsAreCopied) {
+  simulated_devices devices;
+  const auto there = one_to_six().reshaped({6}).to(gpu);
+  there.slice(1, 6).copy_from(there.slice(0, 5));
+  EXPECT_TRUE(same_bits(there, tensor::of<float>({6}, {1, 1, 2, 3, 4, 5})));
+}
+
 // -- ops ----------------------------------------------------------------------
 
 TEST(DeviceOp, InputsOnTwoDevicesAreNamed) {
@@ -172,6 +200,26 @@ TEST(DeviceOp, WithoutKernelsIsNamed) {
             "relu: no kernel for float32 on cuda:0; copy the inputs with to()");
 }
 
+/// A program can define an op for float32 on a device only.
+TEST(DeviceOp, OfAProgramHasKernelsForADevice) {
+  simulated_devices devices;
+  devices.without_kernels = "negate";
+  auto own = *find_op("negate");
+  const std::array kernels{*own.find_kernels(dtype::float64),
+                           op_kernels{dtype::float32,
+                                      [](op_call& c) {
+                                        const auto on_host = c.in[0].to({});
+                                        c.out[0].copy_from(
+                                          apply(*find_op("negate"), {on_host}));
+                                      },
+                                      nullptr, device_kind::cuda}};
+  own.kernels = kernels;
+  const auto y = apply(own, {one_to_six().to(gpu)});
+  EXPECT_EQ(y.device(), gpu);
+  EXPECT_EQ(y.slice(2, 3).range(1, 2).item<float>(), -6);
+  EXPECT_NE(error_of([&] { apply(own, {one_to_six()}); }), "no error");
+}
+
 TEST(DeviceOp, AddsInPlace) {
   simulated_devices devices;
   for (const auto type : {dtype::float32, dtype::float64, dtype::bfloat16}) {
@@ -183,6 +231,13 @@ TEST(DeviceOp, AddsInPlace) {
     EXPECT_TRUE(same_bits(here, there));
     EXPECT_EQ(there.device(), gpu);
     EXPECT_NE(error_of([&] { add_in_place(there, x); }).find("cpu:0"),
+              std::string::npos);
+    tape recording;
+    auto held = recording.watch(there);
+    const auto square = held * held;
+    EXPECT_NE(error_of([&] {
+                add_in_place(held, there);
+              }).find("while a tape needs it"),
               std::string::npos);
   }
 }
@@ -210,6 +265,10 @@ tensors results_of(const op& definition, const op_case& tested,
     const auto part = reduce_sum(x * x);
     loss = loss ? loss + part : part;
   }
+  // The kernels of the op then add to a gradient.
+  for (const auto& x : watched)
+    if (loss && loss.type() == x.type())
+      loss = loss + reduce_sum(x * x);
   if (loss)
     for (const auto& x : recording.gradient(loss, watched))
       out.push_back(x);
@@ -267,6 +326,58 @@ TEST(DeviceTape, TheGradientOfACopyIsCopiedBack) {
   EXPECT_EQ(found[0].device(), device{});
   EXPECT_TRUE(
     same_bits(found[0], tensor::of<float>({3, 2}, {3, 5, 7, 9, 11, 13})));
+}
+
+/// A loss is read without a trace on the tape, also inside of a newer one.
+TEST(DeviceTape, ItemOfALossIsNotRecorded) {
+  simulated_devices devices;
+  tape recording;
+  const auto x = recording.watch(one_to_six().to(gpu));
+  const auto loss = reduce_sum(x * x);
+  {
+    tape newer;
+    EXPECT_EQ(loss.item<float>(), 91);
+  }
+  EXPECT_TRUE(
+    same_bits(recording.gradient(loss, tensors{x})[0], one_to_six() * 2));
+}
+
+/// The rows are made on the CPU. A gradient that a dense op adds to, or that no
+/// op has read, is on the device of the table.
+TEST(DeviceTape, SparseGradientsBecomeDenseOnTheDevice) {
+  simulated_devices devices;
+  const auto ids = tensor::of<std::int32_t>({2}, {2, 0}).to(gpu);
+  tape recording;
+  const auto table = recording.watch(one_to_six().to(gpu));
+  const auto both = recording.watch(one_to_six().to(gpu));
+  const auto unread = recording.watch(one_to_six().to(gpu));
+  // The backward pass begins with the rows of `both`, to which the square adds.
+  const auto squares = reduce_sum(both * both);
+  const auto loss = squares + reduce_sum(embedding_lookup(both, ids))
+                    + reduce_sum(embedding_lookup(table, ids));
+  const auto found =
+    recording.sparse_gradients(loss, tensors{table, both, unread});
+  EXPECT_TRUE(found[0].is_sparse());
+  EXPECT_TRUE(same_bits(found[0].rows().dense(),
+                        tensor::of<float>({3, 2}, {1, 1, 0, 0, 1, 1})));
+  ASSERT_FALSE(found[1].is_sparse());
+  EXPECT_EQ(found[1].elements().device(), gpu);
+  EXPECT_TRUE(same_bits(found[1].elements(),
+                        tensor::of<float>({3, 2}, {3, 5, 6, 8, 11, 13})));
+  EXPECT_EQ(found[2].elements().device(), gpu);
+}
+
+TEST(DeviceTape, ReplicasOnTwoDevicesDoNotShareOneCopy) {
+  simulated_devices devices;
+  EXPECT_EQ(error_of([] {
+              parameters{{{"w", {2}}}, 1, 2, {gpu, other_gpu}};
+            }),
+            "replicas on cuda:0 and cuda:1 cannot share one copy of the "
+            "parameters");
+  EXPECT_EQ(error_of([] {
+              parameters{{{"w", {2}}}, 1, 2, {gpu}};
+            }),
+            "no error");
 }
 
 /// Each replica has a copy of the parameters on its own device.

@@ -41,6 +41,7 @@ public:
   // -- memory -----------------------------------------------------------------
 
   std::byte* allocate(const device& on, std::size_t bytes) override {
+    EXPECT_GT(bytes, 0u);
     const std::lock_guard hold{lock_};
     auto& usage = used_.at(on.index);
     if (usage.live + bytes > limit)
@@ -82,15 +83,20 @@ public:
   }
 
   std::byte* allocate_pinned(std::size_t bytes) override {
+    EXPECT_GT(bytes, 0u);
+    if (bytes > limit)
+      throw std::bad_alloc{};
     auto* const block = static_cast<std::byte*>(memory::allocate(bytes));
     const std::lock_guard hold{lock_};
     pinned_.insert(block);
     return block;
   }
   void release_pinned(std::byte* block, std::size_t bytes) noexcept override {
+    {
+      const std::lock_guard hold{lock_};
+      EXPECT_EQ(pinned_.erase(block), 1u);
+    }
     memory::release(block, bytes);
-    const std::lock_guard hold{lock_};
-    EXPECT_EQ(pinned_.erase(block), 1u);
   }
 
   // -- copies -----------------------------------------------------------------
@@ -98,11 +104,15 @@ public:
   void copy(const device& to, std::byte* target, const device& from,
             const std::byte* source, std::size_t bytes) override {
     ++copies;
-    std::memmove(on_host(to, target), on_host(from, source), bytes);
+    auto* const into = on_host(to, target);
+    const auto* const out_of = on_host(from, source);
+    EXPECT_TRUE(into + bytes <= out_of || out_of + bytes <= into) << "overlap";
+    std::memcpy(into, out_of, bytes);
   }
   void convert(const device& on, std::byte* target, dtype to,
                const std::byte* source, dtype from,
                std::size_t count) override {
+    EXPECT_GT(count, 0u);
     tensor values{{{std::int64_t(count)}, from}};
     std::memcpy(values.raw(), on_host(on, source), values.bytes());
     const auto converted = values.as(to);

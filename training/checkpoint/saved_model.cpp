@@ -80,11 +80,15 @@ saved_header make_header(const model_state& state, const std::string& note) {
   return out;
 }
 
-/// The version that a file gets: version 4 only if the layers do not compute in
-/// float32, so that an older Troupe reads all other files.
+/// The version before headers had a precision.
+constexpr std::uint32_t version_without_precision = 3;
+
+/// The version that a file gets: the latest one only if the layers do not
+/// compute in float32, so that an older Troupe reads all other files.
 std::uint32_t version_of(const saved_header& header) {
-  return header.precision == models::precision::float32 ? 3
-                                                        : saved_model_version;
+  return header.precision == models::precision::float32
+           ? version_without_precision
+           : saved_model_version;
 }
 
 /// Reads the parts of a saved model in order, and checks each part.

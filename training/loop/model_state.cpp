@@ -67,11 +67,12 @@ void model_state::on_new_placement() {
                         resident_tensor);
   const sharing_scope slots_are_not_contributed{false};
   while (slots.size() < model_parameters.copies()) {
-    note_replacement(static_cast<std::uint32_t>(slots.size()));
+    const auto copy = static_cast<std::uint32_t>(slots.size());
+    note_replacement(copy);
+    const auto on = model_parameters.values(copy).device();
     auto& added = slots.emplace_back();
     for (const auto& one : slots.front())
-      added.emplace_back(resident_tensor(one.dims(), one.device()))
-        .copy_from(one);
+      added.emplace_back(resident_tensor(one.dims(), on)).copy_from(one);
   }
   // Those that the view before has not used are old.
   const auto used = count_used_copies();

@@ -1,5 +1,6 @@
 #include "troupe/training/loop/worker_consistency.hpp"
 
+#include "troupe/tensors/ops/dense.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_batches.hpp"
@@ -14,6 +15,18 @@
 namespace troupe {
 
 namespace {
+
+/// Describes in what a model computes. Processors with and without instructions
+/// for bfloat16 give other bits.
+std::string precision_of(const model_state& state) {
+  const auto precision = state.net.precision();
+  std::string out{to_string(precision)};
+  if (precision == models::precision::bf16)
+    out += ops::matmul.find_kernels(dtype::bfloat16)
+             ? ", with instructions of the processor"
+             : ", without instructions of the processor";
+  return out;
+}
 
 /// Collects the values that must be equal on all workers, one "name: value" per
 /// line.
@@ -71,7 +84,7 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
                          const fit_position& position) {
   fingerprint_text fingerprint;
   fingerprint.add("model", state.net.name());
-  fingerprint.add("precision", to_string(state.net.precision()));
+  fingerprint.add("precision", precision_of(state));
   fingerprint.add("loss", state.loss->name);
   fingerprint.add("optimizer", state.rule.name());
   fingerprint.add("settings of the optimizer", state.rule.numbers());
@@ -171,7 +184,7 @@ void verify_evaluations_match(const model_state& state,
   if (state.strategy->is_one_process)
     return check_equal_copies(state, state.strategy->callback_timeout);
   fingerprint_text fingerprint;
-  fingerprint.add("precision", to_string(state.net.precision()));
+  fingerprint.add("precision", precision_of(state));
   fingerprint.add("loss", state.loss->name);
   fingerprint.add("metrics", metrics.description());
   verify_equal(state, fingerprint.text(), {},

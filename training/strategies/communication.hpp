@@ -26,7 +26,8 @@ struct communication_options {
   /// tree, which does not depend on the placement of the replicas. `ring` adds
   /// in an order that depends on the number of workers and their ranks; each
   /// worker sends only to the next worker. In a job of one process, `ring`
-  /// means `tree`. `nccl` is not implemented.
+  /// means `tree`. `nccl` is rejected: no
+  /// strategy uses GPUs yet.
   enum class implementations : std::uint8_t {
     automatic, ///< Selects `tree`.
     tree,

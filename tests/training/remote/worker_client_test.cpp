@@ -4,6 +4,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -36,37 +37,77 @@ TEST(FindFailure, PrefersALostConnectionThenTheWorkersOwnFailure) {
   EXPECT_EQ(find_failure({hint, own, lost})->worker, 2u);
 }
 
+using replica_list = std::vector<std::uint32_t>;
+
+/// What a worker replies. A request without a function is unexpected.
+struct worker_functions {
+  std::function<caf::result<worker_status>()> info{};
+  std::function<caf::result<worker_status, tensors>(const replica_list&,
+                                                    const tensors&)>
+    run{};
+  std::function<caf::result<bool>(std::uint64_t, const replica_list&,
+                                  const tensors&)>
+    inputs{};
+  std::function<caf::result<worker_status>(std::uint64_t, std::uint64_t)>
+    admit{};
+  std::function<void()> on_stop{};
+};
+
+worker_actor::behavior_type behavior_of(const worker_functions& all) {
+  return {
+    [=](atom::info) -> caf::result<worker_status> {
+      if (all.info)
+        return all.info();
+      return caf::sec::unexpected_message;
+    },
+    [=](atom::run, const std::string&, std::uint64_t,
+        const replica_list& replicas, const replica_list&,
+        const tensors& inputs) -> caf::result<worker_status, tensors> {
+      if (all.run)
+        return all.run(replicas, inputs);
+      return caf::sec::unexpected_message;
+    },
+    [=](atom::inputs, std::uint64_t number, const replica_list& replicas,
+        const replica_list& counts,
+        const tensors& inputs) -> caf::result<bool> {
+      EXPECT_EQ(counts, replica_list(replicas.size(), 1));
+      if (all.inputs)
+        return all.inputs(number, replicas, inputs);
+      return caf::sec::unexpected_message;
+    },
+    [](atom::results, std::uint64_t,
+       const replica_list&) -> caf::result<worker_status, tensors> {
+      return caf::sec::unexpected_message;
+    },
+    [=](atom::admit, std::uint64_t number,
+        std::uint64_t incarnation) -> caf::result<worker_status> {
+      if (all.admit)
+        return all.admit(number, incarnation);
+      return caf::sec::unexpected_message;
+    },
+    [=](atom::stop) {
+      if (all.on_stop)
+        all.on_stop();
+      return true;
+    },
+  };
+}
+
 /// Waits for `begin`, if it is valid, replies to `info`, and then sets `end`.
 worker_actor::behavior_type
 replying_worker(worker_actor::pointer self, const worker_status& status,
                 const std::shared_future<void>& begin,
                 const std::shared_ptr<std::promise<void>>& end) {
-  return {
-    [=](atom::info) {
-      if (begin.valid()) {
-        EXPECT_EQ(begin.wait_for(patience), std::future_status::ready);
-      }
-      auto promise = self->make_response_promise<worker_status>();
-      promise.deliver(status);
-      if (end)
-        end->set_value();
-      return promise;
-    },
-    [](atom::run, const std::string&, std::uint64_t,
-       const std::vector<std::uint32_t>&, const std::vector<std::uint32_t>&,
-       const tensors&) -> caf::result<worker_status, tensors> {
-      return caf::sec::unexpected_message;
-    },
-    [](atom::inputs, std::uint64_t, const std::vector<std::uint32_t>&,
-       const std::vector<std::uint32_t>&, const tensors&) { return false; },
-    [](atom::results, std::uint64_t, const std::vector<std::uint32_t>&)
-      -> caf::result<worker_status, tensors> {
-      return caf::sec::unexpected_message;
-    },
-    [](atom::admit, std::uint64_t, std::uint64_t)
-      -> caf::result<worker_status> { return caf::sec::unexpected_message; },
-    [](atom::stop) { return true; },
-  };
+  return behavior_of({.info = [=]() -> caf::result<worker_status> {
+    if (begin.valid()) {
+      EXPECT_EQ(begin.wait_for(patience), std::future_status::ready);
+    }
+    auto promise = self->make_response_promise<worker_status>();
+    promise.deliver(status);
+    if (end)
+      end->set_value();
+    return promise;
+  }});
 }
 
 /// The workers of a job may notice a loss before the client does, and then the
@@ -103,47 +144,34 @@ worker_actor::behavior_type
 waiting_worker(worker_actor::stateful_pointer<waiting_state> self,
                int refusals) {
   self->state.refusals = refusals;
-  const auto take = [self](const std::vector<std::uint32_t>& replicas,
+  const auto take = [self](const replica_list& replicas,
                            const tensors& inputs) {
     auto& state = self->state;
     for (const auto& one : inputs)
       state.inputs.push_back(one);
-    if (replicas == std::vector<std::uint32_t>{1})
+    if (replicas == replica_list{1})
       state.promise.deliver(done.status, state.inputs);
   };
-  return {
-    [](atom::info) { return worker_status{}; },
-    [=](atom::run, const std::string&, std::uint64_t,
-        const std::vector<std::uint32_t>& replicas,
-        const std::vector<std::uint32_t>&, const tensors& inputs) {
-      auto& promise = self->state.promise;
-      promise = self->make_response_promise<worker_status, tensors>();
-      if (replicas == std::vector<std::uint32_t>{1})
-        promise.deliver(failed(ec::unreachable, false, "it is excluded").status,
-                        tensors{});
-      else
-        take(replicas, inputs);
-      return promise;
-    },
-    [=](atom::inputs, std::uint64_t number,
-        const std::vector<std::uint32_t>& replicas,
-        const std::vector<std::uint32_t>& counts,
-        const tensors& inputs) -> caf::result<bool> {
-      if (self->state.refusals-- > 0)
-        return caf::make_error(ec::busy, std::string{"no more frames"});
-      EXPECT_EQ(number, 4u);
-      EXPECT_EQ(counts, std::vector<std::uint32_t>{1});
-      take(replicas, inputs);
-      return true;
-    },
-    [](atom::results, std::uint64_t, const std::vector<std::uint32_t>&)
-      -> caf::result<worker_status, tensors> {
-      return caf::sec::unexpected_message;
-    },
-    [](atom::admit, std::uint64_t, std::uint64_t)
-      -> caf::result<worker_status> { return caf::sec::unexpected_message; },
-    [](atom::stop) { return true; },
-  };
+  return behavior_of(
+    {.run = [=](const replica_list& replicas,
+                const tensors& inputs) -> caf::result<worker_status, tensors> {
+       auto& promise = self->state.promise;
+       promise = self->make_response_promise<worker_status, tensors>();
+       if (replicas == replica_list{1})
+         promise.deliver(
+           failed(ec::unreachable, false, "it is excluded").status, tensors{});
+       else
+         take(replicas, inputs);
+       return promise;
+     },
+     .inputs = [=](std::uint64_t number, const replica_list& replicas,
+                   const tensors& inputs) -> caf::result<bool> {
+       if (self->state.refusals-- > 0)
+         return caf::make_error(ec::busy, std::string{"no more frames"});
+       EXPECT_EQ(number, 4u);
+       take(replicas, inputs);
+       return true;
+     }});
 }
 
 worker_request request_for_three(std::vector<std::uint32_t> of_worker_1) {
@@ -201,34 +229,21 @@ TEST(WorkerClient, SendsTheInputsOfAWorkerThatWasLostBeforeToTheOthers) {
 worker_actor::behavior_type
 admitting_worker(worker_actor::stateful_pointer<waiting_state> self,
                  const std::optional<worker_status>& status) {
-  return {
-    [](atom::info) { return worker_status{}; },
-    [](atom::run, const std::string&, std::uint64_t,
-       const std::vector<std::uint32_t>&, const std::vector<std::uint32_t>&,
-       const tensors&) -> caf::result<worker_status, tensors> {
-      return caf::sec::unexpected_message;
-    },
-    [](atom::inputs, std::uint64_t, const std::vector<std::uint32_t>&,
-       const std::vector<std::uint32_t>&, const tensors&) { return false; },
-    [](atom::results, std::uint64_t, const std::vector<std::uint32_t>&)
-      -> caf::result<worker_status, tensors> {
-      return caf::sec::unexpected_message;
-    },
-    [=](atom::admit, std::uint64_t number,
-        std::uint64_t incarnation) -> caf::result<worker_status> {
-      EXPECT_EQ(number, 7u);
-      EXPECT_EQ(incarnation, 99u);
-      if (status)
-        return *status;
-      self->state.admission = self->make_response_promise<worker_status>();
-      return self->state.admission;
-    },
-    [=](atom::stop) {
-      if (!status)
-        self->state.admission.deliver(worker_status{});
-      return true;
-    },
-  };
+  return behavior_of(
+    {.admit = [=](std::uint64_t number,
+                  std::uint64_t incarnation) -> caf::result<worker_status> {
+       EXPECT_EQ(number, 7u);
+       EXPECT_EQ(incarnation, 99u);
+       if (status)
+         return *status;
+       self->state.admission = self->make_response_promise<worker_status>();
+       return self->state.admission;
+     },
+     .on_stop =
+       [=] {
+         if (!status)
+           self->state.admission.deliver(worker_status{});
+       }});
 }
 
 /// The worker that is to join waits for a view that does not come.
