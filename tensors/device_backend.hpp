@@ -5,6 +5,7 @@
 #include "troupe/tensors/dtype.hpp"
 #include "troupe/tensors/memory.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,6 +13,7 @@ namespace troupe {
 
 struct op;
 struct op_kernels;
+struct rule_coefficients;
 
 /// Memory, copies and kernels of all devices of one kind other than the CPU.
 /// Thread-safe. The work that a thread gives to a device is done in that order.
@@ -61,6 +63,19 @@ public:
   /// Returns the kernels of an op for a dtype. Null: there are none. The result
   /// of `add` may be its first input.
   virtual const op_kernels* find_kernels(const op& definition, dtype type) = 0;
+
+  // -- training ---------------------------------------------------------------
+
+  /// Updates `n` parameters in float32, with the bits of the CPU. All addresses
+  /// are on the device.
+  /// @param slots first elements of the slots. Null: the rule has no such slot.
+  virtual void update(const device& on, const rule_coefficients& step,
+                      float* values, const float* gradient,
+                      const std::array<float*, 2>& slots, std::size_t n) = 0;
+  /// Returns true if the magnitude of an element exceeds `limit`, or an element
+  /// is NaN. Waits for the work that this thread has given to the device.
+  virtual bool any_exceeds(const device& on, const float* x, std::size_t n,
+                           float limit) = 0;
 };
 
 /// Sets the devices of a kind.

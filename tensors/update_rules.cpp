@@ -146,44 +146,43 @@ rule_step update_rule::step_at(std::uint64_t step, float learning_rate,
   if (step == 0)
     throw std::logic_error(std::string{name()}
                            + ", step 0: steps count from 1");
-  rule_step out;
-  out.kernels_ = &kernels();
-  out.learning_rate_ = learning_rate;
-  out.scale_ = scale;
+  using formula = rule_coefficients::formula;
+  rule_coefficients out{.learning_rate = learning_rate, .scale = scale};
   if (const auto* rule = std::get_if<sgd>(&rule_)) {
-    using kind = rule_step::kind;
-    out.momentum_ = rule->momentum;
-    out.kind_ = rule->momentum == 0 ? kind::sgd
-                : rule->nesterov    ? kind::nesterov
-                                    : kind::momentum;
-    return out;
+    out.momentum = rule->momentum;
+    out.kind = rule->momentum == 0 ? formula::sgd
+               : rule->nesterov    ? formula::nesterov
+                                   : formula::momentum;
+    return rule_step{out};
   }
-  out.kind_ = rule_step::kind::adam;
+  out.kind = formula::adam;
   const auto* plain = std::get_if<adam>(&rule_);
   const auto* decaying = std::get_if<adamw>(&rule_);
-  out.adam_ = plain
-                ? coefficients_at(*plain, step, learning_rate, 0)
-                : coefficients_at({decaying->learning_rate, decaying->beta1,
-                                   decaying->beta2, decaying->epsilon},
-                                  step, learning_rate, decaying->weight_decay);
-  return out;
+  out.adam = plain
+               ? coefficients_at(*plain, step, learning_rate, 0)
+               : coefficients_at({decaying->learning_rate, decaying->beta1,
+                                  decaying->beta2, decaying->epsilon},
+                                 step, learning_rate, decaying->weight_decay);
+  return rule_step{out};
 }
 
 void rule_step::operator()(float* values, const float* gradient,
                            const std::array<float*, 2>& slots,
                            std::size_t n) const noexcept {
-  switch (kind_) {
-    case kind::sgd:
-      return kernels_->sgd(values, gradient, n, learning_rate_, scale_);
-    case kind::momentum:
-      return kernels_->momentum(values, gradient, slots[0], n, learning_rate_,
-                                momentum_, scale_);
-    case kind::nesterov:
-      return kernels_->nesterov(values, gradient, slots[0], n, learning_rate_,
-                                momentum_, scale_);
-    case kind::adam:
-      return kernels_->adam(values, gradient, slots[0], slots[1], n, adam_,
-                            scale_);
+  const auto& c = coefficients_;
+  using formula = rule_coefficients::formula;
+  switch (c.kind) {
+    case formula::sgd:
+      return kernels_->sgd(values, gradient, n, c.learning_rate, c.scale);
+    case formula::momentum:
+      return kernels_->momentum(values, gradient, slots[0], n, c.learning_rate,
+                                c.momentum, c.scale);
+    case formula::nesterov:
+      return kernels_->nesterov(values, gradient, slots[0], n, c.learning_rate,
+                                c.momentum, c.scale);
+    case formula::adam:
+      return kernels_->adam(values, gradient, slots[0], slots[1], n, c.adam,
+                            c.scale);
   }
 }
 

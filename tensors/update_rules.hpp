@@ -58,10 +58,26 @@ struct adamw {
   float weight_decay = 1e-2f;
 };
 
+/// Formula and coefficients of one step of an update rule; `update_kernels`
+/// defines the formulas.
+struct rule_coefficients {
+  enum class formula : std::uint8_t { sgd, momentum, nesterov, adam };
+  formula kind = formula::sgd;
+  float learning_rate = 0, momentum = 0;
+  adam_coefficients adam{}; ///< Of `formula::adam`.
+  /// Factor by which the gradient is multiplied first.
+  float scale = 1;
+};
+
 /// One step of an update rule, with the coefficients of that step. It can
 /// update any number of ranges; `update_rule::step_at` makes it.
 class rule_step {
 public:
+  explicit rule_step(const rule_coefficients& coefficients)
+    : kernels_{&kernels()}, coefficients_{coefficients} {}
+
+  const rule_coefficients& coefficients() const { return coefficients_; }
+
   /// Updates `n` elements on the calling thread. It throws nothing and
   /// allocates nothing. The caller flushes denormals (flush_denormals.hpp).
   /// @param slots first elements of the slots. Null: the rule has no such slot.
@@ -70,14 +86,8 @@ public:
                   std::size_t n) const noexcept;
 
 private:
-  friend class update_rule;
-  rule_step() = default;
-
-  enum class kind : std::uint8_t { sgd, momentum, nesterov, adam };
-  kind kind_ = kind::sgd;
-  const kernel_table* kernels_ = nullptr;
-  adam_coefficients adam_{};
-  float learning_rate_ = 0, momentum_ = 0, scale_ = 1;
+  const kernel_table* kernels_;
+  rule_coefficients coefficients_;
 };
 
 /// An update rule: sgd, adam or adamw.

@@ -9,9 +9,7 @@ namespace troupe {
 
 namespace {
 
-struct joined_axis {
-  std::size_t axis = 0;
-};
+using ops::joined_axis;
 
 std::size_t axis_of(const op_options& options) {
   return options.as<joined_axis>().axis;

@@ -7,7 +7,14 @@
 namespace troupe {
 
 namespace ops {
-extern const op concat;
+
+/// The axis of a `concat`.
+struct joined_axis {
+  std::size_t axis = 0;
+};
+
+extern const op concat; ///< Options: `joined_axis`.
+
 } // namespace ops
 
 /// Joins tensors along an axis.

@@ -148,9 +148,7 @@ constexpr std::array dense_kernels{
 
 // -- matmul -------------------------------------------------------------------
 
-struct matmul_options {
-  bool a = false, b = false; ///< True: transposed.
-};
+using ops::matmul_options;
 
 onednn::matmul product_of(const op_call& c) {
   const auto [ta, tb] = c.options.as<matmul_options>();

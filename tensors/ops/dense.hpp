@@ -25,6 +25,12 @@ tensor matmul(const tensor& a, const tensor& b, bool transpose_a = false,
 
 namespace ops {
 
+/// Which operands of a `matmul` are transposed.
+struct matmul_options {
+  bool a = false, b = false;
+};
+
+/// Options: `activation` and `matmul_options`.
 extern const op dense, matmul;
 
 } // namespace ops

@@ -8,10 +8,7 @@ namespace troupe {
 
 namespace {
 
-struct dropped {
-  float rate = 0;
-  random_key key;
-};
+using ops::dropped;
 
 op_outputs same_spec(std::span<const tensor_spec> in, const op_options&) {
   return in[0];

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/tensors/context.hpp"
 #include "troupe/tensors/op.hpp"
 
 namespace troupe {
@@ -16,7 +17,13 @@ tensor dropout(const tensor& x, float rate, bool training);
 
 namespace ops {
 
-extern const op dropout;
+/// Rate of a `dropout`, and the key of the random numbers of its mask.
+struct dropped {
+  float rate = 0;
+  random_key key;
+};
+
+extern const op dropout; ///< Options: `dropped`.
 
 } // namespace ops
 

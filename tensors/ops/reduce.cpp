@@ -7,10 +7,7 @@ namespace troupe {
 
 namespace {
 
-struct reduction {
-  std::uint32_t over = 0; ///< Bit i set: axis i is reduced.
-  bool keep = false;
-};
+using ops::reduction;
 
 op_outputs infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto [over, keep] = options.as<reduction>();

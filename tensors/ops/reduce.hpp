@@ -59,6 +59,12 @@ tensor reduce_mean(const tensor& x, const axes& over = {}, bool keep = false);
 
 namespace ops {
 
+struct reduction {
+  std::uint32_t over = 0; ///< Bit i set: axis i is reduced.
+  bool keep = false;
+};
+
+/// Options: `reduction`.
 extern const op reduce_sum, reduce_mean;
 
 } // namespace ops

@@ -1,8 +1,11 @@
 #pragma once
 
 #include "troupe/tensors/device_backend.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
+#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op.hpp"
 #include "troupe/tensors/tensor.hpp"
+#include "troupe/tensors/update_rules.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,6 +18,7 @@
 #include <set>
 #include <string>
 #include <sys/mman.h>
+#include <type_traits>
 #include <unistd.h>
 #include <utility>
 
@@ -136,6 +140,30 @@ public:
                                       host->backward ? backward : nullptr,
                                       device_kind::cuda})
               .first->second;
+  }
+
+  // -- training ---------------------------------------------------------------
+
+  void update(const device& on, const rule_coefficients& step, float* values,
+              const float* gradient, const std::array<float*, 2>& slots,
+              std::size_t n) override {
+    EXPECT_GT(n, 0u);
+    auto on_host_of = [&]<class T>(T* x) {
+      return x ? reinterpret_cast<T*>(on_host(
+               on, reinterpret_cast<std::conditional_t<
+                     std::is_const_v<T>, const std::byte, std::byte>*>(x)))
+               : nullptr;
+    };
+    const flush_denormals flushing;
+    rule_step{step}(on_host_of(values), on_host_of(gradient),
+                    {on_host_of(slots[0]), on_host_of(slots[1])}, n);
+  }
+  bool any_exceeds(const device& on, const float* x, std::size_t n,
+                   float limit) override {
+    EXPECT_GT(n, 0u);
+    return kernels().any_exceeds(reinterpret_cast<const float*>(on_host(
+                                   on, reinterpret_cast<const std::byte*>(x))),
+                                 n, limit);
   }
 
   /// Memory of each device, in bytes.
