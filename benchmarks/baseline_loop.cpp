@@ -1,6 +1,7 @@
 #include "troupe/benchmarks/baseline_loop.hpp"
 
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/initializers.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
@@ -13,19 +14,23 @@ namespace troupe::benchmarks {
 
 struct baseline_loop::replica {
   replica(const workload& workload, std::uint64_t batch, std::uint32_t id,
-          int threads)
-    : id{id}, threads{threads}, params{workload.parameters} {
-    for (auto& prepared : synthetic_batches(workload, batch).iterate())
-      batches.push_back(prepared);
+          int threads, const device& on)
+    : id{id}, threads{threads}, params{workload.parameters, 1, 1, {on}} {
+    for (auto& prepared : synthetic_batches(workload, batch).iterate()) {
+      auto& moved = batches.emplace_back(prepared);
+      moved.inputs = moved.inputs.to(on);
+      moved.labels = moved.labels.to(on);
+    }
     const initializer weights{"glorot_uniform"};
-    auto values = params.values();
+    auto values = tensor::zeros(params.values().dims());
     for (std::uint32_t i = 0; i < workload.parameters.size(); ++i)
       if (const auto& dims = workload.parameters[i].dims; dims.rank() > 1)
         weights.fill(values.mutable_data<float>().subspan(params.offset(i),
                                                           dims.elements()),
                      dims, initial_key(1, i));
+    params.values().copy_from(values);
     for (std::size_t s = 0; s < workload.rule.slots(); ++s)
-      slots.push_back(tensor::zeros(values.dims()));
+      slots.push_back(tensor::zeros(values.dims(), dtype::float32, on));
   }
 
   std::uint32_t id;
@@ -34,20 +39,21 @@ struct baseline_loop::replica {
   std::vector<tensor> slots;
   std::vector<batch> batches;
   std::uint64_t steps_done = 0;
-  double loss = 0;
+  tensor losses; ///< Of the examples of the last step.
 };
 
 baseline_loop::baseline_loop(const workload& workload, std::uint64_t batch,
                              std::uint32_t replicas, int threads,
-                             gradient_sync sync)
+                             gradient_sync sync, const device& on)
   : workload_{workload},
     rule_{rule_for(workload, batch)},
     sync_{sync},
+    on_{on},
     sum_barrier_{replicas},
     run_barrier_{replicas + 1} {
   for (std::uint32_t id = 0; id < replicas; ++id)
     replicas_.push_back(
-      std::make_unique<replica>(workload, batch, id, threads));
+      std::make_unique<replica>(workload, batch, id, threads, on));
   sum_ = tensor::zeros(replicas_[0]->params.values().dims());
   for (auto& one : replicas_)
     threads_.emplace_back([this, &one] { run_replica(*one); });
@@ -67,7 +73,9 @@ void baseline_loop::run(std::uint64_t steps) {
 }
 
 double baseline_loop::last_loss() const {
-  return replicas_[0]->loss;
+  const auto losses = replicas_[0]->losses.to({});
+  const auto each = losses.data<float>();
+  return kernels().sum(each.data(), each.size()) / double(each.size());
 }
 
 void baseline_loop::run_replica(replica& self) {
@@ -91,8 +99,7 @@ void baseline_loop::step(replica& self) {
     tape t;
     const auto losses = softmax_cross_entropy(
       workload_.forward(variables, batch.inputs), batch.labels);
-    const auto each = losses.data<float>();
-    self.loss = kernels().sum(each.data(), each.size()) / double(each.size());
+    self.losses = losses.detach();
     t.gradient_into_variables(losses, variables);
   }
   auto gradient = self.params.gradients();
@@ -102,6 +109,8 @@ void baseline_loop::step(replica& self) {
     gradient = sum_;
     examples *= std::int64_t(replicas_.size());
   }
+  if (on_.kind != device_kind::cpu)
+    return update_on_device(self, gradient, examples);
   std::array<std::span<float>, 2> slots;
   for (std::size_t s = 0; s < self.slots.size(); ++s)
     slots[s] = self.slots[s].mutable_data<float>();
@@ -109,6 +118,21 @@ void baseline_loop::step(replica& self) {
   rule_.apply(values.mutable_data<float>(), gradient.data<float>(),
               std::span{slots}.first(self.slots.size()), self.steps_done,
               rule_.learning_rate(), 1 / float(examples));
+}
+
+void baseline_loop::update_on_device(replica& self, const tensor& gradient,
+                                     std::int64_t examples) {
+  const auto address = [](const tensor& x) {
+    return reinterpret_cast<float*>(x.address());
+  };
+  std::array<float*, 2> slots{};
+  for (std::size_t s = 0; s < self.slots.size(); ++s)
+    slots[s] = address(self.slots[s]);
+  const auto update =
+    rule_.step_at(self.steps_done, rule_.learning_rate(), 1 / float(examples));
+  backend_of(on_).update(on_, update.coefficients(),
+                         address(self.params.values()), address(gradient),
+                         slots, gradient.size());
 }
 
 void baseline_loop::sum(replica& self) {

@@ -25,9 +25,12 @@ enum class gradient_sync {
 class baseline_loop {
 public:
   /// @param batch Number of examples per replica and step.
+  /// @param on The device of all replicas. Replicas on another device than the
+  ///        CPU train alone.
   baseline_loop(const workload& workload, std::uint64_t batch,
                 std::uint32_t replicas, int threads,
-                gradient_sync sync = gradient_sync::none);
+                gradient_sync sync = gradient_sync::none,
+                const device& on = {});
   ~baseline_loop();
 
   /// Runs `steps` steps on every replica and waits until they are done.
@@ -42,10 +45,13 @@ private:
   void run_replica(replica& self);
   void step(replica& self);
   void sum(replica& self);
+  void update_on_device(replica& self, const tensor& gradient,
+                        std::int64_t examples);
 
   const workload& workload_;
   update_rule rule_;
   gradient_sync sync_;
+  device on_;
   tensor sum_; ///< Sum of the gradients of all replicas.
   std::vector<std::unique_ptr<replica>> replicas_;
   std::barrier<> sum_barrier_; ///< Waits for all replicas.

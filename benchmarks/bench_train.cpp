@@ -24,8 +24,13 @@ struct measured {
 
 measured run_baseline(const training_options& o,
                       const timing_windows& windows) {
-  baseline_loop loop{find_workload(o.model), o.batch, o.config.replicas,
-                     o.config.threads};
+  baseline_loop loop{
+    find_workload(o.model),
+    o.batch,
+    o.config.replicas,
+    o.config.threads,
+    gradient_sync::none,
+    (o.config.device == "cpu:0" ? device{} : device{device_kind::cuda, 0})};
   return {"bare", time_steps(windows, [&](auto steps) { loop.run(steps); }),
           loop.last_loss()};
 }
@@ -53,9 +58,12 @@ measured run_workers(training_options& o, const timing_windows& windows) {
 void print(const training_options& o, const measured& result, bool json) {
   const auto step = summarize(result.seconds);
   const auto examples = double(o.batch * o.config.replicas);
-  const auto name = o.model + "/b" + std::to_string(o.batch) + "/t"
-                    + std::to_string(o.config.threads) + "/" + result.mode
-                    + "/r" + std::to_string(o.config.replicas);
+  auto name = o.model + "/b" + std::to_string(o.batch) + "/t"
+              + std::to_string(o.config.threads) + "/" + result.mode + "/r"
+              + std::to_string(o.config.replicas);
+  if (o.config.device != "cpu:0")
+    name += "/" + o.config.device + "/"
+            + std::string{models::to_string(o.config.precision)};
   if (json)
     std::cout << nlohmann::json{{"case", name},
                                 {"examples_per_s", examples / step.median},

@@ -19,11 +19,11 @@ constexpr std::uint64_t epochs = std::uint64_t{1} << 40;
 strategy make_strategy(const run_config& config,
                        std::unique_ptr<runtime>& created_runtime) {
   if (config.strategy == "default" && config.replicas == 1
-      && config.threads == 1)
+      && config.threads == 1 && config.device == "cpu:0")
     return default_strategy{};
   if (config.strategy == "default" || config.strategy == "one_device")
     return one_device_strategy{
-      "cpu:0", {.replicas = config.replicas, .threads = config.threads}};
+      config.device, {.replicas = config.replicas, .threads = config.threads}};
   if (config.strategy != "mirrored")
     throw std::invalid_argument("no benchmark with strategy '" + config.strategy
                                 + "'; use default, one_device or "

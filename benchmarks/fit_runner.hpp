@@ -21,6 +21,8 @@ struct run_config {
   std::uint32_t replicas = 1;
   int threads = 1; ///< Number of threads for the ops of each replica.
   models::precision precision = models::precision::float32;
+  /// Of all replicas of this process. Another one than a CPU: "one_device".
+  std::string device = "cpu:0";
   /// Number of worker processes with one replica each. Zero: only this process
   /// trains.
   std::uint32_t workers = 0;

@@ -18,6 +18,21 @@ void training_options::add_to(CLI::App& app) {
     .add_option("--strategy", config.strategy,
                 "default, one_device or mirrored (cpu:0, cpu:1, ...)")
     ->capture_default_str();
+  app
+    .add_option("--device", config.device,
+                "device of one_device and of --bare: cpu:0 or gpu:0")
+    ->capture_default_str();
+  app
+    .add_option_function<std::string>(
+      "--precision",
+      [this](const std::string& name) {
+        const auto found = models::find_precision(name);
+        if (!found)
+          throw CLI::ValidationError("--precision", "is float32 or bf16");
+        config.precision = *found;
+      },
+      "float32 or bf16, with fit")
+    ->default_str("float32");
   app.add_option("--replicas", config.replicas, "number of replicas")
     ->check(CLI::Range(1, 1024))
     ->capture_default_str();

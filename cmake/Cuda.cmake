@@ -1,7 +1,8 @@
-# CUDA and NCCL. TROUPE_CUDA=AUTO builds for CUDA devices if the toolkit, its compiler
-# and NCCL are found; ON makes it an error if one is missing. Programs start without a
-# driver and without NCCL: the CUDA runtime is linked statically and opens the driver
-# at its first call, and NCCL is opened at its first use.
+# CUDA with cuBLASLt, cuDNN and NCCL. TROUPE_CUDA=AUTO builds for CUDA devices if the
+# toolkit, its compiler and these libraries are found; ON makes it an error if one is
+# missing. Programs start without a driver and without the libraries: the CUDA runtime is
+# linked statically and opens the driver at its first call, and each library is opened
+# at its first use.
 set(TROUPE_CUDA AUTO CACHE STRING "Build for CUDA devices: AUTO, ON or OFF")
 set_property(CACHE TROUPE_CUDA PROPERTY STRINGS AUTO ON OFF)
 # Machine code for these devices, and PTX of the last for later ones.
@@ -12,9 +13,15 @@ set(TROUPE_HAS_CUDA OFF)
 if(TROUPE_CUDA)
   find_package(CUDAToolkit QUIET)
   if(CUDAToolkit_FOUND)
-    find_path(TROUPE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-    find_library(TROUPE_NCCL_LIBRARY nccl
-      HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT} PATH_SUFFIXES lib lib64)
+    # troupe_find_cuda(<product> <header> <library>)
+    macro(troupe_find_cuda product header library)
+      find_path(TROUPE_${product}_INCLUDE ${header} HINTS ${CUDAToolkit_INCLUDE_DIRS})
+      find_library(TROUPE_${product}_LIBRARY ${library}
+        HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT} PATH_SUFFIXES lib lib64)
+    endmacro()
+    troupe_find_cuda(CUBLASLT cublasLt.h cublasLt)
+    troupe_find_cuda(CUDNN cudnn.h cudnn)
+    troupe_find_cuda(NCCL nccl.h nccl)
     if(NOT CMAKE_CUDA_COMPILER)
       set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
     endif()
@@ -24,6 +31,12 @@ if(TROUPE_CUDA)
     set(missing "the CUDA toolkit; install it, or set CUDAToolkit_ROOT to its folder")
   elseif(NOT CMAKE_CUDA_COMPILER)
     set(missing "nvcc in ${CUDAToolkit_BIN_DIR}; install the compiler of the toolkit")
+  elseif(NOT TROUPE_CUBLASLT_INCLUDE OR NOT TROUPE_CUBLASLT_LIBRARY)
+    set(missing "cuBLASLt (cublasLt.h and libcublasLt); install libcublas-dev, or set \
+TROUPE_CUBLASLT_INCLUDE and TROUPE_CUBLASLT_LIBRARY")
+  elseif(NOT TROUPE_CUDNN_INCLUDE OR NOT TROUPE_CUDNN_LIBRARY)
+    set(missing "cuDNN (cudnn.h and libcudnn); install libcudnn9-dev-cuda-13, or set \
+TROUPE_CUDNN_INCLUDE and TROUPE_CUDNN_LIBRARY")
   elseif(NOT TROUPE_NCCL_INCLUDE OR NOT TROUPE_NCCL_LIBRARY)
     set(missing "NCCL (nccl.h and libnccl); install libnccl-dev, or set \
 TROUPE_NCCL_INCLUDE and TROUPE_NCCL_LIBRARY")
@@ -38,20 +51,31 @@ message(STATUS "CUDA devices: ${TROUPE_HAS_CUDA}")
 
 if(TROUPE_HAS_CUDA)
   enable_language(CUDA)
-  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/actors/*.cu)
-  add_library(troupe_cuda_kernels OBJECT ${kernels})
-  # As on the CPU: no contraction, and denormals of float32 are flushed to zero.
-  target_compile_options(troupe_cuda_kernels PRIVATE -fmad=false -ftz=true)
-  target_include_directories(troupe_cuda_kernels PRIVATE ${troupe_include})
-  set_target_properties(troupe_cuda_kernels PROPERTIES
-    CUDA_ARCHITECTURES "${TROUPE_CUDA_ARCHITECTURES}" CUDA_RUNTIME_LIBRARY Static
-    CUDA_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
-
-  file(GLOB sources CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/actors/collectives/nccl/cuda/*.cpp)
-  target_sources(troupe_actors PRIVATE ${sources} $<TARGET_OBJECTS:troupe_cuda_kernels>)
-  target_compile_definitions(troupe_actors PRIVATE TROUPE_HAS_CUDA
-    TROUPE_NCCL_LIBRARY="${TROUPE_NCCL_LIBRARY}")
-  target_include_directories(troupe_actors SYSTEM PRIVATE ${TROUPE_NCCL_INCLUDE})
-  target_link_libraries(troupe_actors PRIVATE CUDA::cudart_static)
+  # troupe_cuda_folder(<folder> <subfolder> <library>...): adds the sources of a
+  # subfolder to a folder. The libraries are those that it opens.
+  function(troupe_cuda_folder folder subfolder)
+    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${subfolder}/*.cu)
+    add_library(troupe_${folder}_cuda OBJECT ${kernels})
+    # As on the CPU: no contraction, and denormals of float32 are flushed to zero.
+    # CMake 3.25 knows no flag of this compiler for C++20.
+    target_compile_options(troupe_${folder}_cuda PRIVATE -std=c++20 -fmad=false -ftz=true
+      --extended-lambda --expt-relaxed-constexpr)
+    target_include_directories(troupe_${folder}_cuda PRIVATE ${troupe_include})
+    set_target_properties(troupe_${folder}_cuda PROPERTIES
+      CUDA_ARCHITECTURES "${TROUPE_CUDA_ARCHITECTURES}" CUDA_RUNTIME_LIBRARY Static
+      CUDA_STANDARD 20 CUDA_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${subfolder}/*.cpp)
+    target_sources(troupe_${folder} PRIVATE
+      ${sources} $<TARGET_OBJECTS:troupe_${folder}_cuda>)
+    target_compile_definitions(troupe_${folder} PRIVATE TROUPE_HAS_CUDA)
+    foreach(product ${ARGN})
+      target_compile_definitions(troupe_${folder} PRIVATE
+        TROUPE_${product}_LIBRARY="${TROUPE_${product}_LIBRARY}")
+      target_include_directories(troupe_${folder} SYSTEM PRIVATE
+        ${TROUPE_${product}_INCLUDE})
+    endforeach()
+    target_link_libraries(troupe_${folder} PRIVATE CUDA::cudart_static)
+  endfunction()
+  troupe_cuda_folder(tensors tensors/cuda CUBLASLT CUDNN)
+  troupe_cuda_folder(actors actors/collectives/nccl/cuda NCCL)
 endif()

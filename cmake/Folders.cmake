@@ -52,7 +52,7 @@ function(troupe_folder folder)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   # cmake/Kernels.cmake, cmake/Allocator.cmake and cmake/Cuda.cmake build these folders.
-  list(FILTER sources EXCLUDE REGEX "/tensors/(kernels|allocator)/|/nccl/cuda/")
+  list(FILTER sources EXCLUDE REGEX "/tensors/(kernels|allocator)/|/cuda/")
   if(NOT sources) # a folder of headers only
     set(sources ${PROJECT_BINARY_DIR}/empty.cpp)
     file(WRITE ${sources} "")

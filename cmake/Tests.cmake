@@ -55,6 +55,10 @@ troupe_tests(training   Troupe::training nlohmann_json::nlohmann_json)
 add_test(NAME training.bf16_converted COMMAND training_tests --gtest_filter=Bf16.*)
 set_tests_properties(training.bf16_converted PROPERTIES
   ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX512_CORE LABELS training)
+if(TROUPE_HAS_CUDA)
+  # Skipped on a machine without a CUDA device.
+  troupe_tests(cuda Troupe::training)
+endif()
 troupe_tests(simulation Troupe::simulation)
 add_test(NAME simulation.planted
          COMMAND ${PROJECT_SOURCE_DIR}/scripts/planted-bugs.sh --check)

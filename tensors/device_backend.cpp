@@ -2,6 +2,10 @@
 
 #include "troupe/tensors/op.hpp"
 
+#ifdef TROUPE_HAS_CUDA
+#include "troupe/tensors/cuda/cuda_backend.hpp"
+#endif
+
 #include <array>
 #include <atomic>
 #include <stdexcept>
@@ -28,7 +32,14 @@ void set_device_backend(device_kind kind, device_backend* backend) {
 }
 
 device_backend* find_device_backend(device_kind kind) {
-  return backends[std::size_t(kind)].load(std::memory_order_acquire);
+  if (auto* const set =
+        backends[std::size_t(kind)].load(std::memory_order_acquire))
+    return set;
+#ifdef TROUPE_HAS_CUDA
+  if (kind == device_kind::cuda)
+    return cuda::find_devices();
+#endif
+  return nullptr;
 }
 
 device_backend& backend_of(const device& on) {

@@ -78,9 +78,9 @@ public:
                            float limit) = 0;
 };
 
-/// Sets the devices of a kind.
-/// @param backend outlives all tensors on its devices. Null: there are none any
-///        more.
+/// Sets the devices of a kind, in place of those of this machine.
+/// @param backend outlives all tensors on its devices. Null: those of this
+///        machine.
 /// @errors throws std::logic_error for the CPU.
 void set_device_backend(device_kind kind, device_backend* backend);
 

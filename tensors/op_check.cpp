@@ -54,13 +54,17 @@ std::string missing_member(const op& x) {
 } // namespace
 
 std::vector<std::string> check_op(const op& definition) {
+  return check_op(definition, {});
+}
+
+std::vector<std::string> check_op(const op& definition, const device& on) {
   using check = std::vector<std::string> (*)(const detail::tried_op&);
   if (const auto text = missing_member(definition); !text.empty())
     return {std::string{definition.name} + ": " + text};
   const flush_denormals flushing;
   std::vector<std::string> failures;
   for (std::size_t i = 0; i < definition.cases.size(); ++i) {
-    const detail::tried_op tried{&definition, i};
+    const detail::tried_op tried{&definition, i, on};
     for (const check one :
          {detail::check_reference_gradient, detail::check_kernels,
           detail::check_accumulation, detail::check_requested_gradients,

@@ -24,4 +24,8 @@ namespace troupe {
 ///       each case.
 std::vector<std::string> check_op(const op& definition);
 
+/// Checks the kernels of a device in the same way: those for all dtypes agree
+/// with the reference on the CPU.
+std::vector<std::string> check_op(const op& definition, const device& on);
+
 } // namespace troupe

@@ -49,6 +49,13 @@ public:
   /// Returns the next word; the first one is word 0.
   std::uint32_t next();
 
+  // Block i of the stream is `philox({i's lower word, i's upper word,
+  // upper_counter()...}, key())`.
+  philox_key key() const { return key_; }
+  std::array<std::uint32_t, 2> upper_counter() const {
+    return {high_[0], high_[1]};
+  }
+
   std::uint64_t position() const { return position_; }
   void seek(std::uint64_t position);
 

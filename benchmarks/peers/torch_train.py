@@ -2,6 +2,7 @@
 
   torch_train.py --model mlp --batch 512 --threads 2 --mode fused
   torch_train.py --check --model lenet      accuracy on MNIST after 5 epochs
+  torch_train.py --model mlp --device cuda --precision bf16
 
 mode: eager    PyTorch's default: one kernel per op, also in the optimizer
       fused    eager, but with the optimizers' fused kernels
@@ -21,8 +22,10 @@ def trainer(args):
     """Returns a function that trains `steps` steps on prepared batches and returns the last loss."""
     torch.manual_seed(1)
     model, loss_fn = models.build(args.model)
+    model = model.to(args.device)
     rule = models.optimizer(args.model, model, fused=args.mode != "eager")
-    data = models.batches(args.model, args.batch)
+    data = [(x.to(args.device), y.to(args.device))
+            for x, y in models.batches(args.model, args.batch)]
     if args.channels_last:
         model = model.to(memory_format=torch.channels_last)
         data = [(x.to(memory_format=torch.channels_last), y) for x, y in data]
@@ -31,8 +34,9 @@ def trainer(args):
     step = models.train_step(model, loss_fn, rule)
 
     def train(steps):
-        for i in range(steps):
-            loss = step(*data[i % len(data)])
+        with torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "bf16"):
+            for i in range(steps):
+                loss = step(*data[i % len(data)])
         return float(loss.detach())
     return train
 
@@ -84,6 +88,9 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--mode", choices=["eager", "fused", "compile"], default="eager")
     parser.add_argument("--channels_last", action="store_true", help="lenet only")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--precision", choices=["float32", "bf16"], default="float32",
+                        help="bf16: autocast; float32 on a GPU: without TF32")
     parser.add_argument("--windows", type=int, default=5)
     parser.add_argument("--window_s", type=float, default=0.7)
     parser.add_argument("--check", action="store_true", help="accuracy on MNIST")
@@ -92,7 +99,10 @@ def main():
 
     torch.set_num_threads(args.threads)
     torch.set_num_interop_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     mode = args.mode + ("+channels_last" if args.channels_last else "")
+    if args.device != "cpu":
+        mode += f"/{args.device}/{args.precision}"
     case = f"{args.model}/b{args.batch}/t{args.threads}/{'check' if args.check else mode}"
     result = check(args) if args.check else measure(
         trainer(args), args.batch, args.windows, args.window_s)

@@ -1,5 +1,7 @@
 #include "troupe/tensors/detail/op_check_cases.hpp"
 
+#include "troupe/tensors/device_backend.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -59,8 +61,8 @@ std::vector<tensor> as_float64(const std::vector<tensor>& list) {
 /// `right`.
 double error_of(const tensor& left, const tensor& right) {
   double largest = 1e-30, worst = 0;
-  const auto wide = left.as(dtype::float64);
-  const auto a = wide.data<double>(), b = right.data<double>();
+  const auto wide = left.as(dtype::float64).to({}), reference = right.to({});
+  const auto a = wide.data<double>(), b = reference.data<double>();
   for (std::size_t i = 0; i < a.size(); ++i) {
     largest = std::max(largest, std::abs(b[i]));
     worst = std::max(worst, std::isfinite(a[i]) ? std::abs(a[i] - b[i]) : 1e30);
@@ -69,8 +71,8 @@ double error_of(const tensor& left, const tensor& right) {
 }
 
 /// Returns a copy that begins one element after a multiple of 64 bytes.
-tensor displaced(const tensor& x) {
-  tensor roomy{shape{std::int64_t(x.size()) + 1}, x.type()};
+tensor displaced(const tensor& x, const device& on) {
+  tensor roomy{{{std::int64_t(x.size()) + 1}, x.type()}, on};
   auto out = roomy.range(1, x.size() + 1).reshaped(x.dims());
   out.copy_from(x);
   return out;
@@ -83,16 +85,20 @@ std::string tried_op::description() const {
   for (const auto& x : tested_case().in)
     shapes += " " + to_string(x);
   return std::string{definition->name} + ", case " + std::to_string(index)
-         + " on" + shapes + ", seed " + std::to_string(seed());
+         + " on" + shapes + ", seed " + std::to_string(seed())
+         + (on == device{} ? std::string{} : ", device " + to_string(on));
 }
 
 std::vector<dtype> tried_op::types() const {
   if (definition->kernels.empty())
     return {dtype::float32, dtype::float64};
   std::vector<dtype> out;
-  for (const auto& x : definition->kernels)
-    if (definition->find_kernels(x.type) == &x)
-      out.push_back(x.type);
+  for (std::size_t i = 0; i < dtype_count; ++i) {
+    const auto type = static_cast<dtype>(i);
+    if (const auto* const found = kernels_on(on, *definition, type);
+        found && found->type == type)
+      out.push_back(type);
+  }
   return out;
 }
 
@@ -150,13 +156,17 @@ tensor draw_gradient(const op_output& output, std::uint32_t seed) {
 }
 
 run_of_op::run_of_op(const tried_op& x, std::vector<tensor> inputs)
-  : definition{x.definition}, in{std::move(inputs)} {
+  : definition{x.definition}, on{x.on}, in{std::move(inputs)} {
   std::vector<tensor_spec> specs;
   for (std::size_t i = 0; i < in.size(); ++i) {
+    in[i] = in[i].to(on);
     specs.push_back(in[i].spec());
     if (definition->input(i).dtypes.empty())
       type = in[i].type();
   }
+  call.definition = definition;
+  call.type = type;
+  call.on = on;
   call.options = x.tested_case().options;
   call.in = in;
   outputs = definition->infer(specs, call.options);
@@ -166,7 +176,7 @@ run_of_op::run_of_op(const tried_op& x, std::vector<tensor> inputs)
     definition->view(call);
   else
     for (const auto& one : outputs)
-      call.out.push_back(tensor{one.spec});
+      call.out.push_back(tensor{one.spec, on});
   if (call.out.size() != outputs.size())
     throw std::logic_error(text("the shape rule says ", outputs.size(),
                                 " outputs, but there are ", call.out.size()));
@@ -176,7 +186,7 @@ run_of_op::run_of_op(const tried_op& x, std::vector<tensor> inputs)
                              + ", but the result is "
                              + to_string(call.out[k].spec()));
   if (x.has_kernels())
-    definition->find_kernels(type)->forward(call);
+    kernels_on(on, *definition, type)->forward(call);
 }
 
 std::vector<tensor> run_of_op::draw_gradients(std::uint32_t seed) const {
@@ -193,7 +203,7 @@ std::vector<tensor> run_of_op::backward(const std::vector<tensor>& grad_out,
   for (std::size_t i = 0; i < in.size(); ++i)
     if ((wanted.empty() || wanted[i])
         && (definition->input(i).differentiable && is_float(in[i].type())))
-      grads[i] = tensor::full(in[i].dims(), add ? 1 : NAN, in[i].type());
+      grads[i] = tensor::full(in[i].dims(), add ? 1 : NAN, in[i].type(), on);
   const small_list<bool, 4> accumulate(in.size(), add);
   run_backward(grad_out, [&](op_call& c) {
     c.grad_in = grads;
@@ -225,14 +235,14 @@ void run_of_op::run_backward(const std::vector<tensor>& grad_out,
   if (!definition->saves_outputs)
     c.out = small_list<tensor, 1>(call.out.size());
   for (const auto& one : grad_out)
-    c.grad_out.push_back(one ? one.clone() : one);
+    c.grad_out.push_back(one ? one.clone().to(on) : one);
   request(c);
-  definition->find_kernels(type)->backward(c);
+  kernels_on(on, *definition, type)->backward(c);
 }
 
 std::vector<std::string> check_reference_gradient(const tried_op& x) {
   std::vector<std::string> failures;
-  if (!x.differentiable())
+  if (!x.differentiable() || x.on != device{})
     return failures;
   const auto in = draw(x, dtype::float64);
   run_of_op run{x, in};
@@ -287,10 +297,12 @@ void compare_kernels(const tried_op& x, dtype type, std::size_t own,
   };
   const auto in = draw(x, type, own);
   auto wide_in = in;
+  const bool is_wide =
+    !x.has_kernels() || x.definition->find_kernels(dtype::float64);
   for (std::size_t i = 0; i < in.size(); ++i)
-    if (x.definition->input(i).dtypes.empty())
+    if (is_wide && x.definition->input(i).dtypes.empty())
       wide_in[i] = in[i].as(dtype::float64);
-  run_of_op narrow{x, in}, wide{x, wide_in};
+  run_of_op narrow{x, in}, wide{x.on_cpu(), wide_in};
   const auto count = narrow.call.out.size();
   for (std::size_t k = 0; k < count; ++k)
     compare(count == 1 ? "result" : "output " + std::to_string(k),
@@ -313,7 +325,7 @@ std::vector<std::string> check_kernels(const tried_op& x) {
     !x.has_kernels() || x.definition->find_kernels(dtype::float64);
   for (const auto type : x.types())
     for (std::size_t own = 0; own < own_dtype_choices(x); ++own)
-      if (has_reference && type != dtype::float64)
+      if (x.on != device{} || (has_reference && type != dtype::float64))
         compare_kernels(x, type, own, failures);
   return failures;
 }
@@ -329,10 +341,14 @@ std::vector<std::string> check_accumulation(const tried_op& x) {
     run_of_op run{x, draw(x, type)};
     const auto gy = run.draw_gradients(79);
     const auto fresh = run.backward(gy), added = run.backward(gy, {}, true);
-    for (std::size_t i = 0; i < fresh.size(); ++i)
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+      const auto wide = [&](const tensor& one) {
+        return one ? one.as(dtype::float64).to({}) : one;
+      };
+      const auto wide_fresh = wide(fresh[i]), wide_added = wide(added[i]);
       for (std::size_t at = 0; fresh[i] && at < fresh[i].size(); ++at) {
-        const auto f = fresh[i].as(dtype::float64).data<double>()[at];
-        const auto a = added[i].as(dtype::float64).data<double>()[at];
+        const auto f = wide_fresh.data<double>()[at];
+        const auto a = wide_added.data<double>()[at];
         if (!(std::abs(a - f - 1) <= bound * (std::abs(f) + 1))) {
           failures.push_back(
             text("the ", to_string(type), " gradient of input ", i, " is ", f,
@@ -342,6 +358,7 @@ std::vector<std::string> check_accumulation(const tried_op& x) {
         }
         at += fresh[i].size() / 100; // Samples a large gradient.
       }
+    }
   }
   return failures;
 }
@@ -417,7 +434,7 @@ std::vector<std::string> check_displaced_inputs(const tried_op& x) {
     const auto in = draw(x, type);
     std::vector<tensor> moved;
     for (const auto& t : in)
-      moved.push_back(displaced(t));
+      moved.push_back(displaced(t, x.on));
     run_of_op a{x, in}, b{x, moved};
     for (std::size_t k = 0; k < a.call.out.size(); ++k)
       compare(text("output ", k), a.call.out[k], b.call.out[k]);

@@ -13,10 +13,12 @@
 
 namespace troupe::detail {
 
-/// An op and the index of one of its cases.
+/// An op, the index of one of its cases, and the device whose kernels are
+/// checked.
 struct tried_op {
   const op* definition = nullptr;
   std::size_t index = 0;
+  device on{};
 
   const op_case& tested_case() const { return definition->cases[index]; }
   std::uint32_t seed() const {
@@ -30,8 +32,10 @@ struct tried_op {
     const auto* const reference = definition->find_kernels(dtype::float64);
     return reference && reference->backward;
   }
-  /// Dtypes for which the op can be run.
+  /// Dtypes for which the device has kernels; those of an op without kernels.
   std::vector<dtype> types() const;
+  /// Returns the same case on the CPU.
+  tried_op on_cpu() const { return {definition, index}; }
   /// Returns a name with the shapes of the inputs and the seed.
   std::string description() const;
 };
@@ -48,7 +52,8 @@ std::size_t own_dtype_choices(const tried_op& x);
 /// Draws a tensor from [-1, 1). Empty: `output` has no gradient.
 tensor draw_gradient(const op_output& output, std::uint32_t seed);
 
-/// Runs the kernels of an op directly, without a tape.
+/// Runs the kernels of an op directly, without a tape. Tensors that it takes
+/// may be on the CPU; it copies them to the device.
 struct run_of_op {
   /// Runs the forward kernel for the dtype of the inputs.
   run_of_op(const tried_op& x, std::vector<tensor> inputs);
@@ -68,6 +73,7 @@ struct run_of_op {
   sparse_rows backward_rows(const std::vector<tensor>& grad_out, std::size_t i);
 
   const op* definition;
+  device on;
   std::vector<tensor> in;
   dtype type = dtype::float32; ///< Of the call.
   op_outputs outputs;

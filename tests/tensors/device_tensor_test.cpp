@@ -1,6 +1,7 @@
 #include "simulated_device.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/detail/op_check_cases.hpp"
+#include "troupe/tensors/op_check.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/ops/all.hpp"
 #include "troupe/tensors/ops/binary.hpp"
@@ -306,6 +307,16 @@ TEST_P(DeviceOps, GiveTheResultsOfTheCpu) {
       }
     }
   }
+}
+
+/// The checks of an op can be run for the kernels of a device.
+TEST_P(DeviceOps, PassTheChecks) {
+  const auto& definition = *GetParam();
+  if (&definition == &ops::to_device) // its target is the CPU
+    GTEST_SKIP();
+  simulated_devices devices;
+  for (const auto& failure : check_op(definition, gpu))
+    ADD_FAILURE() << failure;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceOps, ::testing::ValuesIn(all_ops()),

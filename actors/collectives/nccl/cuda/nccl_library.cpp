@@ -1,34 +1,13 @@
 #include "troupe/actors/collectives/nccl/cuda/nccl_library.hpp"
 
 #include "troupe/actors/collectives/nccl/device_communicator.hpp"
+#include "troupe/tensors/cuda/shared_library.hpp"
 
-#include <dlfcn.h>
 #include <string>
 
 namespace troupe::cuda {
 
 namespace {
-
-/// Opens the library. If the loader does not find it, opens the file that was
-/// found when Troupe was configured.
-void* open_library() {
-  if (auto* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL))
-    return library;
-  const std::string reason = ::dlerror();
-  if (auto* library = ::dlopen(TROUPE_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL))
-    return library;
-  throw device_error{"NCCL was not found: " + reason
-                     + "; install libnccl2, or add its folder to "
-                       "LD_LIBRARY_PATH"};
-}
-
-template <class F>
-void find(void* library, const char* name, F& function) {
-  function = reinterpret_cast<F>(::dlsym(library, name));
-  if (!function)
-    throw device_error{"the NCCL library has no function " + std::string{name}
-                       + "; install NCCL 2.28 or newer"};
-}
 
 std::string version_text(int code) {
   return std::to_string(code / 10'000) + "." + std::to_string(code / 100 % 100)
@@ -36,22 +15,22 @@ std::string version_text(int code) {
 }
 
 nccl_library load() {
-  auto* library = open_library();
+  const shared_library library{"libnccl.so.2", TROUPE_NCCL_LIBRARY, "NCCL"};
   nccl_library out{};
-  find(library, "ncclGetVersion", out.get_version);
-  find(library, "ncclGetErrorString", out.get_error_string);
-  find(library, "ncclGetLastError", out.get_last_error);
-  find(library, "ncclGetUniqueId", out.get_unique_id);
-  find(library, "ncclCommInitRankConfig", out.comm_init_rank_config);
-  find(library, "ncclCommGetAsyncError", out.comm_get_async_error);
-  find(library, "ncclCommFinalize", out.comm_finalize);
-  find(library, "ncclCommAbort", out.comm_abort);
-  find(library, "ncclCommDestroy", out.comm_destroy);
-  find(library, "ncclGroupStart", out.group_start);
-  find(library, "ncclGroupEnd", out.group_end);
-  find(library, "ncclAllReduce", out.all_reduce);
-  find(library, "ncclSend", out.send);
-  find(library, "ncclRecv", out.recv);
+  library.find("ncclGetVersion", out.get_version);
+  library.find("ncclGetErrorString", out.get_error_string);
+  library.find("ncclGetLastError", out.get_last_error);
+  library.find("ncclGetUniqueId", out.get_unique_id);
+  library.find("ncclCommInitRankConfig", out.comm_init_rank_config);
+  library.find("ncclCommGetAsyncError", out.comm_get_async_error);
+  library.find("ncclCommFinalize", out.comm_finalize);
+  library.find("ncclCommAbort", out.comm_abort);
+  library.find("ncclCommDestroy", out.comm_destroy);
+  library.find("ncclGroupStart", out.group_start);
+  library.find("ncclGroupEnd", out.group_end);
+  library.find("ncclAllReduce", out.all_reduce);
+  library.find("ncclSend", out.send);
+  library.find("ncclRecv", out.recv);
   int version = 0;
   if (out.get_version(&version) != ncclSuccess || version < NCCL_VERSION_CODE)
     throw device_error{"the NCCL library has version " + version_text(version)

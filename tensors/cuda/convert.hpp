@@ -1,0 +1,14 @@
+#pragma once
+
+#include "troupe/tensors/dtype.hpp"
+
+#include <cstddef>
+#include <cuda_runtime_api.h>
+
+namespace troupe::cuda {
+
+/// Starts the conversion of elements, as `tensor::as` converts them.
+cudaError_t convert(void* to, dtype to_type, const void* from, dtype from_type,
+                    std::size_t count, cudaStream_t stream);
+
+} // namespace troupe::cuda

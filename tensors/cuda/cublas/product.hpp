@@ -1,0 +1,34 @@
+#pragma once
+
+#include "troupe/tensors/op.hpp"
+
+#include <compare>
+#include <cstdint>
+
+namespace troupe::cuda {
+
+/// A matrix product c = f(A B + bias), where A is a or its transpose, and so is
+/// B. All matrices are row-major.
+/// @shape A [m, k], B [k, n], c [m, n], bias [n]
+struct product {
+  std::int64_t m, n, k;
+  bool a_transposed = false, b_transposed = false;
+  bool add = false; ///< The product is added to c. Without bias and relu.
+  bool bias = false;
+  bool relu = false; ///< Only with bias.
+
+  friend auto operator<=>(const product&, const product&) = default;
+};
+
+/// Starts a product in the stream of a call's device. The arithmetic is that of
+/// float32 without TF32, or of float64. With bfloat16, products are added in
+/// float32 and rounded once.
+/// @param type of all matrices: float32, float64 or bfloat16. Without bias for
+///        float64.
+/// @param bias Null: there is none.
+/// @errors throws device_error with the extents.
+/// @cost the first product of each form chooses an algorithm.
+void multiply(const op_call& call, const product& form, dtype type,
+              const void* a, const void* b, const void* bias, void* c);
+
+} // namespace troupe::cuda

@@ -1,0 +1,206 @@
+#include "troupe/tensors/cuda/cuda_backend.hpp"
+
+#include "troupe/tensors/cuda/convert.hpp"
+#include "troupe/tensors/cuda/memory_cache.hpp"
+#include "troupe/tensors/cuda/ops/kernels.hpp"
+#include "troupe/tensors/cuda/runtime.hpp"
+#include "troupe/tensors/cuda/update.hpp"
+#include "troupe/tensors/ops/conv2d.hpp"
+#include "troupe/tensors/ops/conv2d_max_pool.hpp"
+#include "troupe/tensors/ops/max_pool2d.hpp"
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace troupe::cuda {
+
+namespace {
+
+/// Pinned memory. Released blocks are kept by size.
+class pinned_cache {
+public:
+  std::byte* allocate(std::size_t bytes) {
+    const auto size = rounded(bytes);
+    {
+      const std::lock_guard hold{lock_};
+      if (auto& list = free_[size]; !list.empty()) {
+        auto* const block = list.back();
+        list.pop_back();
+        return block;
+      }
+    }
+    void* block = nullptr;
+    if (cudaHostAlloc(&block, size, cudaHostAllocPortable) != cudaSuccess) {
+      cudaGetLastError(); // forgets the error
+      throw std::bad_alloc{};
+    }
+    return static_cast<std::byte*>(block);
+  }
+  void release(std::byte* block, std::size_t bytes) noexcept {
+    const std::lock_guard hold{lock_};
+    try {
+      free_[rounded(bytes)].push_back(block);
+    } catch (...) { // no memory of the host
+      cudaFreeHost(block);
+    }
+  }
+
+private:
+  static std::size_t rounded(std::size_t bytes) {
+    constexpr std::size_t granularity = 4096;
+    return (bytes + granularity - 1) / granularity * granularity;
+  }
+
+  std::mutex lock_;
+  std::map<std::size_t, std::vector<std::byte*>> free_;
+};
+
+/// Kernels of all ops.
+using kernel_rows = std::unordered_map<const op*, std::span<const op_kernels>>;
+
+kernel_rows all_kernels() {
+  kernel_rows out{
+    {&ops::conv2d, conv2d_kernels()},
+    {&ops::conv2d_max_pool, conv2d_max_pool_kernels()},
+    {&ops::max_pool2d, max_pool2d_kernels()},
+  };
+  for (const auto list :
+       {binary_kernels(), concat_kernels(), dense_kernels(), dropout_kernels(),
+        embedding_lookup_kernels(), reduce_kernels(),
+        softmax_cross_entropy_kernels(), unary_kernels()})
+    for (const auto& one : list)
+      out.emplace(one.definition, one.rows);
+  return out;
+}
+
+bool is_pinned(const void* host) {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, host) == cudaSuccess)
+    return attributes.type == cudaMemoryTypeHost;
+  cudaGetLastError(); // forgets the error
+  return false;
+}
+
+class cuda_devices final : public device_backend {
+public:
+  cuda_devices() {
+    for (std::uint32_t i = 0; i < device_count(); ++i)
+      devices_.emplace_back(device{device_kind::cuda, i});
+  }
+
+  std::uint32_t count() const override { return device_count(); }
+
+  // -- memory -----------------------------------------------------------------
+
+  std::byte* allocate(const device& on, std::size_t bytes) override {
+    return devices_[on.index].memory.allocate(bytes);
+  }
+  void release(const device& on, std::byte* block,
+               std::size_t bytes) noexcept override {
+    devices_[on.index].memory.release(block, bytes);
+  }
+  memory::usage used(const device& on) override {
+    return devices_[on.index].memory.used();
+  }
+
+  std::byte* allocate_pinned(std::size_t bytes) override {
+    return pinned_.allocate(bytes);
+  }
+  void release_pinned(std::byte* block, std::size_t bytes) noexcept override {
+    pinned_.release(block, bytes);
+  }
+
+  // -- copies -----------------------------------------------------------------
+
+  void copy(const device& to, std::byte* target, const device& from,
+            const std::byte* source, std::size_t bytes) override {
+    const bool to_host = to.kind == device_kind::cpu,
+               from_host = from.kind == device_kind::cpu;
+    const auto& on = to_host ? from : to;
+    if (!to_host && !from_host && to != from)
+      synchronize(from); // so that the elements are there
+    const auto stream = compute_stream(on);
+    check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream),
+          "cudaMemcpyAsync");
+    // Memory that is not pinned was copied before the call returned.
+    if (to_host || (from_host && is_pinned(source))
+        || (!from_host && to != from)) // `source` may be released
+      synchronize(on);
+  }
+  void convert(const device& on, std::byte* target, dtype to,
+               const std::byte* source, dtype from,
+               std::size_t count) override {
+    check(cuda::convert(target, to, source, from, count, compute_stream(on)),
+          "the conversion of elements");
+  }
+  void set_zero(const device& on, std::byte* target,
+                std::size_t bytes) override {
+    check(cudaMemsetAsync(target, 0, bytes, compute_stream(on)),
+          "cudaMemsetAsync");
+  }
+
+  // -- kernels ----------------------------------------------------------------
+
+  const op_kernels* find_kernels(const op& definition, dtype type) override {
+    const auto at = kernels_.find(&definition);
+    if (at == kernels_.end())
+      return nullptr;
+    for (const auto& row : at->second)
+      if (row.type == type)
+        return &row;
+    return nullptr;
+  }
+
+  // -- training ---------------------------------------------------------------
+
+  void update(const device& on, const rule_coefficients& step, float* values,
+              const float* gradient, const std::array<float*, 2>& slots,
+              std::size_t n) override {
+    check(cuda::update(step, values, gradient, slots, n, compute_stream(on)),
+          "the kernel of the update");
+  }
+  bool any_exceeds(const device& on, const float* x, std::size_t n,
+                   float limit) override {
+    auto& state = devices_[on.index];
+    const auto stream = compute_stream(on);
+    const std::lock_guard hold{state.lock};
+    if (!state.found) {
+      void* block = nullptr;
+      check(cudaHostAlloc(&block, sizeof(int), cudaHostAllocMapped),
+            "cudaHostAlloc");
+      state.found = static_cast<int*>(block);
+    }
+    *state.found = 0;
+    check(find_exceeding(x, n, limit, state.found, stream),
+          "the kernel of the check of a gradient");
+    synchronize(on);
+    return *state.found != 0;
+  }
+
+private:
+  struct state {
+    explicit state(const device& on) : memory{on} {}
+    memory_cache memory;
+    std::mutex lock;      ///< Of `found`.
+    int* found = nullptr; ///< In host memory that the device can write.
+  };
+
+  std::deque<state> devices_;
+  pinned_cache pinned_;
+  const kernel_rows kernels_ = all_kernels();
+};
+
+} // namespace
+
+device_backend* find_devices() {
+  static auto* const devices = device_count() > 0 ? new cuda_devices : nullptr;
+  return devices;
+}
+
+} // namespace troupe::cuda

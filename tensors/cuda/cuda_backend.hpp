@@ -1,0 +1,12 @@
+#pragma once
+
+#include "troupe/tensors/device_backend.hpp"
+
+namespace troupe::cuda {
+
+/// Returns the CUDA devices of this machine. Null: there are none, or no
+/// driver. Always the same object, which exists until the process ends.
+/// @cost loads the driver at the first call.
+device_backend* find_devices();
+
+} // namespace troupe::cuda

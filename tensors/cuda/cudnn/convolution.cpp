@@ -1,0 +1,252 @@
+#include "troupe/tensors/cuda/cudnn/convolution.hpp"
+
+#include "troupe/tensors/cuda/cudnn/convolution_plan.hpp"
+#include "troupe/tensors/cuda/kernels/convolution_parts.hpp"
+#include "troupe/tensors/cuda/runtime.hpp"
+#include "troupe/tensors/device_error.hpp"
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace troupe::cuda {
+
+namespace {
+
+using kind = convolution_kind;
+
+/// The handle and the plans of one device.
+class plan_cache {
+public:
+  explicit plan_cache(const device& on) : on_{on} {}
+
+  /// Runs an operation.
+  /// @param operands addresses of x, w and y, in this order.
+  /// @returns why cuDNN has no engine for the operation, or an empty text.
+  std::string run(const convolution_operation& operation,
+                  std::array<std::byte*, 3> operands) {
+    const auto stream = compute_stream(on_);
+    const std::lock_guard guard{lock_};
+    if (!handle_) {
+      cudnnHandle_t made = nullptr;
+      check(cudnn().create(&made), "cudnnCreate");
+      check(cudnn().set_stream(made, stream), "cudnnSetStream");
+      handle_ = made;
+    }
+    const auto& plan = find(operation);
+    if (!plan.plan)
+      return plan.reason;
+    const tensor workspace{{shape{plan.workspace_bytes}, dtype::uint8}, on_};
+    const std::array uids{operand::x, operand::w, operand::y};
+    auto* const address = workspace.address();
+    descriptor pack{CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR};
+    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, uids.size(),
+             uids.data());
+    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+             operands.size(), operands.data());
+    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, address);
+    pack.finalize();
+    check(cudnn().execute(handle_, plan.plan.get(), pack.get()),
+          "cudnnBackendExecute");
+    return {};
+  }
+
+private:
+  /// All numbers of an operation.
+  using key = std::array<std::int64_t, 18>;
+
+  static key key_of(const convolution_operation& o) {
+    const auto& g = o.what;
+    return {static_cast<std::int64_t>(o.kind),
+            static_cast<std::int64_t>(o.operands),
+            static_cast<std::int64_t>(o.result),
+            g.n,
+            g.h,
+            g.w,
+            g.ci,
+            g.co,
+            g.kh,
+            g.kw,
+            g.oh,
+            g.ow,
+            g.stride_h,
+            g.stride_w,
+            g.top,
+            g.bottom,
+            g.left,
+            g.right};
+  }
+
+  const convolution_plan& find(const convolution_operation& operation) {
+    const auto k = key_of(operation);
+    const auto found = plans_.find(k);
+    if (found != plans_.end())
+      return found->second;
+    return plans_.emplace(k, convolution_plan::choose(handle_, operation))
+      .first->second;
+  }
+
+  device on_;
+  std::mutex lock_;
+  cudnnHandle_t handle_ = nullptr; ///< Null: not yet created.
+  std::map<key, convolution_plan> plans_;
+};
+
+/// Returns the plans of a device. They are never destroyed, because the driver
+/// may end before static objects do.
+plan_cache& plans_of(const device& on) {
+  static auto& lock = *new std::mutex;
+  static auto& caches = *new std::map<device, plan_cache>;
+  const std::lock_guard guard{lock};
+  return caches.try_emplace(on, on).first->second;
+}
+
+/// Tensors of an operation. Weights are [co, kh, kw, ci].
+struct operands {
+  tensor x, w, y;
+
+  tensor& result(kind which) {
+    return which == kind::forward ? y : which == kind::backward_data ? x : w;
+  }
+};
+
+/// Shapes of the tensors of an operation.
+struct operand_shapes {
+  explicit operand_shapes(const onednn::convolution& g)
+    : x{g.n, g.h, g.w, g.ci},
+      w{g.co, g.kh, g.kw, g.ci},
+      y{g.n, g.oh, g.ow, g.co} {}
+
+  shape x, w, y;
+};
+
+bool is_aligned(const tensor& x) {
+  return reinterpret_cast<std::uintptr_t>(x.address()) % 16 == 0;
+}
+
+image_extents extents_of(const tensor& images) {
+  return {static_cast<std::size_t>(images.dims()[1]),
+          static_cast<std::size_t>(images.dims()[2])};
+}
+
+/// Copies images to others that are larger or smaller at the bottom and at the
+/// right.
+void fit(const tensor& from, tensor& to) {
+  check(fit_images(from.type(), from.address(), extents_of(from),
+                   to.mutable_address(), extents_of(to),
+                   static_cast<std::size_t>(from.dims()[0]),
+                   static_cast<std::size_t>(from.dims()[3]),
+                   compute_stream(from.device())),
+        "the kernel that pads images");
+}
+
+void run(const convolution_operation& operation, const operands& all);
+
+/// Computes an operation whose padding has different extents on two opposite
+/// sides, for which cuDNN has few engines. The images get the rows and columns
+/// that one side has more than the other.
+void run_with_padded_images(convolution_operation operation, operands all) {
+  auto& g = operation.what;
+  const auto more_rows = g.bottom - g.top, more_columns = g.right - g.left;
+  g.h += more_rows;
+  g.w += more_columns;
+  g.bottom = g.top;
+  g.right = g.left;
+  const auto images = all.x;
+  all.x = tensor{{operand_shapes{g}.x, images.type()}, images.device()};
+  if (operation.kind != kind::backward_data)
+    fit(images, all.x);
+  run(operation, all);
+  if (operation.kind == kind::backward_data) {
+    auto gradient = images;
+    fit(all.x, gradient);
+  }
+}
+
+/// Computes an operation in bfloat16 with operands in float32.
+void run_in_float(convolution_operation operation, operands all) {
+  auto& target = all.result(operation.kind);
+  auto result = target;
+  if (result.type() != dtype::float32)
+    target = tensor{{result.dims(), dtype::float32}, result.device()};
+  for (auto* each : {&all.x, &all.w, &all.y})
+    *each = each->as(dtype::float32);
+  operation.operands = operation.result = dtype::float32;
+  run(operation, all);
+  if (result.type() != dtype::float32)
+    result.copy_from(target.as(result.type()));
+}
+
+void run(const convolution_operation& operation, const operands& all) {
+  const auto& g = operation.what;
+  const auto on = all.x.device();
+  const auto reason = plans_of(on).run(
+    operation, {all.x.address(), all.w.address(), all.y.address()});
+  if (reason.empty())
+    return;
+  if (g.bottom > g.top || g.right > g.left)
+    return run_with_padded_images(operation, all);
+  if (operation.operands == dtype::bfloat16)
+    return run_in_float(operation, all);
+  throw device_error{"cuDNN " + cudnn_version() + " has no engine for "
+                     + to_string(operation) + ", on " + to_string(on) + ": "
+                     + reason};
+}
+
+/// Copies the operands whose addresses are not aligned, and computes the
+/// operation.
+void run_aligned(kind which, const onednn::convolution& g, operands all) {
+  const convolution_operation operation{
+    which, g, (which == kind::forward ? all.x : all.y).type(),
+    all.result(which).type()};
+  auto result = all.result(which);
+  for (auto* each : {&all.x, &all.w, &all.y})
+    if (!is_aligned(*each))
+      *each = each->clone();
+  run(operation, all);
+  const auto& computed = all.result(which);
+  if (!is_aligned(result))
+    result.copy_from(computed);
+}
+
+/// Writes the transpose of x, as a matrix of `rows` rows.
+void transpose_matrix(const tensor& x, tensor& to, std::int64_t rows) {
+  const auto height = static_cast<std::size_t>(rows);
+  check(transpose(x.type(), x.address(), to.mutable_address(), height,
+                  x.size() / height, compute_stream(x.device())),
+        "the kernel that transposes weights");
+}
+
+/// Returns weights [kh, kw, ci, co] as [co, kh, kw, ci].
+tensor to_cudnn(const onednn::convolution& g, const tensor& w) {
+  tensor out{{operand_shapes{g}.w, w.type()}, w.device()};
+  transpose_matrix(w, out, g.kh * g.kw * g.ci);
+  return out;
+}
+
+} // namespace
+
+void convolve(const onednn::convolution& what, const tensor& x, const tensor& w,
+              tensor& y) {
+  if (what.n > 0)
+    run_aligned(kind::forward, what, {x, to_cudnn(what, w), y});
+}
+
+void convolve_backward_data(const onednn::convolution& what, const tensor& gy,
+                            const tensor& w, tensor& gx) {
+  if (what.n > 0)
+    run_aligned(kind::backward_data, what, {gx, to_cudnn(what, w), gy});
+}
+
+void convolve_backward_weights(const onednn::convolution& what, const tensor& x,
+                               const tensor& gy, tensor& gw) {
+  if (what.n == 0)
+    return gw.set_zero();
+  tensor transposed{{operand_shapes{what}.w, gw.type()}, gw.device()};
+  run_aligned(kind::backward_weights, what, {x, transposed, gy});
+  transpose_matrix(transposed, gw, what.co);
+}
+
+} // namespace troupe::cuda

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/tensor.hpp"
+
+namespace troupe::cuda {
+
+// Products of convolutions by cuDNN. Operands are float32 or bfloat16, sums are
+// float32. The results are float32 or have the dtype of the operands, and are
+// rounded once. A repeated call gives the same bits: engines whose results
+// change from call to call are not used, and neither are those with larger
+// errors than a sum of products in float32 (TF32, Winograd, FFT).
+//
+// All tensors are on one CUDA device. The functions return when the work is in
+// the stream of the device, and are thread-safe. The first call for a shape
+// chooses an engine, which takes milliseconds to seconds; the choice is kept as
+// long as the process runs.
+//
+// All functions throw device_error if cuDNN is missing, fails, or has no engine
+// for the shape that needs at most 256 MiB of memory.
+
+/// y = x * w
+/// @shape x  [n, h, w, ci]
+/// @shape w  [kh, kw, ci, co], of the dtype of x
+/// @shape y  [n, oh, ow, co]
+void convolve(const onednn::convolution& what, const tensor& x, const tensor& w,
+              tensor& y);
+
+/// gx = gradient of x, which is zero where no window reads x.
+/// @shape gy  as y
+/// @shape gx  as x
+void convolve_backward_data(const onednn::convolution& what, const tensor& gy,
+                            const tensor& w, tensor& gx);
+
+/// gw = gradient of w, which is zero for no images.
+/// @shape gw  as w
+void convolve_backward_weights(const onednn::convolution& what, const tensor& x,
+                               const tensor& gy, tensor& gw);
+
+} // namespace troupe::cuda

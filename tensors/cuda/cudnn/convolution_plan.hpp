@@ -1,0 +1,53 @@
+#pragma once
+
+#include "troupe/tensors/cuda/cudnn/descriptor.hpp"
+#include "troupe/tensors/dtype.hpp"
+#include "troupe/tensors/onednn/onednn.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::cuda {
+
+enum class convolution_kind : std::uint8_t {
+  forward,         ///< (x, w) -> y
+  backward_data,   ///< (gy, w) -> gx
+  backward_weights ///< (x, gy) -> gw
+};
+
+/// The operation of a plan. Images are [n, h, w, c], and weights [co, kh, kw,
+/// ci]. All addresses are multiples of 16.
+struct convolution_operation {
+  convolution_kind kind{};
+  onednn::convolution what{};
+  dtype operands{}, result{}; ///< float32 or bfloat16.
+
+  bool operator==(const convolution_operation&) const = default;
+};
+
+/// Formats an operation with its shapes, for messages.
+std::string to_string(const convolution_operation& x);
+
+/// Identifies an operand or a result in a plan.
+enum class operand : std::int64_t { x = 1, w = 2, y = 3 };
+
+/// How cuDNN computes an operation: the engine and its parameters.
+struct convolution_plan {
+  /// Largest workspace of an engine that is chosen.
+  static constexpr std::int64_t max_workspace_bytes = 256 << 20;
+
+  /// Chooses the first engine that cuDNN recommends and that has the properties
+  /// that convolution.hpp describes.
+  /// @param handle of the device that this thread has selected.
+  /// @errors throws device_error only if cuDNN itself fails.
+  static convolution_plan choose(cudnnHandle_t handle,
+                                 const convolution_operation& operation);
+
+  descriptor plan; ///< Null: there is no such engine.
+  std::int64_t workspace_bytes = 0;
+  std::string reason;            ///< Says why there is no engine.
+  std::vector<descriptor> parts; ///< What the plan was made of.
+};
+
+} // namespace troupe::cuda

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "troupe/tensors/shape.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace troupe::cuda {
+
+/// Maps the index of an element in one shape to an index in another one, by
+/// strides.
+struct index_map {
+  int rank = 0;
+  std::uint32_t extent[shape::max_rank];
+  std::size_t stride[shape::max_rank];
+
+  /// Appends an axis behind the others. Axes of extent 1 are left out, and an
+  /// axis joins the one before it if both can be one.
+  void add(std::int64_t size, std::size_t step) {
+    if (size == 1)
+      return;
+    if (rank > 0 && stride[rank - 1] == step * std::size_t(size)
+        && std::uint64_t{extent[rank - 1]} * std::uint64_t(size)
+             < (1ull << 32)) {
+      extent[rank - 1] *= static_cast<std::uint32_t>(size);
+      stride[rank - 1] = step;
+      return;
+    }
+    extent[rank] = static_cast<std::uint32_t>(size);
+    stride[rank++] = step;
+  }
+
+  __host__ __device__ std::size_t operator()(std::size_t i) const {
+    std::size_t out = 0;
+    for (int axis = rank; axis-- > 0;) {
+      out += i % extent[axis] * stride[axis];
+      i /= extent[axis];
+    }
+    return out;
+  }
+};
+
+/// Returns the map from elements of `target` to those of `x`, which is
+/// broadcast to that shape.
+inline index_map broadcast_map(const shape& x, const shape& target) {
+  std::size_t strides[shape::max_rank] = {};
+  std::size_t step = 1;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    const auto axis = x.rank() - 1 - i;
+    strides[target.rank() - 1 - i] = x[axis] == 1 ? 0 : step;
+    step *= std::size_t(x[axis]);
+  }
+  index_map out;
+  for (std::size_t axis = 0; axis < target.rank(); ++axis)
+    out.add(target[axis], strides[axis]);
+  return out;
+}
+
+} // namespace troupe::cuda

@@ -1,0 +1,130 @@
+#include "troupe/tensors/cuda/ops/bias_activation.hpp"
+
+#include "troupe/tensors/cuda/launch.cuh"
+
+#include <type_traits>
+
+namespace troupe::cuda {
+
+namespace {
+
+/// The type in which elements are computed.
+template <class T>
+using computed = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
+
+/// Calls `fn(T{})`, where T is the element type of a float dtype.
+template <class F>
+void with_float(dtype type, F fn) {
+  if (type == dtype::bfloat16)
+    fn(bfloat16{});
+  else if (type == dtype::float64)
+    fn(double{});
+  else
+    fn(float{});
+}
+
+template <class T>
+void start_bias(const op_call& call, tensor& x, const tensor& bias, bool relu) {
+  using value = computed<T>;
+  auto* const to = mutable_elements<T>(x);
+  const auto* const b = elements<T>(bias);
+  const auto columns = bias.size();
+  run(call, x.size(), [=] __device__(std::size_t i) {
+    const value sum = value(to[i]) + value(b[i % columns]);
+    to[i] = relu && sum < 0 ? T(value{0}) : T(sum);
+  });
+}
+
+constexpr unsigned tile_columns = 32, tile_rows = 8;
+
+/// Block (x, y) adds the rows of part y in 32 columns.
+/// @param y Null: there is no mask.
+template <class T>
+__global__ void sum_columns(T* g, const T* y, std::size_t rows,
+                            std::size_t columns, std::size_t rows_of_part,
+                            computed<T>* sums) {
+  using value = computed<T>;
+  __shared__ value of_thread[tile_rows][tile_columns];
+  const auto column = std::size_t{blockIdx.x} * tile_columns + threadIdx.x;
+  const auto begin = blockIdx.y * rows_of_part;
+  const auto end = min(begin + rows_of_part, rows);
+  value sum = 0;
+  if (column < columns)
+    for (auto row = begin + threadIdx.y; row < end; row += tile_rows) {
+      const auto i = row * columns + column;
+      value one = g[i];
+      if (y && !(value(y[i]) > 0)) {
+        one = 0;
+        g[i] = T(one);
+      }
+      sum += one;
+    }
+  of_thread[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  for (auto half = tile_rows / 2; half > 0; half /= 2) {
+    if (threadIdx.y < half)
+      of_thread[threadIdx.y][threadIdx.x] +=
+        of_thread[threadIdx.y + half][threadIdx.x];
+    __syncthreads();
+  }
+  if (threadIdx.y == 0 && column < columns)
+    sums[blockIdx.y * columns + column] = of_thread[0][threadIdx.x];
+}
+
+template <class T>
+void start_columns(op_call& call, bool relu) {
+  using value = computed<T>;
+  auto& gradient = call.grad_out[0];
+  const auto columns = std::size_t(gradient.dims().back());
+  const auto rows = columns ? gradient.size() / columns : 0;
+  auto* const g = mutable_elements<T>(gradient);
+  const auto* const y = relu ? elements<T>(call.out[0]) : nullptr;
+  if (!call.wants(2)) {
+    if (relu)
+      run(call, gradient.size(), [=] __device__(std::size_t i) {
+        if (!(value(y[i]) > 0))
+          g[i] = T(value{0});
+      });
+    return;
+  }
+  if (columns == 0)
+    return;
+  // Enough blocks to fill a device, with enough rows each.
+  constexpr std::size_t wanted_blocks = 1024, min_rows = 64;
+  const auto blocks = (columns + tile_columns - 1) / tile_columns;
+  const auto parts = std::clamp<std::size_t>(
+    std::min(wanted_blocks / blocks, rows / min_rows), 1, 1024);
+  tensor sums{{{static_cast<std::int64_t>(parts * columns)},
+               std::is_same_v<value, double> ? dtype::float64 : dtype::float32},
+              call.on};
+  auto* const of_parts = mutable_elements<value>(sums);
+  sum_columns<T>
+    <<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(parts)),
+       dim3(tile_columns, tile_rows), 0, compute_stream(call)>>>(
+      g, y, rows, columns, (rows + parts - 1) / parts, of_parts);
+  check_launch(call, cudaGetLastError());
+  auto* const to = mutable_elements<T>(call.grad_in[2]);
+  const bool accumulates = call.accumulates(2);
+  run(call, columns, [=] __device__(std::size_t column) {
+    value sum = 0;
+    for (std::size_t part = 0; part < parts; ++part)
+      sum += of_parts[part * columns + column];
+    to[column] = T(accumulates ? value(to[column]) + sum : sum);
+  });
+}
+
+} // namespace
+
+void add_bias(const op_call& call, tensor& x, const tensor& bias,
+              activation f) {
+  const bool relu = f == activation::relu;
+  with_float(x.type(), [&]<class T>(T) { start_bias<T>(call, x, bias, relu); });
+}
+
+void mask_and_sum_columns(op_call& call, activation f) {
+  const bool relu = f == activation::relu;
+  with_float(call.grad_out[0].type(),
+             [&]<class T>(T) { start_columns<T>(call, relu); });
+}
+
+} // namespace troupe::cuda

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "troupe/tensors/op.hpp"
+#include "troupe/tensors/ops/activation.hpp"
+
+namespace troupe::cuda {
+
+// Parts of fused ops whose input 2 is a bias over the last axis. For float32,
+// float64 and bfloat16, which is computed in float32 and rounded once.
+
+/// Computes x = f(x + bias) in place.
+/// @shape x [..., n], bias [n]
+void add_bias(const op_call& call, tensor& x, const tensor& bias, activation f);
+
+/// Starts the backward pass of a fused op. Multiplies `grad_out` in place by
+/// the derivative of the activation. Then writes the column sums of `grad_out`
+/// to the gradient of the bias, if it is requested. The sums are added in an
+/// order that depends on the shape only.
+void mask_and_sum_columns(op_call& call, activation f);
+
+} // namespace troupe::cuda

@@ -1,0 +1,90 @@
+#include "troupe/tensors/ops/dropout.hpp"
+
+#include "troupe/tensors/cuda/launch.cuh"
+#include "troupe/tensors/cuda/ops/kernels.hpp"
+#include "troupe/tensors/random.hpp"
+
+namespace troupe::cuda {
+
+namespace {
+
+struct philox_words {
+  std::uint32_t word[4];
+};
+
+/// Philox4x32-10, as `philox` of random.hpp.
+__device__ philox_words philox(std::uint64_t block, std::uint32_t high0,
+                               std::uint32_t high1, std::uint32_t key0,
+                               std::uint32_t key1) {
+  auto c0 = static_cast<std::uint32_t>(block),
+       c1 = static_cast<std::uint32_t>(block >> 32), c2 = high0, c3 = high1;
+  for (int round = 0; round < 10; ++round) {
+    const auto a = std::uint64_t{0xD2511F53} * c0;
+    const auto b = std::uint64_t{0xCD9E8D57} * c2;
+    c0 = static_cast<std::uint32_t>(b >> 32) ^ c1 ^ key0;
+    c1 = static_cast<std::uint32_t>(b);
+    c2 = static_cast<std::uint32_t>(a >> 32) ^ c3 ^ key1;
+    c3 = static_cast<std::uint32_t>(a);
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+/// Draws the mask that the CPU draws.
+template <class T>
+void forward(op_call& c) {
+  const auto [rate, key] = c.options.as<ops::dropped>();
+  c.saved.push_back(tensor{{c.out[0].dims(), dtype::float32}, c.on});
+  auto* const mask = mutable_elements<float>(c.saved[0]);
+  const auto* const x = elements<T>(c.in[0]);
+  auto* const y = mutable_elements<T>(c.out[0]);
+  const auto n = c.out[0].size();
+  const random_stream stream{key};
+  const auto high = stream.upper_counter();
+  const auto name = stream.key();
+  const auto limit =
+    static_cast<std::uint64_t>((1.0 - double(rate)) * 0x1p32 + 0.5);
+  const float kept = 1 / (1 - rate);
+  const auto high0 = high[0], high1 = high[1], key0 = name[0], key1 = name[1];
+  run(c, (n + 3) / 4, [=] __device__(std::size_t block) {
+    const auto words = philox(block, high0, high1, key0, key1);
+    for (std::size_t k = 0; k < 4; ++k) {
+      const auto i = block * 4 + k;
+      if (i >= n)
+        return;
+      const float factor = words.word[k] < limit ? kept : 0.0f;
+      mask[i] = factor;
+      y[i] = x[i] * factor;
+    }
+  });
+}
+
+template <class T>
+void backward(op_call& c) {
+  if (!c.wants(0))
+    return;
+  const auto* const mask = elements<float>(c.saved[0]);
+  const auto* const gy = elements<T>(c.grad_out[0]);
+  auto* const gx = mutable_elements<T>(c.grad_in[0]);
+  const bool accumulates = c.accumulates(0);
+  run(c, c.grad_in[0].size(), [=] __device__(std::size_t i) {
+    put(gx[i], gy[i] * mask[i], accumulates);
+  });
+}
+
+constexpr std::array rows{
+  op_kernels{dtype::float32, forward<float>, backward<float>,
+             device_kind::cuda},
+  op_kernels{dtype::float64, forward<double>, backward<double>,
+             device_kind::cuda},
+};
+
+} // namespace
+
+std::span<const kernels_of_op> dropout_kernels() {
+  static const std::array list{kernels_of_op{&ops::dropout, rows}};
+  return list;
+}
+
+} // namespace troupe::cuda

@@ -1,0 +1,120 @@
+#include "troupe/tensors/cuda/runtime.hpp"
+
+#include "troupe/tensors/device_error.hpp"
+#include "troupe/tensors/op.hpp"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::cuda {
+
+namespace {
+
+std::string text_of(cudaError_t result) {
+  return std::string{cudaGetErrorString(result)} + " ("
+         + cudaGetErrorName(result) + ")";
+}
+
+struct device_state {
+  std::once_flag once;
+  std::atomic<cudaStream_t> stream = nullptr;
+  std::atomic<const op*> last = nullptr; ///< The last op with kernels.
+  invalid_value* invalid = nullptr;
+};
+
+constexpr std::uint32_t max_devices = 64;
+
+/// Never destroyed, because static tensors could be destroyed later.
+device_state& state_of(std::uint32_t index) {
+  static auto* const list = new std::array<device_state, max_devices>;
+  return list->at(index);
+}
+
+/// Makes what a device needs, at its first use.
+device_state& open(const device& on) {
+  auto& state = state_of(on.index);
+  check(cudaSetDevice(static_cast<int>(on.index)), "cudaSetDevice");
+  if (state.stream.load(std::memory_order_acquire))
+    return state;
+  std::call_once(state.once, [&] {
+    void* block = nullptr;
+    check(cudaHostAlloc(&block, sizeof(invalid_value), cudaHostAllocMapped),
+          "cudaHostAlloc");
+    state.invalid = new (block) invalid_value;
+    cudaStream_t made = nullptr;
+    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
+          "cudaStreamCreateWithFlags");
+    state.stream.store(made, std::memory_order_release);
+  });
+  return state;
+}
+
+[[noreturn]] void refuse(const invalid_value& x) {
+  const auto value = std::to_string(x.value), at = std::to_string(x.position),
+             limit = std::to_string(x.limit);
+  if (x.what == int(invalid_value::kind::label))
+    throw std::logic_error("label " + value + " in row " + at + "; there are "
+                           + limit + " classes, from 0");
+  throw std::out_of_range("embedding_lookup: id " + at + " is " + value
+                          + ", but the table has " + limit + " rows");
+}
+
+} // namespace
+
+void check(cudaError_t result, const char* call) {
+  if (result != cudaSuccess)
+    throw device_error{std::string{call} + " failed: " + text_of(result)};
+}
+
+std::uint32_t device_count() {
+  static const auto count = [] {
+    int found = 0;
+    return cudaGetDeviceCount(&found) == cudaSuccess
+             ? std::min(static_cast<std::uint32_t>(found), max_devices)
+             : 0u;
+  }();
+  return count;
+}
+
+cudaStream_t compute_stream(const device& on) {
+  return open(on).stream.load(std::memory_order_relaxed);
+}
+
+cudaStream_t compute_stream(const op_call& call) {
+  auto& state = open(call.on);
+  state.last.store(call.definition, std::memory_order_relaxed);
+  return state.stream.load(std::memory_order_relaxed);
+}
+
+void check_launch(const op_call& call, cudaError_t result) {
+  if (result != cudaSuccess)
+    throw device_error{std::string{call.definition->name} + " on "
+                       + to_string(call.on)
+                       + " could not be started: " + text_of(result)};
+}
+
+void synchronize(const device& on) {
+  auto& state = open(on);
+  if (const auto result = cudaStreamSynchronize(state.stream);
+      result != cudaSuccess) {
+    const auto* const last = state.last.load();
+    throw device_error{
+      to_string(on) + " has failed: " + text_of(result)
+      + (last ? "; the last op that it got was " + std::string{last->name}
+              : std::string{})};
+  }
+  if (state.invalid->what != 0) {
+    const auto found = *state.invalid;
+    *state.invalid = {};
+    refuse(found);
+  }
+}
+
+invalid_value* invalid_value_of(const device& on) {
+  return open(on).invalid;
+}
+
+} // namespace troupe::cuda

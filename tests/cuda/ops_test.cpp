@@ -1,0 +1,215 @@
+#include "card.hpp"
+#include "troupe/tensors/detail/op_check_cases.hpp"
+#include "troupe/tensors/op_check.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/concat.hpp"
+#include "troupe/tensors/ops/conv2d_max_pool.hpp"
+#include "troupe/tensors/ops/dense.hpp"
+#include "troupe/tensors/ops/dropout.hpp"
+#include "troupe/tensors/ops/embedding_lookup.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
+#include "troupe/tensors/ops/softmax_cross_entropy.hpp"
+#include "troupe/tensors/ops/to_device.hpp"
+#include "troupe/tensors/tape.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+
+class OpsOnACard : public OnACard,
+                   public testing::WithParamInterface<const op*> {};
+
+TEST_P(OpsOnACard, AgreeWithTheReference) {
+  const auto& definition = *GetParam();
+  if (&definition == &ops::to_device) // its target is the CPU
+    GTEST_SKIP();
+  for (const auto& failure : check_op(definition, card))
+    ADD_FAILURE() << failure;
+}
+
+TEST_P(OpsOnACard, HaveKernelsForFloat32) {
+  const auto& definition = *GetParam();
+  if (definition.is_reshape || definition.view)
+    GTEST_SKIP() << "the op has no kernels";
+  const auto* const found = kernels_on(card, definition, dtype::float32);
+  ASSERT_TRUE(found);
+  const auto* const reference = definition.find_kernels(dtype::float64);
+  EXPECT_EQ(found->backward != nullptr, reference->backward != nullptr);
+}
+
+/// The same bits in every run.
+TEST_P(OpsOnACard, GiveTheSameBitsAgain) {
+  const auto& definition = *GetParam();
+  if (&definition == &ops::to_device)
+    GTEST_SKIP();
+  for (std::size_t i = 0; i < definition.cases.size(); ++i) {
+    const detail::tried_op tried{&definition, i, card};
+    for (const auto type : tried.types()) {
+      const auto in = detail::draw(tried, type);
+      detail::run_of_op one{tried, in};
+      const auto gy = one.draw_gradients(90);
+      for (int again = 0; again < 5; ++again) {
+        detail::run_of_op other{tried, in};
+        for (std::size_t k = 0; k < one.call.out.size(); ++k)
+          EXPECT_TRUE(same_bits(one.call.out[k], other.call.out[k]))
+            << tried.description();
+        if (!tried.differentiable() || !is_float(type))
+          continue;
+        const auto left = one.backward(gy), right = other.backward(gy);
+        for (std::size_t k = 0; k < left.size(); ++k)
+          EXPECT_TRUE(same_bits(left[k], right[k])) << tried.description();
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OpsOnACard, testing::ValuesIn(all_ops()),
+                         [](const auto& info) {
+                           return std::string{info.param->name};
+                         });
+
+/// Draws values of [-1, 1), all different.
+tensor spread(const shape& dims, float step = 0.37f) {
+  tensor out{dims};
+  float x = 0.1f;
+  for (auto& one : out.mutable_data<float>()) {
+    x += step;
+    one = x = x - 2 * std::floor((x + 1) / 2);
+  }
+  return out;
+}
+
+/// Elementwise arithmetic has the bits of the CPU, denormals included.
+TEST_F(OnACard, ArithmeticHasTheBitsOfTheCpu) {
+  auto a = spread({1000}), b = spread({1000}, 0.73f);
+  for (std::size_t i = 0; i < 20; ++i)
+    a.mutable_data<float>()[i] *= 0x1p-125f;
+  for (const auto fn : {add, subtract, multiply, divide})
+    EXPECT_TRUE(same_bits(fn(a.to(card), b.to(card)), fn(a, b)));
+}
+
+TEST_F(OnACard, DropoutDrawsTheMaskOfTheCpu) {
+  const auto x = spread({1003});
+  const auto run = [&](const tensor& in) {
+    current_context().random = {.seed = 5, .replica = 1, .step = 7, .op = 0};
+    return dropout(in, 0.3f, true);
+  };
+  EXPECT_TRUE(same_bits(run(x.to(card)), run(x)));
+}
+
+TEST_F(OnACard, RowsOfAnEmbeddingAreAddedInTheOrderOfTheCpu) {
+  const auto table = spread({11, 33});
+  tensor ids{{500}, dtype::int64};
+  for (std::size_t i = 0; i < 500; ++i)
+    ids.mutable_data<std::int64_t>()[i] = std::int64_t(i * i % 11);
+  const auto gradient_on = [&](const device& on) {
+    tape recording;
+    const auto x = recording.watch(table.to(on));
+    const auto y = embedding_lookup(x, ids.to(on));
+    return recording.gradient(reduce_sum(y * spread({500, 33}, 0.11f).to(on)),
+                              tensors{x})[0];
+  };
+  EXPECT_TRUE(same_bits(gradient_on(card), gradient_on({})));
+}
+
+// -- large shapes, which the cases of the ops do not have ---------------------
+
+double largest_difference(const tensor& a, const tensor& b) {
+  const auto left = a.to({}).as(dtype::float64),
+             right = b.to({}).as(dtype::float64);
+  double worst = 0, largest = 1e-30;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const auto x = left.data<double>()[i], y = right.data<double>()[i];
+    largest = std::max(largest, std::abs(y));
+    worst = std::max(worst, std::isfinite(x) ? std::abs(x - y) : 1e30);
+  }
+  return worst / largest;
+}
+
+TEST_F(OnACard, LargeReductionsAgreeWithTheCpu) {
+  const auto x = spread({300, 70, 100});
+  for (const auto& over :
+       {axes{}, axes{0}, axes{1}, axes{2}, axes{0, 1}, axes{1, 2}, axes{0, 2}})
+    EXPECT_LE(
+      largest_difference(reduce_sum(x.to(card), over), reduce_sum(x, over)),
+      1e-6);
+  const auto wide = spread({3, 200'000});
+  EXPECT_LE(
+    largest_difference(reduce_mean(wide.to(card), {1}), reduce_mean(wide, {1})),
+    1e-6);
+  const auto many = spread({70'000, 80});
+  EXPECT_LE(
+    largest_difference(reduce_sum(many.to(card), {1}), reduce_sum(many, {1})),
+    1e-6);
+}
+
+/// Returns the result and all gradients of `fn`.
+template <class F>
+std::vector<tensor> results_on(const device& on, const std::vector<tensor>& in,
+                               F fn) {
+  tape recording;
+  tensors watched;
+  for (const auto& x : in)
+    watched.push_back(recording.watch(x.to(on)));
+  const auto y = fn(watched);
+  auto out = recording.gradient(
+    reduce_sum(y * spread(y.dims(), 0.19f).as(y.type()).to(on)), watched);
+  out.push_back(y);
+  return {out.begin(), out.end()};
+}
+
+template <class F>
+void compare(const std::vector<tensor>& in, double bound, F fn) {
+  const auto here = results_on({}, in, fn), there = results_on(card, in, fn);
+  for (std::size_t i = 0; i < here.size(); ++i)
+    EXPECT_LE(largest_difference(there[i], here[i]), bound) << "result " << i;
+}
+
+TEST_F(OnACard, LargeLayersAgreeWithTheCpu) {
+  compare(
+    {spread({512, 784}), spread({784, 512}), spread({512})}, 3e-5,
+    [](const tensors& x) { return dense(x[0], x[1], x[2], activation::relu); });
+  conv_pool_options options;
+  options.conv.pad = padding::same;
+  options.conv.f = activation::relu;
+  compare({spread({64, 28, 28, 1}), spread({5, 5, 1, 32}), spread({32})}, 3e-5,
+          [&](const tensors& x) {
+            return conv2d_max_pool(x[0], x[1], x[2], options);
+          });
+  compare({spread({64, 14, 14, 32}), spread({5, 5, 32, 64}), spread({64})},
+          3e-5, [&](const tensors& x) {
+            return conv2d_max_pool(x[0], x[1], x[2], options);
+          });
+}
+
+TEST_F(OnACard, ALabelOutOfRangeIsAnErrorOfTheNextCopyToTheHost) {
+  const auto logits = spread({3, 10}).to(card);
+  const auto labels = tensor::of<std::int32_t>({3}, {1, 12, 2}).to(card);
+  const auto losses = softmax_cross_entropy(logits, labels);
+  EXPECT_EQ(error_of([&] { losses.to({}); }),
+            "label 12 in row 1; there are 10 classes, from 0");
+  // Once, and the device can be used further.
+  const auto values = losses.to({});
+  EXPECT_TRUE(std::isnan(values.data<float>()[1]));
+  EXPECT_TRUE(std::isfinite(values.data<float>()[2]));
+}
+
+TEST_F(OnACard, AnIdOutOfRangeIsAnErrorOfTheNextCopyToTheHost) {
+  const auto rows = embedding_lookup(
+    spread({4, 2}).to(card), tensor::of<std::int64_t>({2}, {3, -1}).to(card));
+  EXPECT_EQ(error_of([&] { rows.to({}); }),
+            "embedding_lookup: id 1 is -1, but the table has 4 rows");
+}
+
+TEST_F(OnACard, TensorsOnTwoDevicesAreAnErrorThatNamesBoth) {
+  const auto a = spread({3}).to(card), b = spread({3});
+  EXPECT_EQ(error_of([&] { add(a, b); }),
+            "add: input 1, float32[3], is on cpu:0, but input 0, float32[3], "
+            "is on cuda:0; copy one of them with to()");
+}
+
+} // namespace
