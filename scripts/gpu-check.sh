@@ -35,7 +35,6 @@ done
 # Builds the programs; prints the folder of each.
 build_programs() {
   . scripts/build.sh
-  export TROUPE_BENCHMARKS=ON
   build cuda cuda_tests bench_train troupe_tool >&2 || exit 1
 }
 path_of() {

@@ -176,11 +176,11 @@ TEST_F(OnACard, LargeLayersAgreeWithTheCpu) {
   conv_pool_options options;
   options.conv.pad = padding::same;
   options.conv.f = activation::relu;
-  compare({spread({64, 28, 28, 1}), spread({5, 5, 1, 32}), spread({32})}, 3e-5,
+  compare({spread({256, 28, 28, 1}), spread({5, 5, 1, 32}), spread({32})}, 3e-5,
           [&](const tensors& x) {
             return conv2d_max_pool(x[0], x[1], x[2], options);
           });
-  compare({spread({64, 14, 14, 32}), spread({5, 5, 32, 64}), spread({64})},
+  compare({spread({256, 14, 14, 32}), spread({5, 5, 32, 64}), spread({64})},
           3e-5, [&](const tensors& x) {
             return conv2d_max_pool(x[0], x[1], x[2], options);
           });

@@ -38,16 +38,18 @@ cudaDataType_t data_type(dtype type) {
 template <class T>
 using owned = std::unique_ptr<std::remove_pointer_t<T>, cublasStatus_t (*)(T)>;
 
+/// Alignment for which algorithms are chosen, so that the bits do not depend on
+/// the addresses.
+constexpr std::uint32_t alignment = 16;
+
 // cuBLASLt is column-major, so it gets the transposed product:
 // c^T = op(b)^T op(a)^T. A row-major matrix is its own transpose there.
 
 /// What cuBLASLt needs for products of one form.
 class plan {
 public:
-  plan(cublasLtHandle_t handle, const product& form, dtype type,
-       std::uint32_t alignment)
+  plan(cublasLtHandle_t handle, const product& form, dtype type, dtype result)
     : form_{form}, is_double_{type == dtype::float64} {
-    const auto data = data_type(type);
     const auto scale = is_double_ ? CUDA_R_64F : CUDA_R_32F;
     cublasLtMatmulDesc_t description = nullptr;
     check(cublas().matmul_desc_create(
@@ -62,17 +64,21 @@ public:
     if (form.bias)
       set(CUBLASLT_MATMUL_DESC_EPILOGUE,
           form.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
-    const auto layout = [&](std::int64_t rows, std::int64_t columns) {
+    const auto layout = [&](std::int64_t rows, std::int64_t columns,
+                            dtype elements) {
       cublasLtMatrixLayout_t out = nullptr;
-      check(cublas().matrix_layout_create(&out, data, std::uint64_t(rows),
+      check(cublas().matrix_layout_create(&out, data_type(elements),
+                                          std::uint64_t(rows),
                                           std::uint64_t(columns), rows),
             "cublasLtMatrixLayoutCreate", form);
       return owned<cublasLtMatrixLayout_t>{out, cublas().matrix_layout_destroy};
     };
-    b_ = form.b_transposed ? layout(form.k, form.n) : layout(form.n, form.k);
-    a_ = form.a_transposed ? layout(form.m, form.k) : layout(form.k, form.m);
-    c_ = layout(form.n, form.m);
-    choose(handle, alignment);
+    b_ = form.b_transposed ? layout(form.k, form.n, type)
+                           : layout(form.n, form.k, type);
+    a_ = form.a_transposed ? layout(form.m, form.k, type)
+                           : layout(form.k, form.m, type);
+    c_ = layout(form.n, form.m, result);
+    choose(handle);
   }
 
   std::size_t workspace_bytes() const { return workspace_; }
@@ -102,7 +108,7 @@ private:
           "cublasLtMatmulDescSetAttribute", form_);
   }
 
-  void choose(cublasLtHandle_t handle, std::uint32_t alignment) {
+  void choose(cublasLtHandle_t handle) {
     cublasLtMatmulPreference_t made = nullptr;
     check(cublas().preference_create(&made), "cublasLtMatmulPreferenceCreate",
           form_);
@@ -145,7 +151,7 @@ private:
 
 /// The plans of one device.
 struct plans {
-  using key = std::tuple<product, dtype, std::uint32_t>;
+  using key = std::tuple<product, dtype, dtype>;
 
   std::mutex lock; ///< A plan holds the address of the bias during a call.
   cublasLtHandle_t handle = nullptr;
@@ -160,32 +166,40 @@ plans& plans_of(const device& on) {
   return (*list)[on.index];
 }
 
-/// Greatest power of two, up to 256, by which all addresses are divisible.
-std::uint32_t alignment_of(std::initializer_list<const void*> addresses) {
-  std::uintptr_t bits = 256;
-  for (const auto* x : addresses)
-    bits |= reinterpret_cast<std::uintptr_t>(x);
-  return static_cast<std::uint32_t>(bits & (~bits + 1));
+bool is_aligned(const tensor& x) {
+  return reinterpret_cast<std::uintptr_t>(x.address()) % alignment == 0;
+}
+
+tensor aligned(const tensor& x) {
+  return is_aligned(x) ? x : x.clone();
 }
 
 } // namespace
 
-void multiply(const op_call& call, const product& form, dtype type,
-              const void* a, const void* b, const void* bias, void* c) {
+void multiply(const op_call& call, const product& form, const tensor& a,
+              const tensor& b, const tensor& bias, tensor& c) {
   auto& known = plans_of(call.on);
   const auto stream = compute_stream(call);
-  const std::lock_guard hold{known.lock};
-  if (!known.handle)
-    check(cublas().create(&known.handle), "cublasLtCreate", form);
-  const plans::key key{form, type, alignment_of({a, b, c})};
-  auto at = known.list.find(key);
-  if (at == known.list.end())
-    at = known.list.try_emplace(key, known.handle, form, type, std::get<2>(key))
-           .first;
-  const auto bytes = at->second.workspace_bytes();
-  const tensor workspace{{{static_cast<std::int64_t>(bytes)}, dtype::uint8},
-                         call.on};
-  at->second.run(known.handle, stream, a, b, bias, c, workspace.address());
+  const auto left = aligned(a), right = aligned(b), added = aligned(bias);
+  auto result = aligned(c);
+  {
+    const std::lock_guard hold{known.lock};
+    if (!known.handle)
+      check(cublas().create(&known.handle), "cublasLtCreate", form);
+    const plans::key key{form, a.type(), c.type()};
+    auto at = known.list.find(key);
+    if (at == known.list.end())
+      at = known.list.try_emplace(key, known.handle, form, a.type(), c.type())
+             .first;
+    const auto bytes = at->second.workspace_bytes();
+    const tensor workspace{{{static_cast<std::int64_t>(bytes)}, dtype::uint8},
+                           call.on};
+    at->second.run(known.handle, stream, left.address(), right.address(),
+                   added.address(), result.mutable_address(),
+                   workspace.address());
+  }
+  if (!is_aligned(c))
+    c.copy_from(result);
 }
 
 } // namespace troupe::cuda

@@ -22,13 +22,13 @@ struct product {
 
 /// Starts a product in the stream of a call's device. The arithmetic is that of
 /// float32 without TF32, or of float64. With bfloat16, products are added in
-/// float32 and rounded once.
-/// @param type of all matrices: float32, float64 or bfloat16. Without bias for
-///        float64.
-/// @param bias Null: there is none.
+/// float32. The bits do not depend on the addresses.
+/// @param bias of the dtype of c. Not for float64. Empty: there is none.
+/// @param c not empty, and k > 0. Of the dtype of a and b, or float32.
 /// @errors throws device_error with the extents.
-/// @cost the first product of each form chooses an algorithm.
-void multiply(const op_call& call, const product& form, dtype type,
-              const void* a, const void* b, const void* bias, void* c);
+/// @cost the first product of each form chooses an algorithm. Elements whose
+///       address is not a multiple of 16 are copied.
+void multiply(const op_call& call, const product& form, const tensor& a,
+              const tensor& b, const tensor& bias, tensor& c);
 
 } // namespace troupe::cuda

@@ -6,6 +6,7 @@
 #include "troupe/tensors/device_error.hpp"
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -23,10 +24,10 @@ public:
   explicit plan_cache(const device& on) : on_{on} {}
 
   /// Runs an operation.
-  /// @param operands addresses of x, w and y, in this order.
+  /// @param addresses those of x, w and y, in this order.
   /// @returns why cuDNN has no engine for the operation, or an empty text.
   std::string run(const convolution_operation& operation,
-                  std::array<std::byte*, 3> operands) {
+                  std::array<std::byte*, 3> addresses) {
     const auto stream = compute_stream(on_);
     const std::lock_guard guard{lock_};
     if (!handle_) {
@@ -39,14 +40,14 @@ public:
     if (!plan.plan)
       return plan.reason;
     const tensor workspace{{shape{plan.workspace_bytes}, dtype::uint8}, on_};
-    const std::array uids{operand::x, operand::w, operand::y};
-    auto* const address = workspace.address();
+    const std::array uids{tensor_id::x, tensor_id::w, tensor_id::y};
+    auto* const scratch = workspace.address();
     descriptor pack{CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR};
     pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, uids.size(),
              uids.data());
     pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
-             operands.size(), operands.data());
-    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, address);
+             addresses.size(), addresses.data());
+    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, scratch);
     pack.finalize();
     check(cudnn().execute(handle_, plan.plan.get(), pack.get()),
           "cudnnBackendExecute");
@@ -104,7 +105,7 @@ plan_cache& plans_of(const device& on) {
 }
 
 /// Tensors of an operation. Weights are [co, kh, kw, ci].
-struct operands {
+struct convolution_tensors {
   tensor x, w, y;
 
   tensor& result(kind which) {
@@ -113,8 +114,8 @@ struct operands {
 };
 
 /// Shapes of the tensors of an operation.
-struct operand_shapes {
-  explicit operand_shapes(const onednn::convolution& g)
+struct convolution_shapes {
+  explicit convolution_shapes(const onednn::convolution& g)
     : x{g.n, g.h, g.w, g.ci},
       w{g.co, g.kh, g.kw, g.ci},
       y{g.n, g.oh, g.ow, g.co} {}
@@ -142,12 +143,14 @@ void fit(const tensor& from, tensor& to) {
         "the kernel that pads images");
 }
 
-void run(const convolution_operation& operation, const operands& all);
+void run(const convolution_operation& operation,
+         const convolution_tensors& all);
 
 /// Computes an operation whose padding has different extents on two opposite
 /// sides, for which cuDNN has few engines. The images get the rows and columns
 /// that one side has more than the other.
-void run_with_padded_images(convolution_operation operation, operands all) {
+void run_with_padded_images(convolution_operation operation,
+                            convolution_tensors all) {
   auto& g = operation.what;
   const auto more_rows = g.bottom - g.top, more_columns = g.right - g.left;
   g.h += more_rows;
@@ -155,7 +158,7 @@ void run_with_padded_images(convolution_operation operation, operands all) {
   g.bottom = g.top;
   g.right = g.left;
   const auto images = all.x;
-  all.x = tensor{{operand_shapes{g}.x, images.type()}, images.device()};
+  all.x = tensor{{convolution_shapes{g}.x, images.type()}, images.device()};
   if (operation.kind != kind::backward_data)
     fit(images, all.x);
   run(operation, all);
@@ -166,7 +169,7 @@ void run_with_padded_images(convolution_operation operation, operands all) {
 }
 
 /// Computes an operation in bfloat16 with operands in float32.
-void run_in_float(convolution_operation operation, operands all) {
+void run_in_float(convolution_operation operation, convolution_tensors all) {
   auto& target = all.result(operation.kind);
   auto result = target;
   if (result.type() != dtype::float32)
@@ -179,7 +182,8 @@ void run_in_float(convolution_operation operation, operands all) {
     result.copy_from(target.as(result.type()));
 }
 
-void run(const convolution_operation& operation, const operands& all) {
+void run(const convolution_operation& operation,
+         const convolution_tensors& all) {
   const auto& g = operation.what;
   const auto on = all.x.device();
   const auto reason = plans_of(on).run(
@@ -197,7 +201,8 @@ void run(const convolution_operation& operation, const operands& all) {
 
 /// Copies the operands whose addresses are not aligned, and computes the
 /// operation.
-void run_aligned(kind which, const onednn::convolution& g, operands all) {
+void run_aligned(kind which, const onednn::convolution& g,
+                 convolution_tensors all) {
   const convolution_operation operation{
     which, g, (which == kind::forward ? all.x : all.y).type(),
     all.result(which).type()};
@@ -221,7 +226,7 @@ void transpose_matrix(const tensor& x, tensor& to, std::int64_t rows) {
 
 /// Returns weights [kh, kw, ci, co] as [co, kh, kw, ci].
 tensor to_cudnn(const onednn::convolution& g, const tensor& w) {
-  tensor out{{operand_shapes{g}.w, w.type()}, w.device()};
+  tensor out{{convolution_shapes{g}.w, w.type()}, w.device()};
   transpose_matrix(w, out, g.kh * g.kw * g.ci);
   return out;
 }
@@ -244,7 +249,7 @@ void convolve_backward_weights(const onednn::convolution& what, const tensor& x,
                                const tensor& gy, tensor& gw) {
   if (what.n == 0)
     return gw.set_zero();
-  tensor transposed{{operand_shapes{what}.w, gw.type()}, gw.device()};
+  tensor transposed{{convolution_shapes{what}.w, gw.type()}, gw.device()};
   run_aligned(kind::backward_weights, what, {x, transposed, gy});
   transpose_matrix(transposed, gw, what.co);
 }

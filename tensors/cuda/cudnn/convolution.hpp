@@ -14,7 +14,8 @@ namespace troupe::cuda {
 // All tensors are on one CUDA device. The functions return when the work is in
 // the stream of the device, and are thread-safe. The first call for a shape
 // chooses an engine, which takes milliseconds to seconds; the choice is kept as
-// long as the process runs.
+// long as the process runs. Operands in bfloat16 are converted to float32 if
+// there is no engine for them, which is so for few channels.
 //
 // All functions throw device_error if cuDNN is missing, fails, or has no engine
 // for the shape that needs at most 256 MiB of memory.

@@ -21,8 +21,8 @@ cudnnDataType_t data_type(dtype type) {
 }
 
 /// Describes a tensor [n, c, h, w] whose channels are contiguous.
-descriptor tensor_of(operand which, dtype type, std::int64_t n, std::int64_t c,
-                     std::int64_t h, std::int64_t w) {
+descriptor tensor_of(tensor_id which, dtype type, std::int64_t n,
+                     std::int64_t c, std::int64_t h, std::int64_t w) {
   descriptor out{CUDNN_BACKEND_TENSOR_DESCRIPTOR};
   out.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, data_type(type));
   out.set(CUDNN_ATTR_TENSOR_DIMENSIONS, {n, c, h, w});
@@ -99,11 +99,11 @@ std::vector<descriptor> graph_of(cudnnHandle_t handle,
   std::vector<descriptor> out(1);
   out.push_back(convolution_of(g));
   out.push_back(
-    tensor_of(operand::x, type_of(kind::backward_data), g.n, g.ci, g.h, g.w));
-  out.push_back(tensor_of(operand::w, type_of(kind::backward_weights), g.co,
+    tensor_of(tensor_id::x, type_of(kind::backward_data), g.n, g.ci, g.h, g.w));
+  out.push_back(tensor_of(tensor_id::w, type_of(kind::backward_weights), g.co,
                           g.ci, g.kh, g.kw));
   out.push_back(
-    tensor_of(operand::y, type_of(kind::forward), g.n, g.co, g.oh, g.ow));
+    tensor_of(tensor_id::y, type_of(kind::forward), g.n, g.co, g.oh, g.ow));
   for (std::size_t i = 0; i < names.descriptors.size(); ++i)
     op.set(names.descriptors[i], out[1 + i]);
   op.set(names.alpha, CUDNN_TYPE_FLOAT, 1.0f);
@@ -181,7 +181,6 @@ bool is_imprecise(const descriptor& config, dtype operands) {
         case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
           return operands == dtype::float32;
         case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
-        case CUDNN_NUMERICAL_NOTE_FFT:
         case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
         case CUDNN_NUMERICAL_NOTE_WINOGRAD:
         case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:

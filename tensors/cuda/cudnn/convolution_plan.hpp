@@ -29,13 +29,13 @@ struct convolution_operation {
 /// Formats an operation with its shapes, for messages.
 std::string to_string(const convolution_operation& x);
 
-/// Identifies an operand or a result in a plan.
-enum class operand : std::int64_t { x = 1, w = 2, y = 3 };
+/// Identifies a tensor of an operation in a plan.
+enum class tensor_id : std::int64_t { x = 1, w = 2, y = 3 };
 
 /// How cuDNN computes an operation: the engine and its parameters.
 struct convolution_plan {
   /// Largest workspace of an engine that is chosen.
-  static constexpr std::int64_t max_workspace_bytes = 256 << 20;
+  static constexpr std::int64_t max_workspace_bytes = 512 << 20;
 
   /// Chooses the first engine that cuDNN recommends and that has the properties
   /// that convolution.hpp describes.

@@ -2,7 +2,6 @@
 
 #include "troupe/tensors/cuda/cudnn/cudnn_library.hpp"
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,8 @@
 #include "troupe/tensors/cuda/kernels/pooling.hpp"
+
 #include "troupe/tensors/cuda/kernels/rows.cuh"
+
+#include <type_traits>
 
 namespace troupe::cuda {
 
@@ -24,99 +27,158 @@ struct pool_extents {
     window_width, stride_height, stride_width, top, left;
 };
 
-/// The maximum of a window, and its position in the window.
-template <class Number>
-struct maximum {
-  Number value{};
-  int index = -1; ///< -1: there is none.
+// A thread computes `lanes` neighboring channels: 4 with one access of memory
+// each if the number of channels and the addresses allow it, or 1.
+
+template <class T, int lanes>
+struct alignas(sizeof(T) * lanes) pack {
+  T lane[lanes];
 };
 
-/// Returns the maximum of a window, for one channel, of `x + bias`.
+template <int lanes, class T>
+__device__ const pack<T, lanes>& pack_at(const T* elements, std::size_t i) {
+  return *reinterpret_cast<const pack<T, lanes>*>(elements + i);
+}
+template <int lanes, class T>
+__device__ pack<T, lanes>& pack_at(T* elements, std::size_t i) {
+  return *reinterpret_cast<pack<T, lanes>*>(elements + i);
+}
+
+/// The maximum of a window in each channel, and its position in the window.
+template <class Number, int lanes>
+struct maxima {
+  Number value[lanes];
+  int index[lanes];
+};
+
+/// Returns the maxima of `x + bias` in a window.
 /// @param row row of the window in the outputs of all images.
-/// @param at element of this row.
-template <class In>
-__host__ __device__ maximum<number_of<In>>
-max_of_window(const pool_extents& e, int row, int at, const In* x,
-              number_of<In> bias, bool has_bias) {
+/// @param column of the window.
+/// @param channel the first one.
+template <int lanes, class In>
+__device__ maxima<number_of<In>, lanes>
+max_of_window(const pool_extents& e, int row, int column, int channel,
+              const In* x, const number_of<In> (&bias)[lanes], bool has_bias) {
   const int image = row / e.out_height;
-  const int top = row % e.out_height * e.stride_height - e.top;
-  const int left = at / e.channels * e.stride_width - e.left;
-  const int bottom = top + e.window_height, right = left + e.window_width;
-  maximum<number_of<In>> best;
-  for (int i = top < 0 ? 0 : top; i < bottom && i < e.height; ++i) {
+  const int top = (row - image * e.out_height) * e.stride_height - e.top;
+  const int left = column * e.stride_width - e.left;
+  const int bottom = min(top + e.window_height, e.height),
+            right = min(left + e.window_width, e.width);
+  maxima<number_of<In>, lanes> best;
+  for (auto& index : best.index)
+    index = -1;
+  for (int i = max(top, 0); i < bottom; ++i) {
     const auto line = (std::size_t(image) * e.height + i) * e.width;
-    for (int j = left < 0 ? 0 : left; j < right && j < e.width; ++j) {
-      auto value = number(x[(line + j) * e.channels + at % e.channels]);
-      if (has_bias)
-        value += bias;
-      const bool is_first_nan = value != value && best.value == best.value;
-      if (best.index < 0 || value > best.value || is_first_nan)
-        best = {value, (i - top) * e.window_width + j - left};
+    for (int j = max(left, 0); j < right; ++j) {
+      const auto& from = pack_at<lanes>(x, (line + j) * e.channels + channel);
+      const int index = (i - top) * e.window_width + j - left;
+      for (int k = 0; k < lanes; ++k) {
+        auto value = number(from.lane[k]);
+        if (has_bias)
+          value += bias[k];
+        auto& known = best.value[k];
+        if (best.index[k] < 0 || value > known
+            || (value != value && known == known)) { // the first NaN
+          known = value;
+          best.index[k] = index;
+        }
+      }
     }
   }
   return best;
 }
 
-template <class In, class Out, bool has_bias>
+template <int lanes, class In, class Out, bool has_bias>
 __global__ void pool(pool_extents e, std::size_t rows, const In* x,
                      const Out* bias, bool relu, Out* out,
                      std::uint8_t* indices) {
-  const auto width = std::uint32_t(e.out_width) * e.channels;
-  each_in_rows(rows, width, [=](std::size_t row, std::uint32_t at) {
-    number_of<In> b{};
-    if constexpr (has_bias)
-      b = number(bias[at % e.channels]);
-    const auto best = max_of_window(e, int(row), int(at), x, b, has_bias);
-    const auto to = row * width + at;
-    out[to] = element<Out>(relu ? relu_of(best.value) : best.value);
-    indices[to] = static_cast<std::uint8_t>(best.index);
-  });
+  const auto packs = std::uint32_t(e.channels) / lanes;
+  each_in_rows(
+    rows, e.out_width * packs, [=](std::size_t row, std::uint32_t at) {
+      const auto column = at / packs;
+      const auto channel = (at - column * packs) * lanes;
+      number_of<In> b[lanes] = {};
+      if constexpr (has_bias)
+        for (int k = 0; k < lanes; ++k)
+          b[k] = number(bias[channel + k]);
+      const auto best =
+        max_of_window(e, int(row), int(column), int(channel), x, b, has_bias);
+      const auto to = row * e.out_width * e.channels + at * lanes;
+      pack<Out, lanes> values;
+      pack<std::uint8_t, lanes> positions;
+      for (int k = 0; k < lanes; ++k) {
+        const auto value = best.value[k];
+        values.lane[k] = element<Out>(relu ? relu_of(value) : value);
+        positions.lane[k] = static_cast<std::uint8_t>(best.index[k]);
+      }
+      pack_at<lanes>(out, to) = values;
+      pack_at<lanes>(indices, to) = positions;
+    });
 }
 
 /// Returns the first window that contains a position, along one axis, counted
 /// from the start of the padding.
-__host__ __device__ inline int first_window(int position, int size,
-                                            int stride) {
+__device__ inline int first_window(int position, int size, int stride) {
   return position < size ? 0 : (position - size) / stride + 1;
 }
 
-/// Returns `sum` plus the gradients of the windows whose maximum is this
-/// element.
+/// Adds the gradients of the windows whose maximum is an element.
 /// @param row row of the element in all images.
-/// @param at element of this row.
-template <class T>
-__host__ __device__ number_of<T>
-gradient_of_element(const pool_extents& e, int row, int at, const T* grad_out,
-                    const std::uint8_t* indices, number_of<T> sum) {
-  const int image = row / e.height, channel = at % e.channels;
-  const int y = row % e.height + e.top, x = at / e.channels + e.left;
-  const int last_i = y / e.stride_height, last_j = x / e.stride_width;
+template <int lanes, class T>
+__device__ void add_gradients(const pool_extents& e, int row, int column,
+                              int channel, const T* grad_out,
+                              const std::uint8_t* indices,
+                              number_of<T> (&sum)[lanes]) {
+  const int image = row / e.height;
+  const int y = row - image * e.height + e.top, x = column + e.left;
+  const int last_i = min(y / e.stride_height, e.out_height - 1),
+            last_j = min(x / e.stride_width, e.out_width - 1);
   const int first_j = first_window(x, e.window_width, e.stride_width);
-  for (int i = first_window(y, e.window_height, e.stride_height);
-       i <= last_i && i < e.out_height; ++i) {
+  for (int i = first_window(y, e.window_height, e.stride_height); i <= last_i;
+       ++i) {
     const auto line = (std::size_t(image) * e.out_height + i) * e.out_width;
-    for (int j = first_j; j <= last_j && j < e.out_width; ++j) {
+    for (int j = first_j; j <= last_j; ++j) {
       const auto from = (line + j) * e.channels + channel;
       const int position =
         (y - i * e.stride_height) * e.window_width + x - j * e.stride_width;
-      if (indices[from] == position)
-        sum += number(grad_out[from]);
+      const auto at = pack_at<lanes>(indices, from);
+      const auto gradient = pack_at<lanes>(grad_out, from);
+      for (int k = 0; k < lanes; ++k)
+        if (at.lane[k] == position)
+          sum[k] += number(gradient.lane[k]);
     }
   }
-  return sum;
 }
 
-template <class T>
+template <int lanes, class T>
 __global__ void pool_backward(pool_extents e, std::size_t rows,
                               const T* grad_out, const std::uint8_t* indices,
                               T* grad_x, bool accumulate) {
-  const auto width = std::uint32_t(e.width) * e.channels;
-  each_in_rows(rows, width, [=](std::size_t row, std::uint32_t at) {
-    auto& to = grad_x[row * width + at];
-    const auto sum = accumulate ? number(to) : number_of<T>{};
-    to = element<T>(
-      gradient_of_element(e, int(row), int(at), grad_out, indices, sum));
+  const auto packs = std::uint32_t(e.channels) / lanes;
+  each_in_rows(rows, e.width * packs, [=](std::size_t row, std::uint32_t at) {
+    const auto column = at / packs;
+    const auto channel = (at - column * packs) * lanes;
+    auto& to = pack_at<lanes>(grad_x, row * e.width * e.channels + at * lanes);
+    number_of<T> sum[lanes] = {};
+    if (accumulate)
+      for (int k = 0; k < lanes; ++k)
+        sum[k] = number(to.lane[k]);
+    add_gradients(e, int(row), int(column), int(channel), grad_out, indices,
+                  sum);
+    pack<T, lanes> result;
+    for (int k = 0; k < lanes; ++k)
+      result.lane[k] = element<T>(sum[k]);
+    to = result;
   });
+}
+
+/// True if threads can access 4 channels at once.
+template <class... T>
+bool can_pack(std::size_t channels, const T*... elements) {
+  return channels % 4 == 0
+         && (...
+             && (reinterpret_cast<std::uintptr_t>(elements) % (4 * sizeof(T))
+                 == 0));
 }
 
 /// True if kernels can compute with `pool_extents`.
@@ -138,9 +200,15 @@ cudaError_t start(const pool_window& window, const In* x, const Out* bias,
     return cudaSuccess;
   if (!fits(window))
     return cudaErrorInvalidValue;
-  const row_threads threads{rows, width};
-  pool<In, Out, has_bias><<<threads.grid, threads.block, 0, stream>>>(
-    pool_extents{window}, rows, x, bias, relu, out, indices);
+  const auto run = [&]<int lanes>(std::integral_constant<int, lanes>) {
+    const row_threads threads{rows, width / lanes};
+    pool<lanes, In, Out, has_bias><<<threads.grid, threads.block, 0, stream>>>(
+      pool_extents{window}, rows, x, bias, relu, out, indices);
+  };
+  if (can_pack(window.channels, x, out, indices))
+    run(std::integral_constant<int, 4>{});
+  else
+    run(std::integral_constant<int, 1>{});
   return cudaGetLastError();
 }
 
@@ -177,10 +245,17 @@ cudaError_t max_pool_backward(const pool_window& window, dtype type,
       return cudaSuccess;
     if (!fits(window))
       return cudaErrorInvalidValue;
-    const row_threads threads{rows, width};
-    pool_backward<<<threads.grid, threads.block, 0, stream>>>(
-      pool_extents{window}, rows, static_cast<const T*>(grad_out), indices,
-      static_cast<T*>(grad_x), accumulate);
+    const auto* const from = static_cast<const T*>(grad_out);
+    auto* const to = static_cast<T*>(grad_x);
+    const auto run = [&]<int lanes>(std::integral_constant<int, lanes>) {
+      const row_threads threads{rows, width / lanes};
+      pool_backward<lanes><<<threads.grid, threads.block, 0, stream>>>(
+        pool_extents{window}, rows, from, indices, to, accumulate);
+    };
+    if (can_pack(window.channels, from, to, indices))
+      run(std::integral_constant<int, 4>{});
+    else
+      run(std::integral_constant<int, 1>{});
     return cudaGetLastError();
   });
 }

@@ -23,14 +23,16 @@ void with_float(dtype type, F fn) {
     fn(float{});
 }
 
-template <class T>
-void start_bias(const op_call& call, tensor& x, const tensor& bias, bool relu) {
+template <class X, class T>
+void start_bias(const op_call& call, const tensor& x, const tensor& bias,
+                bool relu, tensor& y) {
   using value = computed<T>;
-  auto* const to = mutable_elements<T>(x);
+  const auto* const from = elements<X>(x);
   const auto* const b = elements<T>(bias);
+  auto* const to = mutable_elements<T>(y);
   const auto columns = bias.size();
   run(call, x.size(), [=] __device__(std::size_t i) {
-    const value sum = value(to[i]) + value(b[i % columns]);
+    const value sum = value(from[i]) + value(b[i % columns]);
     to[i] = relu && sum < 0 ? T(value{0}) : T(sum);
   });
 }
@@ -115,10 +117,15 @@ void start_columns(op_call& call, bool relu) {
 
 } // namespace
 
-void add_bias(const op_call& call, tensor& x, const tensor& bias,
-              activation f) {
+void add_bias(const op_call& call, const tensor& x, const tensor& bias,
+              activation f, tensor& y) {
   const bool relu = f == activation::relu;
-  with_float(x.type(), [&]<class T>(T) { start_bias<T>(call, x, bias, relu); });
+  with_float(y.type(), [&]<class T>(T) {
+    if (x.type() == y.type())
+      start_bias<T, T>(call, x, bias, relu, y);
+    else
+      start_bias<computed<T>, T>(call, x, bias, relu, y);
+  });
 }
 
 void mask_and_sum_columns(op_call& call, activation f) {

@@ -8,9 +8,11 @@ namespace troupe::cuda {
 // Parts of fused ops whose input 2 is a bias over the last axis. For float32,
 // float64 and bfloat16, which is computed in float32 and rounded once.
 
-/// Computes x = f(x + bias) in place.
-/// @shape x [..., n], bias [n]
-void add_bias(const op_call& call, tensor& x, const tensor& bias, activation f);
+/// Computes y = f(x + bias).
+/// @shape x [..., n] of the dtype in which y is computed, or y itself
+/// @shape bias [n], y as x, of one dtype
+void add_bias(const op_call& call, const tensor& x, const tensor& bias,
+              activation f, tensor& y);
 
 /// Starts the backward pass of a fused op. Multiplies `grad_out` in place by
 /// the derivative of the activation. Then writes the column sums of `grad_out`

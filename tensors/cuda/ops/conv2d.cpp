@@ -1,10 +1,9 @@
 #include "troupe/tensors/ops/conv2d.hpp"
 
 #include "troupe/tensors/cuda/cudnn/convolution.hpp"
-#include "troupe/tensors/cuda/kernels/convolution_parts.hpp"
+#include "troupe/tensors/cuda/ops/bias_activation.hpp"
 #include "troupe/tensors/cuda/ops/convolution.hpp"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
-#include "troupe/tensors/cuda/runtime.hpp"
 #include "troupe/tensors/ops/geometry.hpp"
 
 #include <array>
@@ -26,16 +25,11 @@ void forward(op_call& c) {
   auto products =
     c.type == dtype::float32 ? y : tensor{{y.dims(), dtype::float32}, c.on};
   convolve(geometry(c), c.in[0], c.in[1], products);
-  const auto channels = c.in[2].size();
-  check(add_channel_bias(c.type, reinterpret_cast<float*>(products.address()),
-                         c.in[2].address(), options_of(c).f == activation::relu,
-                         y.mutable_address(), y.size() / channels, channels,
-                         compute_stream(c.on)),
-        "the kernel for the bias of conv2d");
+  add_bias(c, products, c.in[2], options_of(c).f, y);
 }
 
 void backward(op_call& c) {
-  mask_and_sum_channels(c, options_of(c).f);
+  mask_and_sum_columns(c, options_of(c).f);
   write_convolution_gradients(c, geometry(c), c.grad_out[0]);
 }
 

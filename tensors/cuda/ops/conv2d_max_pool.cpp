@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/cuda/cudnn/convolution.hpp"
 #include "troupe/tensors/cuda/kernels/pooling.hpp"
+#include "troupe/tensors/cuda/ops/bias_activation.hpp"
 #include "troupe/tensors/cuda/ops/convolution.hpp"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
@@ -51,7 +52,7 @@ void backward(op_call& c) {
   // bias gradient are computed before the gradient is distributed to the
   // elements.
   const geometry g{c};
-  mask_and_sum_channels(c, g.options.conv.f);
+  mask_and_sum_columns(c, g.options.conv.f);
   if (!c.wants(0) && !c.wants(1))
     return;
   tensor grad_products{{g.between, c.type}, c.on};

@@ -16,8 +16,7 @@ void multiply(const op_call& c, const product& form, const tensor& a,
   if (out.size() == 0)
     return;
   if (form.k > 0)
-    return cuda::multiply(c, form, c.type, a.address(), b.address(), nullptr,
-                          out.mutable_address());
+    return cuda::multiply(c, form, a, b, {}, out);
   if (!form.add)
     out.set_zero();
 }
@@ -29,14 +28,20 @@ void dense_forward(op_call& c) {
   auto& y = c.out[0];
   const auto f = c.options.as<activation>();
   product form{.m = x.dims()[0], .n = w.dims()[1], .k = w.dims()[0]};
-  if (c.type == dtype::float64 || form.k == 0 || y.size() == 0) {
+  const bool is_empty = form.k == 0 || y.size() == 0;
+  if (c.type == dtype::float64 || is_empty) {
     multiply(c, form, x, w, y);
-    return add_bias(c, y, bias, f);
+    return add_bias(c, y, bias, f, y);
+  }
+  if (c.type == dtype::bfloat16 && (form.k % 8 != 0 || form.n % 8 != 0)) {
+    // Kernels for such extents would round before they add the bias.
+    tensor products{{y.dims(), dtype::float32}, c.on};
+    cuda::multiply(c, form, x, w, {}, products);
+    return add_bias(c, products, bias, f, y);
   }
   form.bias = true;
   form.relu = f == activation::relu;
-  cuda::multiply(c, form, c.type, x.address(), w.address(), bias.address(),
-                 y.mutable_address());
+  cuda::multiply(c, form, x, w, bias, y);
 }
 
 void dense_backward(op_call& c) {

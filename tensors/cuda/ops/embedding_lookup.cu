@@ -89,14 +89,13 @@ void backward(op_call& c) {
   if (!c.wants_rows(0) && !c.wants(0))
     return;
   const auto& table = c.in[0].dims();
-  // The gradient outlives the ids, which the caller may change.
-  const auto ids =
-    c.in[1].type() == dtype::int64 ? c.in[1].clone() : c.in[1].as(dtype::int64);
-  const shape count{static_cast<std::int64_t>(ids.size())};
+  const auto ids = c.in[1].as(dtype::int64);
   if (c.wants_rows(0)) {
-    c.grad_rows[0] =
-      sparse_rows{table, ids.reshaped(count),
-                  c.grad_out[0].reshaped(table.with_extent(0, count.front()))};
+    // The gradient outlives the ids, which the caller may change.
+    const shape count{static_cast<std::int64_t>(ids.size())};
+    c.grad_rows[0] = sparse_rows{
+      table, ids.to({}).reshaped(count),
+      c.grad_out[0].to({}).reshaped(table.with_extent(0, count.front()))};
     return;
   }
   auto& gradient = c.grad_in[0];
