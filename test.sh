@@ -5,6 +5,8 @@
 # ./test.sh asan net actors  only the tests of net and actors, as with asan; the
 #                            folder `fuzz` stands for the decoders, which run on
 #                            their corpus
+# ./test.sh cuda             all tests, built for CUDA devices; the tests that need a
+#                            device are skipped where there is none
 # ./test.sh tsan             the tests of actors, strategies, net and simulation
 #                            with ThreadSanitizer
 # ./test.sh all              the three runs: without sanitizers, asan and tsan
@@ -45,10 +47,10 @@ run_folders() {
 }
 
 case ${1-dev} in
-  dev | asan | tsan) presets=("${1-dev}") ;;
+  dev | asan | cuda | tsan) presets=("${1-dev}") ;;
   all) presets=(dev asan tsan) ;;
   *)
-    echo "test.sh: '$1' is neither asan, tsan nor all; without an argument, the" \
+    echo "test.sh: '$1' is neither asan, cuda, tsan nor all; without an argument, the" \
       "tests run without sanitizers." >&2
     exit 2
     ;;

@@ -11,6 +11,7 @@ build() {
   mkdir -p "build/$preset"
   echo "Building into build/$preset ..."
   if ! cmake --preset "$preset" ${TROUPE_PRECOMPILE:+-DTROUPE_PRECOMPILE="$TROUPE_PRECOMPILE"} \
+    ${TROUPE_CUDA_ARCHITECTURES:+-DTROUPE_CUDA_ARCHITECTURES="$TROUPE_CUDA_ARCHITECTURES"} \
     >"$log" 2>&1; then
     cat "$log" >&2
     return 1

@@ -54,6 +54,9 @@ public:
   virtual void convert(const device& on, std::byte* target, dtype to,
                        const std::byte* source, dtype from,
                        std::size_t count) = 0;
+  /// Sets `count` elements to a value, converted as by `tensor::full`.
+  virtual void fill(const device& on, std::byte* target, dtype type,
+                    double value, std::size_t count) = 0;
   /// Sets all bytes to zero.
   virtual void set_zero(const device& on, std::byte* target,
                         std::size_t bytes) = 0;

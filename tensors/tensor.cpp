@@ -138,12 +138,17 @@ tensor tensor::zeros(const shape& dims, dtype type, const troupe::device& on) {
 
 tensor tensor::full(const shape& dims, double value, dtype type,
                     const troupe::device& on) {
+  tensor out{{dims, type}, on};
+  if (on.kind != device_kind::cpu) {
+    if (out.size() > 0)
+      backend_of(on).fill(on, out.address(), type, value, out.size());
+    return out;
+  }
   const flush_denormals flushing;
-  tensor out{dims, type};
   with_dtype(type, [&]<class T>(T) {
     std::ranges::fill(out.mutable_data<T>(), convert<T>(value));
   });
-  return out.to(on);
+  return out;
 }
 
 template <class T>

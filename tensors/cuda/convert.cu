@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/cuda/convert.hpp"
 #include "troupe/tensors/cuda/launch.cuh"
+#include "troupe/tensors/flush_denormals.hpp"
 
 #include <type_traits>
 
@@ -63,7 +64,23 @@ cudaError_t convert_from(void* to, dtype to_type, const void* from,
   return cudaErrorInvalidValue;
 }
 
+template <class T>
+cudaError_t start_fill(void* to, double value, std::size_t count,
+                       cudaStream_t stream) {
+  auto* const target = static_cast<T*>(to);
+  const auto element = troupe::convert<T>(value);
+  return for_each(stream, count,
+                  [=] __device__(std::size_t i) { target[i] = element; });
+}
+
 } // namespace
+
+cudaError_t fill(void* to, dtype type, double value, std::size_t count,
+                 cudaStream_t stream) {
+  const flush_denormals flushing;
+  return with_dtype(
+    type, [&]<class T>(T) { return start_fill<T>(to, value, count, stream); });
+}
 
 cudaError_t convert(void* to, dtype to_type, const void* from, dtype from_type,
                     std::size_t count, cudaStream_t stream) {

@@ -139,6 +139,11 @@ public:
     check(cuda::convert(target, to, source, from, count, compute_stream(on)),
           "the conversion of elements");
   }
+  void fill(const device& on, std::byte* target, dtype type, double value,
+            std::size_t count) override {
+    check(cuda::fill(target, type, value, count, compute_stream(on)),
+          "the kernel of fill");
+  }
   void set_zero(const device& on, std::byte* target,
                 std::size_t bytes) override {
     check(cudaMemsetAsync(target, 0, bytes, compute_stream(on)),

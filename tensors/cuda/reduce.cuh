@@ -41,10 +41,11 @@ __device__ inline double sum_of_block(double value) {
   return sums[0];
 }
 
-/// Block (part, result) adds a part of the terms of a result.
-template <class Term>
+/// Block (part, result) adds a part of the terms of a result, and calls
+/// `put(part, result, sum)`.
+template <class Term, class Put>
 __global__ void sum_parts(reduction_plan plan, std::size_t terms_of_part,
-                          double* sums, Term term) {
+                          Term term, Put put) {
   const std::size_t result = blockIdx.y;
   const auto base = plan.kept(result);
   const auto begin = blockIdx.x * terms_of_part;
@@ -54,7 +55,7 @@ __global__ void sum_parts(reduction_plan plan, std::size_t terms_of_part,
     sum += term(base + plan.reduced(i));
   sum = sum_of_block(sum);
   if (threadIdx.x == 0)
-    sums[result * gridDim.x + blockIdx.x] = sum;
+    put(blockIdx.x, result, sum);
 }
 
 /// Calls `put(result, sum)` for each result. The sum of `term(i)` over its
@@ -80,15 +81,24 @@ void reduce(const op_call& call, const reduction_plan& plan, const Term& term,
   const auto parts = std::clamp<std::size_t>(
     std::min(wanted_blocks / plan.results, plan.terms / min_terms), 1, 512);
   const auto terms_of_part = (plan.terms + parts - 1) / parts;
+  const auto start = [&](const auto& put_part) {
+    const dim3 blocks(static_cast<unsigned>(parts),
+                      static_cast<unsigned>(plan.results));
+    sum_parts<<<blocks, 256, 0, compute_stream(call)>>>(plan, terms_of_part,
+                                                        term, put_part);
+    check_launch(call, cudaGetLastError());
+  };
+  if (parts == 1)
+    return start([=] __device__(std::size_t, std::size_t result, double sum) {
+      put(result, sum);
+    });
   tensor sums{
     {{static_cast<std::int64_t>(plan.results * parts)}, dtype::float64},
     call.on};
   auto* const of_parts = mutable_elements<double>(sums);
-  const dim3 blocks(static_cast<unsigned>(parts),
-                    static_cast<unsigned>(plan.results));
-  sum_parts<<<blocks, 256, 0, compute_stream(call)>>>(plan, terms_of_part,
-                                                      of_parts, term);
-  check_launch(call, cudaGetLastError());
+  start([=] __device__(std::size_t part, std::size_t result, double sum) {
+    of_parts[result * parts + part] = sum;
+  });
   run(call, plan.results, [=] __device__(std::size_t result) {
     double sum = 0;
     for (std::size_t i = 0; i < parts; ++i)

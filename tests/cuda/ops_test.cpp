@@ -3,7 +3,7 @@
 #include "troupe/tensors/op_check.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/concat.hpp"
-#include "troupe/tensors/ops/conv2d_max_pool.hpp"
+#include "troupe/tensors/ops/conv2d.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/dropout.hpp"
 #include "troupe/tensors/ops/embedding_lookup.hpp"
@@ -173,17 +173,12 @@ TEST_F(OnACard, LargeLayersAgreeWithTheCpu) {
   compare(
     {spread({512, 784}), spread({784, 512}), spread({512})}, 3e-5,
     [](const tensors& x) { return dense(x[0], x[1], x[2], activation::relu); });
-  conv_pool_options options;
-  options.conv.pad = padding::same;
-  options.conv.f = activation::relu;
+  const conv2d_options same{.pad = padding::same};
   compare({spread({256, 28, 28, 1}), spread({5, 5, 1, 32}), spread({32})}, 3e-5,
-          [&](const tensors& x) {
-            return conv2d_max_pool(x[0], x[1], x[2], options);
-          });
+          [&](const tensors& x) { return conv2d(x[0], x[1], x[2], same); });
   compare({spread({256, 14, 14, 32}), spread({5, 5, 32, 64}), spread({64})},
-          3e-5, [&](const tensors& x) {
-            return conv2d_max_pool(x[0], x[1], x[2], options);
-          });
+          3e-5,
+          [&](const tensors& x) { return conv2d(x[0], x[1], x[2], same); });
 }
 
 TEST_F(OnACard, ALabelOutOfRangeIsAnErrorOfTheNextCopyToTheHost) {

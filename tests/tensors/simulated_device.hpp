@@ -122,6 +122,12 @@ public:
     const auto converted = values.as(to);
     std::memcpy(on_host(on, target), converted.raw(), converted.bytes());
   }
+  void fill(const device& on, std::byte* target, dtype type, double value,
+            std::size_t count) override {
+    EXPECT_GT(count, 0u);
+    const auto values = tensor::full({std::int64_t(count)}, value, type);
+    std::memcpy(on_host(on, target), values.raw(), values.bytes());
+  }
   void set_zero(const device& on, std::byte* target,
                 std::size_t bytes) override {
     std::memset(on_host(on, target), 0, bytes);

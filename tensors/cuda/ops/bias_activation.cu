@@ -39,28 +39,40 @@ void start_bias(const op_call& call, const tensor& x, const tensor& bias,
 
 constexpr unsigned tile_columns = 32, tile_rows = 8;
 
-/// Block (x, y) adds the rows of part y in 32 columns.
+/// Block (x, y) adds the rows of part y in 32 columns, and calls
+/// `put(part, column, sum)`.
 /// @param y Null: there is no mask.
-template <class T>
+template <class T, class Put>
 __global__ void sum_columns(T* g, const T* y, std::size_t rows,
                             std::size_t columns, std::size_t rows_of_part,
-                            computed<T>* sums) {
+                            Put put) {
   using value = computed<T>;
   __shared__ value of_thread[tile_rows][tile_columns];
   const auto column = std::size_t{blockIdx.x} * tile_columns + threadIdx.x;
   const auto begin = blockIdx.y * rows_of_part;
   const auto end = min(begin + rows_of_part, rows);
   value sum = 0;
-  if (column < columns)
-    for (auto row = begin + threadIdx.y; row < end; row += tile_rows) {
-      const auto i = row * columns + column;
-      value one = g[i];
-      if (y && !(value(y[i]) > 0)) {
-        one = 0;
-        g[i] = T(one);
-      }
-      sum += one;
+  // Several rows are loaded before the first is written, so that the loads
+  // overlap.
+  constexpr unsigned batch = 4;
+  for (auto row = begin + threadIdx.y; row < end && column < columns;
+       row += batch * tile_rows) {
+    value loaded[batch];
+    bool masked[batch];
+    for (unsigned k = 0; k < batch; ++k) {
+      const auto at = row + k * tile_rows;
+      const auto i = at * columns + column;
+      loaded[k] = at < end ? value(g[i]) : value{0};
+      masked[k] = y && at < end && !(value(y[i]) > 0);
     }
+    for (unsigned k = 0; k < batch; ++k) {
+      if (masked[k]) {
+        loaded[k] = 0;
+        g[(row + k * tile_rows) * columns + column] = T(loaded[k]);
+      }
+      sum += loaded[k];
+    }
+  }
   of_thread[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   for (auto half = tile_rows / 2; half > 0; half /= 2) {
@@ -70,7 +82,7 @@ __global__ void sum_columns(T* g, const T* y, std::size_t rows,
     __syncthreads();
   }
   if (threadIdx.y == 0 && column < columns)
-    sums[blockIdx.y * columns + column] = of_thread[0][threadIdx.x];
+    put(blockIdx.y, column, of_thread[0][threadIdx.x]);
 }
 
 template <class T>
@@ -96,22 +108,34 @@ void start_columns(op_call& call, bool relu) {
   const auto blocks = (columns + tile_columns - 1) / tile_columns;
   const auto parts = std::clamp<std::size_t>(
     std::min(wanted_blocks / blocks, rows / min_rows), 1, 1024);
+  auto* const to = mutable_elements<T>(call.grad_in[2]);
+  const bool accumulates = call.accumulates(2);
+  const auto put_sum = [=] __device__(std::size_t column, value sum) {
+    to[column] = T(accumulates ? value(to[column]) + sum : sum);
+  };
+  const auto start = [&](const auto& put) {
+    sum_columns<<<dim3(static_cast<unsigned>(blocks),
+                       static_cast<unsigned>(parts)),
+                  dim3(tile_columns, tile_rows), 0, compute_stream(call)>>>(
+      g, y, rows, columns, (rows + parts - 1) / parts, put);
+    check_launch(call, cudaGetLastError());
+  };
+  if (parts == 1)
+    return start([=] __device__(std::size_t, std::size_t column, value sum) {
+      put_sum(column, sum);
+    });
   tensor sums{{{static_cast<std::int64_t>(parts * columns)},
                std::is_same_v<value, double> ? dtype::float64 : dtype::float32},
               call.on};
   auto* const of_parts = mutable_elements<value>(sums);
-  sum_columns<T>
-    <<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(parts)),
-       dim3(tile_columns, tile_rows), 0, compute_stream(call)>>>(
-      g, y, rows, columns, (rows + parts - 1) / parts, of_parts);
-  check_launch(call, cudaGetLastError());
-  auto* const to = mutable_elements<T>(call.grad_in[2]);
-  const bool accumulates = call.accumulates(2);
+  start([=] __device__(std::size_t part, std::size_t column, value sum) {
+    of_parts[part * columns + column] = sum;
+  });
   run(call, columns, [=] __device__(std::size_t column) {
     value sum = 0;
     for (std::size_t part = 0; part < parts; ++part)
       sum += of_parts[part * columns + column];
-    to[column] = T(accumulates ? value(to[column]) + sum : sum);
+    put_sum(column, sum);
   });
 }
 
