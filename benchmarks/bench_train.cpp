@@ -24,13 +24,9 @@ struct measured {
 
 measured run_baseline(const training_options& o,
                       const timing_windows& windows) {
-  baseline_loop loop{
-    find_workload(o.model),
-    o.batch,
-    o.config.replicas,
-    o.config.threads,
-    gradient_sync::none,
-    (o.config.device == "cpu:0" ? device{} : device{device_kind::cuda, 0})};
+  baseline_loop loop{find_workload(o.model), o.batch,
+                     o.config.replicas,      o.config.threads,
+                     gradient_sync::none,    parse_device(o.config.device)};
   return {"bare", time_steps(windows, [&](auto steps) { loop.run(steps); }),
           loop.last_loss()};
 }

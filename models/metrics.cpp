@@ -23,8 +23,9 @@ void add_differences(const char* name, const tensor& outputs,
                            + (labels ? " and labels " + to_string(labels.spec())
                                      : std::string{" without labels"}));
   const flush_denormals flushing;
-  const auto converted = labels.detach().as(dtype::float32);
-  const auto x = outputs.data<float>(), y = converted.data<float>();
+  const auto given = outputs.detach().to({});
+  const auto wanted = labels.detach().to({}).as(dtype::float32);
+  const auto x = given.data<float>(), y = wanted.data<float>();
   for (std::size_t i = 0; i < x.size(); ++i)
     sums[0] += fn(double{x[i]} - double{y[i]});
   sums[1] += static_cast<double>(x.size());
@@ -70,8 +71,9 @@ std::uint64_t correct(const tensor& scores, const tensor& labels) {
     throw std::logic_error("accuracy of scores " + to_string(scores.spec())
                            + " and labels " + to_string(labels.spec()));
   const auto classes = static_cast<std::size_t>(x[1]);
-  const auto values = scores.data<float>();
-  const auto wanted = labels.data<std::int32_t>();
+  const auto given = scores.detach().to({}), targets = labels.detach().to({});
+  const auto values = given.data<float>();
+  const auto wanted = targets.data<std::int32_t>();
   const flush_denormals flushing;
   std::uint64_t hits = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -92,7 +94,8 @@ std::uint64_t correct(const tensor& scores, const tensor& labels) {
 
 double total(const tensor& losses) {
   const flush_denormals flushing;
-  const auto each = losses.data<float>();
+  const auto given = losses.detach().to({});
+  const auto each = given.data<float>();
   return std::accumulate(each.begin(), each.end(), 0.0);
 }
 

@@ -9,7 +9,7 @@
 
 // Functions that compute counts and sums over a batch. The counts and sums of
 // several replicas can be added. The caller then divides by the total number of
-// examples.
+// examples. Tensors on another device are copied to the CPU first.
 
 namespace troupe::models {
 
@@ -25,6 +25,7 @@ struct metric {
 
   /// Adds the examples of a batch to the sums, which begin with 0. `fit` calls
   /// it from several threads, after the step's forward pass. No tape records.
+  /// All tensors are on the CPU, also if the model is on another device.
   /// @param outputs [n, ...], the output of a network, n > 0
   /// @param labels the labels of these examples
   /// @param sums `metric::sums` numbers

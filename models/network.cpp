@@ -21,16 +21,20 @@ network::network(const model_description& from, models::precision precision)
 void network::initialize(troupe::parameters& destination,
                          std::uint64_t seed) const {
   check_variables(destination.variables());
-  auto values = destination.values(0);
-  const auto all = values.mutable_data<float>();
+  // On a device, the values are drawn in a copy, so that they have the same
+  // bits as on the CPU.
+  auto drawn = destination.values(0).to({});
+  const auto all = drawn.mutable_data<float>();
   for (std::size_t i = 0; i < declared_.specs.size(); ++i) {
     const auto& dims = declared_.specs[i].dims;
     declared_.initializers[i].fill(
       all.subspan(destination.offset(i), dims.elements()), dims,
       initial_key(seed, static_cast<std::uint32_t>(i)));
   }
-  for (std::uint32_t copy = 1; copy < destination.copies(); ++copy)
-    destination.values(copy).copy_from(values);
+  for (std::uint32_t copy = 0; copy < destination.copies(); ++copy)
+    if (auto values = destination.values(copy);
+        !values.shares_storage_with(drawn))
+      values.copy_from(drawn);
 }
 
 void network::check_input(const shape& example) const {

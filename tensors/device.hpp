@@ -24,9 +24,10 @@ struct device {
 /// Formats a device as "cpu:0".
 std::string to_string(const device& x);
 
-/// Parses a name such as "cpu:0"; "cpu" means "cpu:0".
+/// Parses a name such as "cpu:0" or "cuda:1"; "cpu" means "cpu:0", and "gpu"
+/// means "cuda".
 /// @errors throws std::invalid_argument that names the text and the valid
-///         names, also for a kind that this build does not support.
+///         names, also for a CUDA device that does not exist.
 device parse_device(std::string_view text);
 
 } // namespace troupe

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace troupe {
 
@@ -16,7 +17,8 @@ struct op_kernels;
 struct rule_coefficients;
 
 /// Memory, copies and kernels of all devices of one kind other than the CPU.
-/// Thread-safe. The work that a thread gives to a device is done in that order.
+/// Thread-safe. A device does its work in the order in which the calls were
+/// made, also if a thread makes one after another thread's call has returned.
 /// All sizes are at least 1.
 class device_backend {
 public:
@@ -24,6 +26,8 @@ public:
 
   /// Number of devices, from index 0.
   virtual std::uint32_t count() const = 0;
+  /// Returns a text for a person, such as the name of the card and its memory.
+  virtual std::string describe(std::uint32_t index) = 0;
 
   // -- memory -----------------------------------------------------------------
 

@@ -13,8 +13,9 @@ namespace {
 
 double sum_of_squares(const tensor& x) {
   double sum = 0;
+  const auto read = x.detach().to({});
   with_dtype(x.type(), [&]<class T>(T) {
-    for (const auto one : x.data<T>())
+    for (const auto one : read.data<T>())
       sum += static_cast<double>(one) * static_cast<double>(one);
   });
   return sum;

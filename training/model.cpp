@@ -157,7 +157,7 @@ std::string model::summary() const {
 std::string model::weights_sha256() const {
   state_->check_readable();
   sha256 hash;
-  const auto flat = state_->model_parameters.values(0);
+  const auto flat = state_->model_parameters.values(0).to({});
   for (std::size_t i = 0; i < variables().size(); ++i) {
     const auto begin = state_->model_parameters.offset(i);
     const auto one =

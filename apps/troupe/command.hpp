@@ -28,6 +28,7 @@ using action = std::function<int()>;
 void add_train(CLI::App& tool, action& selected);
 void add_predict(CLI::App& tool, action& selected);
 void add_models(CLI::App& tool, action& selected);
+void add_devices(CLI::App& tool, action& selected);
 void add_cert(CLI::App& tool, action& selected);
 void add_node(CLI::App& tool, action& selected);
 void add_status(CLI::App& tool, action& selected);

@@ -83,6 +83,7 @@ int run(int argc, char** argv) {
   add_train(tool, selected);
   add_predict(tool, selected);
   add_models(tool, selected);
+  add_devices(tool, selected);
   add_launch(tool, selected, program);
   add_cert(tool, selected);
   add_node(tool, selected);
@@ -97,8 +98,8 @@ int run(int argc, char** argv) {
   }
   if (!selected)
     throw std::invalid_argument("no command: give train, predict, models, "
-                                "launch, cert, node, status or explain; see "
-                                "troupe --help");
+                                "devices, launch, cert, node, status or "
+                                "explain; see troupe --help");
   if (!program.empty() && !tool.got_subcommand("launch"))
     throw std::invalid_argument("-- " + program.front()
                                 + ": only troupe launch starts programs");

@@ -96,6 +96,16 @@ public:
 
   std::uint32_t count() const override { return device_count(); }
 
+  std::string describe(std::uint32_t index) override {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, static_cast<int>(index)),
+          "cudaGetDeviceProperties");
+    return std::string{properties.name} + ", "
+           + std::to_string(properties.totalGlobalMem >> 20)
+           + " MiB, compute capability " + std::to_string(properties.major)
+           + "." + std::to_string(properties.minor);
+  }
+
   // -- memory -----------------------------------------------------------------
 
   std::byte* allocate(const device& on, std::size_t bytes) override {

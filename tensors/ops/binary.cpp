@@ -132,7 +132,7 @@ op binary(std::string_view name, std::string_view formula) {
 }
 
 tensor scalar_like(const tensor& a, double b) {
-  return tensor::full({}, b, a.type());
+  return tensor::full({}, b, a.type(), a.device());
 }
 
 } // namespace

@@ -26,6 +26,7 @@ TEST_F(BadInput, IsAUsageErrorWithAValidExample) {
   expect_rejected("train --strategy mirorred", 2, {"mirorred", "mirrored"});
   expect_rejected("train --devices cpu:0,cpu:0", 2, {"cpu:0", "twice"});
   expect_rejected("train --devices cpu:0,tpu:1", 2, {"tpu:1", "cpu:0"});
+  expect_rejected("train --devices gpu:99", 2, {"--devices gpu:99", "CUDA"});
   expect_rejected("train --devices cpu:0,cpu:1 --replicas 3", 2,
                   {"--replicas 3"});
   expect_rejected("train --strategy mirrored", 2, {"--devices"});

@@ -201,6 +201,12 @@ TEST(DeviceOp, WithoutKernelsIsNamed) {
             "relu: no kernel for float32 on cuda:0; copy the inputs with to()");
 }
 
+TEST(DeviceOp, NumbersAreMadeOnTheDevice) {
+  simulated_devices devices;
+  const auto x = one_to_six();
+  EXPECT_TRUE(same_bits(1 - x.to(gpu) * 2.5 / 3, 1 - x * 2.5 / 3));
+}
+
 /// A program can define an op for float32 on a device only.
 TEST(DeviceOp, OfAProgramHasKernelsForADevice) {
   simulated_devices devices;

@@ -1,3 +1,4 @@
+#include "simulated_device.hpp"
 #include "troupe/tensors/device.hpp"
 
 #include <gtest/gtest.h>
@@ -43,12 +44,24 @@ TEST(Device, RejectsAnInvalidNameAndListsValidNames) {
   }
 }
 
-TEST(Device, SaysThatTroupeRunsOnCpusOnly) {
+TEST(Device, SaysThatThereAreNoCudaDevices) {
   for (const std::string text : {"cuda:0", "gpu:0", "cuda"})
     EXPECT_EQ(refusal_of(text),
               "device '" + text
-                + "' cannot be used: Troupe runs on CPUs only; devices are "
-                  "named cpu:0, cpu:1, ...");
+                + "' cannot be used: this build of Troupe or this machine has "
+                  "no CUDA devices; devices are named cpu:0, cpu:1, ...");
+}
+
+TEST(Device, NamesCudaDevices) {
+  troupe::test::simulated_devices two;
+  for (const auto* name : {"cuda:1", "gpu:1"})
+    EXPECT_EQ(to_string(parse_device(name)), "cuda:1");
+  EXPECT_EQ(to_string(parse_device("gpu")), "cuda:0");
+  EXPECT_EQ(refusal_of("gpu:2"),
+            "device 'gpu:2' does not exist: there are 2 CUDA devices, cuda:0 "
+            "to cuda:1; CPUs are named cpu:0, cpu:1, ...");
+  EXPECT_EQ(refusal_of("cuda:x"), "device 'cuda:x' has no number; devices are "
+                                  "named cuda:0, cuda:1, ...");
 }
 
 } // namespace

@@ -41,6 +41,9 @@ public:
   }
 
   std::uint32_t count() const override { return devices; }
+  std::string describe(std::uint32_t index) override {
+    return "simulated device " + std::to_string(index);
+  }
 
   // -- memory -----------------------------------------------------------------
 
@@ -154,6 +157,7 @@ public:
               const float* gradient, const std::array<float*, 2>& slots,
               std::size_t n) override {
     EXPECT_GT(n, 0u);
+    ++updates;
     auto on_host_of = [&]<class T>(T* x) {
       return x ? reinterpret_cast<T*>(on_host(
                on, reinterpret_cast<std::conditional_t<
@@ -167,6 +171,7 @@ public:
   bool any_exceeds(const device& on, const float* x, std::size_t n,
                    float limit) override {
     EXPECT_GT(n, 0u);
+    ++checks;
     return kernels().any_exceeds(reinterpret_cast<const float*>(on_host(
                                    on, reinterpret_cast<const std::byte*>(x))),
                                  n, limit);
@@ -176,7 +181,9 @@ public:
   std::size_t limit = std::size_t{1} << 30;
   /// The devices have no kernels for the op with this name.
   std::string without_kernels;
-  std::atomic<int> copies = 0; ///< Calls of `copy`.
+  std::atomic<int> copies = 0;  ///< Calls of `copy`.
+  std::atomic<int> updates = 0; ///< Calls of `update`.
+  std::atomic<int> checks = 0;  ///< Calls of `any_exceeds`.
 
 private:
   struct block {

@@ -26,7 +26,7 @@ constexpr std::size_t hash_bytes = sizeof(sha256::value);
 constexpr std::uint64_t max_header_bytes = std::uint64_t{16} << 20;
 
 /// Calls `fn(bytes)` for each parameter's part of `flat`, in order. A flat
-/// buffer is one tensor that has a part for each parameter.
+/// buffer is one tensor on the CPU that has a part for each parameter.
 template <class F>
 void each_parameter(const parameters& model_parameters, const tensor& flat,
                     F fn) {
@@ -221,13 +221,18 @@ std::unique_ptr<model_state> load(reader& source,
     if (!state->interrupted)
       source.throw_error("is damaged: it contains best weights but no fit");
     state->interrupted->best_weights =
-      tensor::zeros(state->model_parameters.values(0).dims());
+      tensor::zeros(state->model_parameters.values(0).dims(), dtype::float32,
+                    state->model_parameters.values(0).device());
   }
-  for (const auto& flat : buffers(*state))
+  for (auto& flat : buffers(*state)) {
+    const auto read = flat.to({});
     each_parameter(
-      state->model_parameters, flat, [&](std::span<std::byte> bytes) {
+      state->model_parameters, read, [&](std::span<std::byte> bytes) {
         source.read({reinterpret_cast<char*>(bytes.data()), bytes.size()});
       });
+    if (!read.shares_storage_with(flat))
+      flat.copy_from(read);
+  }
   source.check_hash();
   state->broadcast_copy(0);
   return state;
@@ -308,7 +313,7 @@ bool save_model(const model_state& state, const fs::path& file,
   write(std::as_bytes(std::span{front}));
   write(std::as_bytes(std::span{header}));
   for (const auto& flat : buffers(state))
-    each_parameter(state.model_parameters, flat, write);
+    each_parameter(state.model_parameters, flat.to({}), write);
   out.write(hash.finish());
   // Another process of the job may have saved the file meanwhile. The rename
   // follows the check at once, since it is not guarded.

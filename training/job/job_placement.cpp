@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/job/job_resolution.hpp"
+#include "troupe/training/strategies/devices.hpp"
 
 #include <algorithm>
 #include <array>
@@ -34,6 +35,8 @@ void check_devices(const std::vector<std::string>& names) {
         "a device is named twice; name each device once, as in cpu:0,cpu:1");
     seen.push_back(one);
   }
+  if (const auto why = why_not_together(seen); !why.empty())
+    reject("--devices", names.front() + "," + names.back(), why);
 }
 
 std::string implied_strategy(const train_options& options) {

@@ -48,6 +48,9 @@ private:
   std::atomic<std::size_t> next_ = 0;
 };
 
+/// Number of elements of a slice that is never smaller than its range.
+inline constexpr auto whole_ranges = std::size_t{1} << 48;
+
 /// Returns the number of elements of a slice: many slices in a layer, but
 /// enough elements for all op threads of a replica.
 constexpr std::size_t slice_elements(int threads) {

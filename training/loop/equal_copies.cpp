@@ -12,12 +12,12 @@ namespace troupe {
 
 namespace {
 
-/// Returns the values of one variable in one copy.
+/// Returns the values of one variable in one copy, on the CPU.
 tensor values_of(const parameters& model_parameters, std::size_t variable,
                  std::uint32_t copy) {
   const auto begin = model_parameters.offset(variable);
   const auto count = model_parameters.variables()[variable].dims().elements();
-  return model_parameters.values(copy).range(begin, begin + count);
+  return model_parameters.values(copy).range(begin, begin + count).to({});
 }
 
 bool same_bytes(const tensor& a, const tensor& b) {

@@ -35,7 +35,8 @@ void score(const model_state& state, const metric_list& metrics,
   step.report.examples = static_cast<std::uint64_t>(rows.rows());
   if (step.report.examples == 0)
     return;
-  const auto outputs = state.net.forward(rows.inputs, state.variables());
+  const auto outputs = state.net.forward(
+    rows.inputs.to(state.strategy->tensor_device()), state.variables());
   step.report.sums[metric_list::loss_sum] =
     models::total(example_losses(*state.loss, outputs, rows));
   metrics.add(outputs, rows.labels, step.report.sums);
@@ -91,11 +92,12 @@ tensor predict(const model_state& state, const tensor& inputs) {
   std::vector<std::int64_t> extents{dims[0]};
   for (const auto extent : state.net.output())
     extents.push_back(extent);
+  const auto on = state.strategy->tensor_device();
   tensor out{shape{extents}};
   for (std::int64_t row = 0; row < dims[0]; row += max_rows_per_call) {
     const auto end = std::min(row + max_rows_per_call, dims[0]);
     out.slice(row, end).copy_from(
-      state.net.forward(inputs.slice(row, end), state.variables()));
+      state.net.forward(inputs.slice(row, end).to(on), state.variables()));
   }
   return out;
 }

@@ -41,11 +41,12 @@ bool are_weights(const shape& weights, std::int64_t rows) {
 
 tensor example_losses(const models::loss& loss, const tensor& outputs,
                       const batch& rows, std::span<const float> class_weights) {
-  auto losses = models::compute_losses(loss, outputs, rows.labels);
+  const auto on = outputs.device();
+  auto losses = models::compute_losses(loss, outputs, rows.labels.to(on));
   if (const auto* weights = rows.find("weights"))
-    losses = losses * weights_of_examples(*weights, rows.rows());
+    losses = losses * weights_of_examples(*weights, rows.rows()).to(on);
   if (!class_weights.empty())
-    losses = losses * weights_of_classes(rows.labels, class_weights);
+    losses = losses * weights_of_classes(rows.labels, class_weights).to(on);
   return losses;
 }
 

@@ -9,7 +9,9 @@ namespace troupe {
 
 /// Computes the loss of each example of a batch, times the weight of the
 /// example: its element of the tensor "weights", if the batch has one, times
-/// the weight of its class.
+/// the weight of its class. Labels and weights are copied to the device of the
+/// outputs.
+/// @param rows on the CPU.
 /// @param class_weights By class number. Empty: each class has the weight 1.
 /// @returns [n] float32
 /// @errors throws std::logic_error with the shapes if the weights or the result

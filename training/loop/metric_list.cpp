@@ -57,7 +57,7 @@ void metric_list::add(const tensor& outputs, const tensor& labels,
   if (metrics_.empty())
     return;
   const pause_recording meanwhile;
-  const auto values = outputs.detach();
+  const auto values = outputs.detach().to({});
   for (std::size_t i = 0; i < metrics_.size(); ++i)
     metrics_[i].add(values, labels, sums.subspan(begins_[i], metrics_[i].sums));
 }

@@ -36,7 +36,8 @@ public:
   std::size_t sum_count() const { return sum_count_; }
 
   /// Adds the examples of a batch to the sums of all metrics in the list. Does
-  /// not change the sum of the losses.
+  /// not change the sum of the losses. The metrics get the outputs on the CPU.
+  /// @param labels on the CPU.
   void add(const tensor& outputs, const tensor& labels,
            std::span<double> sums) const;
 

@@ -23,8 +23,10 @@ model_state::model_state(const models::model_description& architecture,
     rule{update},
     loss{&loss},
     seed{seed},
-    model_parameters{net.parameters(), strategy->copies,
-                     std::max(strategy->placement.count(), 1u)},
+    model_parameters{net.parameters(),
+                     strategy->copies,
+                     std::max(strategy->placement.count(), 1u),
+                     {strategy->tensor_device()}},
     loop_optimizer{*this} {
   if (strategy->spans_processes())
     for (const auto& x : variables())
@@ -34,7 +36,8 @@ model_state::model_state(const models::model_description& architecture,
     auto& mine = slots.emplace_back();
     for (std::size_t s = 0; s < rule.slots(); ++s)
       mine.push_back(
-        tensor::zeros({static_cast<std::int64_t>(model_parameters.size())}));
+        tensor::zeros({static_cast<std::int64_t>(model_parameters.size())},
+                      dtype::float32, model_parameters.values(copy).device()));
   }
   used_copies_ = count_used_copies();
 }

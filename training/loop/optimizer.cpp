@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/training/loop/model_state.hpp"
@@ -22,6 +23,11 @@ namespace troupe {
 
 namespace {
 
+/// Returns where the elements of a float32 tensor are on its device.
+float* address_of(tensor x) {
+  return reinterpret_cast<float*>(x.mutable_address());
+}
+
 using slots_by_id = std::unordered_map<std::uint32_t, std::array<tensor, 2>>;
 
 /// State of the update rule for one copy of the variables.
@@ -38,6 +44,7 @@ struct optimizer::impl final : placement_observer {
   model_state* model; ///< Null: the optimizer has a state of its own.
   update_rule own_rule;
   strategy made_in;
+  const device on; ///< Device of the variables and slots of this process.
   std::deque<copy_state> copies;
   std::size_t replicas; ///< Replicas of this process.
   /// Nullopt: each replica has a copy of its own.
@@ -52,6 +59,7 @@ struct optimizer::impl final : placement_observer {
     : model{of},
       own_rule{rule},
       made_in{std::move(in)},
+      on{made_in.state()->tensor_device()},
       copies(made_in.state()->copies),
       replicas{made_in.local_replica_ids().size()} {
     if (copies.size() == 1 && replicas > 1)
@@ -105,20 +113,17 @@ struct optimizer::impl final : placement_observer {
     const sharing_scope slots_are_not_contributed{false};
     auto [entry, is_new] = copies[copy].slots.try_emplace(variable_id);
     for (std::size_t s = 0; is_new && s < rule().slots(); ++s)
-      entry->second[s] = tensor::zeros(dims);
+      entry->second[s] = tensor::zeros(dims, dtype::float32, on);
   }
 
-  /// Returns the first elements of the slots of a variable in one copy.
+  /// Returns the addresses of the slots of a variable in one copy.
   std::array<float*, 2> slots_of(std::size_t copy, const variable& parameter) {
     std::array<float*, 2> out{};
     for (std::size_t s = 0; s < rule().slots(); ++s)
       out[s] =
-        model ? model->slots[copy][s].mutable_data<float>().data()
+        model ? address_of(model->slots[copy][s])
                   + model->model_parameters.offset(indices.at(parameter.id()))
-              : copies[copy]
-                  .slots.at(parameter.id())[s]
-                  .mutable_data<float>()
-                  .data();
+              : address_of(copies[copy].slots.at(parameter.id())[s]);
     return out;
   }
 
@@ -146,40 +151,66 @@ struct optimizer::impl final : placement_observer {
 
 namespace {
 
-/// Updates n elements of a variable.
-/// @param at index of the first one in `values` and `slots`.
-void update_elements(const rule_step& update, float* values,
-                     const float* gradient, std::array<float*, 2> slots,
-                     std::size_t at, std::size_t n) {
-  for (auto& slot : slots)
-    slot = slot ? slot + at : nullptr;
-  update(values + at, gradient, slots, n);
-}
+/// Updates elements of one variable, on its device.
+class variable_update {
+public:
+  /// @param values address of the variable.
+  /// @param slots addresses of its slots.
+  variable_update(const rule_step& rule, const device& on, float* values,
+                  const std::array<float*, 2>& slots)
+    : rule_{rule}, on_{on}, values_{values}, slots_{slots} {}
 
-/// Updates what belongs to the elements [begin, end) of a gradient. Those of a
-/// sparse gradient are the elements of its rows.
-void update_range(const rule_step& update, float* values,
-                  const parameter_gradient& gradient,
-                  const std::array<float*, 2>& slots, std::size_t begin,
-                  std::size_t end) {
-  const auto* const from = gradient.elements().data<float>().data();
-  if (!gradient.is_sparse())
-    return for_elements(end - begin, [&](std::size_t first, std::size_t last) {
-      update_elements(update, values, from + begin + first, slots,
-                      begin + first, last - first);
+  /// Updates what belongs to the elements [begin, end) of a gradient. Those of
+  /// a sparse gradient are the elements of its rows.
+  void operator()(const parameter_gradient& gradient, std::size_t begin,
+                  std::size_t end) const {
+    const auto elements = gradient.elements().to(on_);
+    const auto* const from = reinterpret_cast<const float*>(elements.address());
+    const auto update = [&](std::size_t first, std::size_t last) {
+      if (gradient.is_sparse())
+        update_rows(gradient.rows(), from, first, last);
+      else
+        update_elements(first, from + first, last - first);
+    };
+    if (on_.kind != device_kind::cpu)
+      return update(begin, end);
+    for_elements(end - begin, [&](std::size_t first, std::size_t last) {
+      update(begin + first, begin + last);
     });
-  const auto rows = gradient.rows().indices().data<std::int64_t>();
-  const auto size = gradient.rows().row_size();
-  for_elements(end - begin, [&](std::size_t first, std::size_t last) {
-    for (auto i = begin + first; i < begin + last;) {
+  }
+
+private:
+  void update_rows(const sparse_rows& gradient, const float* from,
+                   std::size_t first, std::size_t last) const {
+    const auto rows = gradient.indices().data<std::int64_t>();
+    const auto size = gradient.row_size();
+    for (auto i = first; i < last;) {
       const auto in_row = i % size;
-      const auto n = std::min(size - in_row, begin + last - i);
+      const auto n = std::min(size - in_row, last - i);
       const auto row = static_cast<std::size_t>(rows[i / size]);
-      update_elements(update, values, from + i, slots, row * size + in_row, n);
+      update_elements(row * size + in_row, from + i, n);
       i += n;
     }
-  });
-}
+  }
+
+  /// Updates n elements. @param at index of the first one.
+  void update_elements(std::size_t at, const float* gradient,
+                       std::size_t n) const {
+    auto slots = slots_;
+    for (auto& slot : slots)
+      slot = slot ? slot + at : nullptr;
+    if (on_.kind == device_kind::cpu)
+      rule_(values_ + at, gradient, slots, n);
+    else if (n > 0)
+      backend_of(on_).update(on_, rule_.coefficients(), values_ + at, gradient,
+                             slots, n);
+  }
+
+  const rule_step& rule_;
+  const device on_;
+  float* const values_;
+  const std::array<float*, 2> slots_;
+};
 
 } // namespace
 
@@ -191,10 +222,10 @@ void optimizer::impl::apply_to_copy(
   const auto update = step_at(++copies[copy].updates);
   for (std::size_t i = 0; i < variables.size(); ++i) {
     make_slots(copy, variables[i].id(), variables[i].dims());
-    auto value = variables[i].value();
-    update_range(update, value.mutable_data<float>().data(), gradients[i],
-                 slots_of(copy, variables[i]), 0,
-                 gradients[i].elements().size());
+    const variable_update update_values{update, on,
+                                        address_of(variables[i].value()),
+                                        slots_of(copy, variables[i])};
+    update_values(gradients[i], 0, gradients[i].elements().size());
   }
 }
 
@@ -208,9 +239,8 @@ void optimizer::impl::apply_together(
   pooled<float*> values;
   pooled<element_range> ranges;
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    auto value = variables[i].value();
-    values.push_back(value.mutable_data<float>().data());
-    ranges.push_back({0, gradients[i].elements().data<float>().size()});
+    values.push_back(address_of(variables[i].value()));
+    ranges.push_back({0, gradients[i].elements().size()});
     if (self.replica_id() == 0) // while the other replicas read no slot
       make_slots(0, variables[i].id(), variables[i].dims());
   }
@@ -219,10 +249,13 @@ void optimizer::impl::apply_together(
   copies[0].updates = number;
   const auto update = step_at(number);
   shared->for_each_slice(
-    ranges, made_in.threads(),
+    ranges,
+    on.kind == device_kind::cpu ? slice_elements(made_in.threads())
+                                : whole_ranges,
     [&](std::size_t i, std::size_t begin, std::size_t end) {
-      update_range(update, values[i], gradients[i], slots_of(0, variables[i]),
-                   begin, end);
+      const variable_update update_values{update, on, values[i],
+                                          slots_of(0, variables[i])};
+      update_values(gradients[i], begin, end);
     });
   shared->wait_for_end(self);
 }
@@ -369,7 +402,7 @@ void optimizer::apply(std::span<const parameter_gradient> gradients,
   for (std::size_t i = 0; i < variables.size(); ++i) {
     impl_->check(variables[i]);
     if (const auto value = variables[i].value().spec();
-        gradients[i].dims() != value.dims)
+        gradients[i].dims() != value.dims || gradients[i].type() != value.type)
       throw std::logic_error(
         "a gradient "
         + to_string(tensor_spec{gradients[i].dims(), gradients[i].type()})

@@ -12,9 +12,12 @@ namespace troupe {
 namespace {
 
 bool is_same(const tensor& a, const tensor& b) {
-  return a.bytes() == b.bytes()
-         && (a.raw() == b.raw() || a.bytes() == 0
-             || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
+  if (a.bytes() != b.bytes())
+    return false;
+  if (a.address() == b.address() || a.bytes() == 0)
+    return true;
+  const auto left = a.to({}), right = b.to({});
+  return std::memcmp(left.raw(), right.raw(), left.bytes()) == 0;
 }
 
 bool is_same(const parameter_gradient& a, const parameter_gradient& b) {
@@ -28,9 +31,9 @@ bool shares_memory(const parameter_gradient& a, const parameter_gradient& b) {
   if (a.is_sparse() || b.is_sparse())
     return a.is_sparse() && b.is_sparse()
            && a.rows().count() == b.rows().count()
-           && a.rows().indices().raw() == b.rows().indices().raw()
-           && a.rows().rows().raw() == b.rows().rows().raw();
-  return a.elements().raw() == b.elements().raw();
+           && a.rows().indices().address() == b.rows().indices().address()
+           && a.rows().rows().address() == b.rows().rows().address();
+  return a.elements().address() == b.elements().address();
 }
 
 /// Returns the replicas, without replica 0, for which `differs(replica)`.

@@ -41,10 +41,11 @@ public:
   /// Calls `fn(index of variable, begin, end)` for the slices that this replica
   /// claims.
   /// @param ranges elements of each variable.
+  /// @param elements number of elements of a slice; equal on all replicas.
   template <class F>
-  void for_each_slice(std::span<const element_range> ranges, int threads,
-                      const F& fn) {
-    slices_.for_each(ranges, slice_elements(threads), fn);
+  void for_each_slice(std::span<const element_range> ranges,
+                      std::size_t elements, const F& fn) {
+    slices_.for_each(ranges, elements, fn);
   }
 
   /// Waits until all replicas have updated their slices.

@@ -4,6 +4,7 @@
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
+#include "troupe/training/loop/device_update.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -31,27 +32,27 @@ bool any_exceeds(const float* x, std::size_t n, float limit) {
 
 } // namespace
 
+std::unique_ptr<shared_update>
+shared_update::make(model_state& model, std::vector<element_range> trained) {
+  if (model.strategy->tensor_device().kind == device_kind::cpu)
+    return std::make_unique<host_update>(model, std::move(trained));
+  return std::make_unique<device_update>(model, std::move(trained));
+}
+
 shared_update::shared_update(model_state& model,
                              std::vector<element_range> trained)
-  : trained_{std::move(trained)},
-    slice_elements_{slice_elements(model.strategy->threads)},
-    values_{model.model_parameters.values().mutable_data<float>().data()} {
+  : trained_{std::move(trained)} {
   if (model.model_parameters.copies() != 1)
     throw std::logic_error("a shared update of "
                            + std::to_string(model.model_parameters.copies())
                            + " copies of the parameters");
-  for (std::size_t s = 0; s < model.rule.slots(); ++s)
-    slots_[s] = model.slots[0][s].mutable_data<float>().data();
   for (std::uint32_t r = 0; r < model.model_parameters.replicas(); ++r)
-    gradients_.push_back(
-      model.model_parameters.gradients(r).data<float>().data());
+    gradients_.push_back(model.model_parameters.gradients(r));
 }
 
-bool shared_update::has_finite_sums(const float* gradient,
-                                    std::size_t n) const {
+float shared_update::max_element() const {
   // The factor 2 leaves room for the rounding of the partial sums.
-  const auto limit = greatest / (2 * static_cast<float>(gradients_.size()));
-  return !any_exceeds(gradient, n, limit);
+  return greatest / (2 * static_cast<float>(gradients_.size()));
 }
 
 shared_update::agreement
@@ -61,7 +62,7 @@ shared_update::wait_for_gradients(step_context& step, gradient_state own,
   // last `wait_for_end`, so all have called it; or a new generation has begun,
   // for which all replicas have left their steps.
   if (step.replica == 0)
-    slices_.reset();
+    reset();
   auto worst = own;
   if (step.replicas > 1) {
     const auto own_rate = std::bit_cast<std::uint32_t>(learning_rate);
@@ -84,33 +85,50 @@ void shared_update::wait_for_end(step_context& step) {
     step.barrier(update_complete, 0);
 }
 
-/// Computes the sums only to check them. Each replica checks all of them,
-/// because large gradients are rare.
-bool shared_update::sums_are_finite() const {
+// -- on the CPU ---------------------------------------------------------------
+
+host_update::host_update(model_state& model, std::vector<element_range> trained)
+  : shared_update{model, std::move(trained)},
+    slice_elements_{slice_elements(model.strategy->threads)},
+    values_{model.model_parameters.values().mutable_data<float>().data()} {
+  for (std::size_t s = 0; s < model.rule.slots(); ++s)
+    slots_[s] = model.slots[0][s].mutable_data<float>().data();
+  for (const auto& one : gradients_)
+    sources_.push_back(one.data<float>().data());
+}
+
+bool host_update::part_has_finite_sums(const tensor& gradient,
+                                       const element_range& part) const {
+  return !any_exceeds(gradient.data<float>().data() + part.begin,
+                      part.end - part.begin, max_element());
+}
+
+/// Each replica checks all sums, because large gradients are rare.
+bool host_update::sums_are_finite() {
   const auto leaf = [&](std::size_t a, std::size_t b) {
-    return b - a == 1 ? gradients_[a] : nullptr;
+    return b - a == 1 ? sources_[a] : nullptr;
   };
   alignas(64) float sum[tree::block];
   for (const auto& [begin, end] : trained_)
     for (auto at = begin; at < end; at += tree::block) {
       const auto n = std::min(tree::block, end - at);
       if (kernels().any_exceeds(
-            tree::fold(0, gradients_.size(), at, n, sum, leaf), n, greatest))
+            tree::fold(0, sources_.size(), at, n, sum, leaf), n, greatest))
         return false;
     }
   return true;
 }
 
-void shared_update::apply(const rule_step& update) noexcept {
+void host_update::apply(const rule_step& update) noexcept {
   const flush_denormals flushing;
   const auto leaf = [&](std::size_t a, std::size_t b) {
-    return b - a == 1 ? gradients_[a] : nullptr;
+    return b - a == 1 ? sources_[a] : nullptr;
   };
   const auto update_range = [&](std::size_t begin, std::size_t end) {
     alignas(64) float sum[tree::block];
     for (auto at = begin; at < end; at += tree::block) {
       const auto n = std::min(tree::block, end - at);
-      const auto* gradient = tree::fold(0, gradients_.size(), at, n, sum, leaf);
+      const auto* gradient = tree::fold(0, sources_.size(), at, n, sum, leaf);
       std::array<float*, 2> slots{};
       for (std::size_t s = 0; s < slots.size(); ++s)
         slots[s] = slots_[s] ? slots_[s] + at : nullptr;

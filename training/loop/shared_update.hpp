@@ -5,44 +5,56 @@
 #include "troupe/training/loop/model_state.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace troupe {
 
-/// Updates the parameters that all replicas of a job share, in one pass over
-/// gradients, parameters and slots:
+/// Updates the parameters that all replicas of a job share:
 ///
 ///   who      the R replicas of a job of one process
 ///   start    a replica has its gradient in `parameters::gradients(replica)`,
 ///            and calls `wait_for_gradients`. No replica writes a parameter
 ///            before all have called it, so an abort before changes nothing.
 ///            All replicas use the learning rate of replica 0
-///   pass     each replica calls `apply`. It claims slices one by one, adds the
-///            R gradients of a slice in tree order (strategies/tree/fold.hpp)
-///            and applies the update rule to the slice. No sum is stored
+///   pass     each replica calls `apply`, which adds the R gradients in tree
+///            order (strategies/tree/fold.hpp) and applies the update rule.
+///            `host_update` and `device_update` divide this work
 ///   end      each replica calls `wait_for_end`. Then all parameters are new
-///   abort    a replica that has begun the pass cannot be interrupted and
-///            claims what is left. So the update is made as a whole, or not
-///   cost     the pass reads every gradient once, and reads and writes every
-///            parameter and slot once; two barriers. `has_finite_sums` also
-///            reads the replica's own gradient. If an element is large, each
-///            replica reads all gradients once more, on one thread. No call
-///            allocates memory from the system
-///   order    the bits do not depend on which replica claims a slice
+///   abort    a replica that has begun the pass cannot be interrupted and makes
+///            what no other one has begun. So the update is made as a whole, or
+///            not
+///   cost     the pass, and two barriers. No call allocates memory from the
+///            system
+///   order    the bits do not depend on which replica does what
 class shared_update {
 public:
+  /// Makes the update for the device of the parameters.
   /// @param trained ranges of the flat buffer that the update changes.
   /// @pre the replicas share one copy of the parameters.
-  shared_update(model_state& model, std::vector<element_range> trained);
+  static std::unique_ptr<shared_update>
+  make(model_state& model, std::vector<element_range> trained);
+  virtual ~shared_update() = default;
+  shared_update(const shared_update&) = delete;
+  shared_update& operator=(const shared_update&) = delete;
 
-  /// Returns true if the sums of any R gradients with elements like these are
-  /// finite. Replicas call it while the elements of a complete gradient are in
+  // A replica calls the next two functions for its gradient. If both return
+  // true, the sums of any R gradients with elements like these are finite.
+
+  /// Checks the gradient of one parameter when it is complete, while it is in
   /// the cache.
-  bool has_finite_sums(const float* gradient, std::size_t n) const;
+  virtual bool part_has_finite_sums(const tensor& /*gradient*/,
+                                    const element_range& /*part*/) const {
+    return true;
+  }
+  /// Checks the whole gradient.
+  virtual bool has_finite_sums(const tensor& /*gradient*/) const {
+    return true;
+  }
 
   /// What a replica says about its gradient. The values are sent.
   enum class gradient_state : std::uint64_t {
-    finite_sums, ///< `has_finite_sums` was true for all elements.
+    finite_sums, ///< The sums of gradients like this one are finite.
     unknown,
     bad ///< The update must be skipped, for example because the loss is NaN.
   };
@@ -57,22 +69,53 @@ public:
   agreement wait_for_gradients(step_context& step, gradient_state own,
                                float learning_rate);
 
-  /// Updates the slices that this replica claims.
+  /// Does what this replica claims of the update.
   /// @pre `wait_for_gradients` has returned that the sums are finite.
-  void apply(const rule_step& update) noexcept;
+  virtual void apply(const rule_step& update) = 0;
 
-  /// Waits until all replicas have updated their slices. Must follow
+  /// Waits until all replicas have returned from `apply`. Must follow
   /// `wait_for_gradients` in each step.
   void wait_for_end(step_context& step);
 
-private:
-  bool sums_are_finite() const;
+protected:
+  shared_update(model_state& model, std::vector<element_range> trained);
+
+  /// Maximum magnitude of an element whose sums over R gradients are finite.
+  float max_element() const;
 
   const std::vector<element_range> trained_;
+  std::vector<tensor> gradients_; ///< By replica.
+
+private:
+  /// No part of the update of the next step is claimed.
+  /// @pre no replica is in `apply`.
+  virtual void reset() = 0;
+  /// Computes the sums only to check them; equal on all replicas.
+  virtual bool sums_are_finite() = 0;
+};
+
+/// A shared update on the CPU. Each replica claims slices one by one, adds the
+/// gradients of a slice and updates it, in one pass; no sum is stored.
+/// @cost the pass reads every gradient once, and reads and writes every
+///       parameter and slot once. `part_has_finite_sums` also reads the
+///       replica's own gradient. If an element is large, each replica reads all
+///       gradients once more, on one thread.
+class host_update final : public shared_update {
+public:
+  host_update(model_state& model, std::vector<element_range> trained);
+
+  bool part_has_finite_sums(const tensor& gradient,
+                            const element_range& part) const override;
+  void apply(const rule_step& update) noexcept override;
+
+private:
+  void reset() override { slices_.reset(); }
+  bool sums_are_finite() override;
+
   const std::size_t slice_elements_;
   float* values_;
   std::array<float*, 2> slots_{};
-  std::vector<const float*> gradients_; ///< By replica.
+  std::vector<const float*> sources_; ///< Elements of `gradients_`.
   claimed_slices slices_;
 };
 

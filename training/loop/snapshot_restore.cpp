@@ -82,7 +82,7 @@ restore_newest_snapshot(model_state& model, state_snapshot& own,
     if (mine.is_intact)
       parts = own.tensors();
     for (auto& part : parts)
-      part = gather_from(strategy, sender, part).clone();
+      part = gather_from(strategy, sender, part.to({})).clone();
     if (lacks_it(mine)) {
       own.take_sent(std::move(parts), newest->step, newest->hash);
       std::erase_if(

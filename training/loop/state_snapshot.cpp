@@ -10,10 +10,13 @@ namespace troupe {
 namespace {
 
 std::uint64_t hash_of(const tensor& part, std::uint64_t number) {
-  return block_hash({part.raw(), part.bytes()}, number);
+  const auto read = part.to({});
+  return block_hash({read.raw(), read.bytes()}, number);
 }
 
 void copy(const tensor& from, tensor& to) {
+  if (from.device().kind != device_kind::cpu)
+    return to.copy_from(from);
   const auto* source = from.raw();
   auto* target = to.raw();
   constexpr std::size_t element = sizeof(float);

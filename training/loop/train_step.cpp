@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 namespace troupe {
@@ -107,7 +106,8 @@ train_step::train_step(std::shared_ptr<model_state> model,
   if (!is_alone)
     audit_ = std::move(audit);
   if (all.copies() == 1 && is_alone) {
-    shared_.emplace(model_, ranges_of(all, trained, true, 0, all.size()));
+    shared_ =
+      shared_update::make(model_, ranges_of(all, trained, true, 0, all.size()));
     shared_metrics_.resize(all.replicas());
     for (auto& one : shared_metrics_)
       one.reset(metrics_.sum_count());
@@ -129,10 +129,12 @@ void train_step::prepare_buckets(const std::vector<bool>& trained) {
   for (std::uint32_t id = 0; id < replicas_.size(); ++id) {
     auto& self = replicas_[id];
     self.values = all.values(id);
-    for (std::size_t s = 0; s < model_.rule.slots(); ++s)
-      self.slots[s] = model_.slots[id][s].mutable_data<float>();
+    self.update.emplace(model_, id);
+    const bool is_on_host = self.gradient.device().kind == device_kind::cpu;
+    const auto contributed =
+      is_on_host ? self.gradient : tensor{self.gradient.spec()};
     for (const auto& b : cut)
-      self.bucket_gradients.push_back(self.gradient.range(b.begin, b.end));
+      self.bucket_gradients.push_back(contributed.range(b.begin, b.end));
     self.sums.resize(cut.size());
     const auto sums = metrics_.sum_count();
     const auto report = audit_ ? parameter_audit::report_values : 0;
@@ -158,11 +160,10 @@ rule_step train_step::rule_of(std::uint64_t step, std::int64_t examples,
 void train_step::complete(replica& self, std::size_t parameter) {
   if (shared_) {
     const auto begin = model_.model_parameters.offset(parameter);
-    self.finite_sums = self.finite_sums
-                       && shared_->has_finite_sums(
-                         self.gradient.data<float>().data() + begin,
-                         static_cast<std::size_t>(
-                           model_.variables()[parameter].dims().elements()));
+    const auto n = model_.variables()[parameter].dims().elements();
+    self.finite_sums =
+      self.finite_sums
+      && shared_->part_has_finite_sums(self.gradient, {begin, begin + n});
     return;
   }
   self.tracker.on_gradient_ready(
@@ -201,7 +202,7 @@ void train_step::operator()(step_context& step) {
 
 void train_step::forward_and_backward(replica& self, const batch& rows) {
   if (rows.rows() == 0) {
-    std::memset(self.gradient.raw(), 0, self.gradient.bytes());
+    self.gradient.set_zero();
     for (std::size_t i = 0; !shared_ && i < model_.variables().size(); ++i)
       complete(self, i);
     return;
@@ -209,28 +210,37 @@ void train_step::forward_and_backward(replica& self, const batch& rows) {
   const sharing_scope activations_are_not_contributed{false};
   tape t;
   const auto outputs =
-    model_.net.forward(rows.inputs, model_.variables(), {.training = true});
+    model_.net.forward(rows.inputs.to(model_.strategy->tensor_device()),
+                       model_.variables(), {.training = true});
   const auto losses =
     example_losses(*model_.loss, outputs, rows, class_weights_);
-  auto& sums = self.step->report.sums;
-  sums[metric_list::loss_sum] = models::total(losses);
-  metrics_.add(outputs, rows.labels, sums);
-  self.finite = std::isfinite(sums[metric_list::loss_sum]);
+  const auto report = [&] {
+    auto& sums = self.step->report.sums;
+    sums[metric_list::loss_sum] = models::total(losses);
+    metrics_.add(outputs, rows.labels, sums);
+    self.finite = std::isfinite(sums[metric_list::loss_sum]);
+  };
+  // The last bucket says whether the loss is finite. Without buckets, a device
+  // computes the gradients before the host waits for the outputs.
+  if (!shared_)
+    report();
   // In a bucket, the sum of a frozen gradient, or the NaN of a step that was
   // skipped, may have overwritten it.
   for (const auto& one : frozen_ranges_)
-    std::ranges::fill(self.gradient.mutable_data<float>().subspan(
-                        one.begin, one.end - one.begin),
-                      0.0f);
+    self.gradient.range(one.begin, one.end).set_zero();
   if (!shared_)
     for (const auto i : frozen_index_)
       complete(self, i);
   t.gradient_into_variables(losses, trained_, self.on_gradient_complete);
+  if (shared_)
+    report();
 }
 
 void train_step::update_shared(replica& self, std::int64_t examples) {
   using state = shared_update::gradient_state;
   auto& step = *self.step;
+  self.finite_sums =
+    self.finite_sums && shared_->has_finite_sums(self.gradient);
   const auto own = !self.finite       ? state::bad
                    : self.finite_sums ? state::finite_sums
                                       : state::unknown;
@@ -257,13 +267,18 @@ void train_step::record(replica& self, bool updated) {
 
 void train_step::contribute(replica& self, std::uint32_t bucket) {
   const sharing_scope sums_are_shared{true};
+  auto& contributed = self.bucket_gradients[bucket];
+  if (!contributed.shares_storage_with(self.gradient)) {
+    const auto& range = self.tracker.buckets()[bucket];
+    contributed.copy_from(self.gradient.range(range.begin, range.end));
+  }
   // If the loss is not finite, this replica sets the first element of its
   // gradient to NaN. The sum is then NaN on all replicas, and all skip the
   // update. The last bucket contains that element.
   if (!self.finite && bucket + 1 == self.bucket_gradients.size())
-    self.gradient.mutable_data<float>()[0] =
+    contributed.mutable_data<float>()[0] =
       std::numeric_limits<float>::quiet_NaN();
-  self.step->contribute_in_place(bucket, self.bucket_gradients[bucket]);
+  self.step->contribute_in_place(bucket, contributed);
 }
 
 /// Called when all buckets are contributed, so that the wait for the metrics is
@@ -325,28 +340,12 @@ bool train_step::sum(replica& self) {
   return std::ranges::all_of(self.sums, all_finite);
 }
 
-void train_step::update_range(const rule_step& update,
-                              const element_range& range,
-                              std::span<float> values,
-                              std::array<std::span<float>, 2> slots,
-                              const float* sums) const {
-  for_elements(
-    range.end - range.begin, [&](std::size_t first, std::size_t last) {
-      const auto begin = range.begin + first;
-      std::array<float*, 2> from{};
-      for (std::size_t s = 0; s < model_.rule.slots(); ++s)
-        from[s] = slots[s].data() + begin;
-      update(values.data() + begin, sums + first, from, last - first);
-    });
-}
-
-void train_step::update_copy(replica& self, const rule_step& update) {
+void train_step::update_copy(replica& self, const rule_step& rule) {
   for (std::size_t b = 0; b < update_ranges_.size(); ++b) {
     const auto* sum = self.sums[b].data<float>().data();
     const auto offset = self.tracker.buckets()[b].begin;
     for (const auto& range : update_ranges_[b])
-      update_range(update, range, self.values.mutable_data<float>(), self.slots,
-                   sum + (range.begin - offset));
+      (*self.update)(rule, range, sum + (range.begin - offset));
   }
 }
 
@@ -372,19 +371,15 @@ void train_step::publish(replica& self, std::int64_t examples, float rate,
 void train_step::follow(std::uint64_t step, std::uint64_t examples, float rate,
                         std::uint64_t first, std::span<const float> sums) {
   const flush_denormals as_in_a_step;
-  const auto update = rule_of(step, static_cast<std::int64_t>(examples), rate);
-  auto values = model_.model_parameters.values(0);
-  std::array<std::span<float>, 2> slots;
-  for (std::size_t s = 0; s < model_.rule.slots(); ++s)
-    slots[s] = model_.slots[0][s].mutable_data<float>();
+  const auto rule = rule_of(step, static_cast<std::int64_t>(examples), rate);
+  const copy_update update{model_, 0};
   for (const auto& bucket : update_ranges_)
     for (const auto& one : bucket) {
       const element_range part{
         std::max<std::size_t>(one.begin, first),
         std::min<std::size_t>(one.end, first + sums.size())};
       if (part.begin < part.end)
-        update_range(update, part, values.mutable_data<float>(), slots,
-                     sums.data() + (part.begin - first));
+        update(rule, part, sums.data() + (part.begin - first));
     }
 }
 

@@ -3,14 +3,15 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/batch_feed.hpp"
 #include "troupe/training/loop/buckets.hpp"
+#include "troupe/training/loop/copy_update.hpp"
 #include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/parameter_audit.hpp"
 #include "troupe/training/loop/shared_update.hpp"
 
-#include <array>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -97,10 +98,10 @@ private:
     bool finite_sums = true;
     bool stopped = false;
     // The members below are unused with a shared update.
-    tensor values; ///< [parameters::size()] float32
-    /// State of the update rule for this replica's copy of the values.
-    std::array<std::span<float>, 2> slots;
-    /// Ranges of `gradient`, one for each bucket.
+    tensor values;                     ///< [parameters::size()] float32
+    std::optional<copy_update> update; ///< Of this replica's copy.
+    /// What the replica contributes, one for each bucket: ranges of `gradient`,
+    /// or memory of the CPU to which they are copied.
     std::vector<tensor> bucket_gradients;
     pooled<tensor> sums;
     /// [1 + number of sums] float64: examples and sums. With audits, the
@@ -128,13 +129,7 @@ private:
   /// @param metrics of all replicas.
   void keep_total(std::uint64_t step, std::span<const step_metrics> metrics,
                   bool updated);
-  void update_copy(replica& self, const rule_step& update);
-  /// Updates a range of elements of one copy.
-  /// @param sums gradient of the elements from the range's beginning on.
-  void update_range(const rule_step& update, const element_range& range,
-                    std::span<float> values,
-                    std::array<std::span<float>, 2> slots,
-                    const float* sums) const;
+  void update_copy(replica& self, const rule_step& rule);
   void update_shared(replica& self, std::int64_t examples);
   rule_step rule_of(std::uint64_t step, std::int64_t examples,
                     float rate) const;
@@ -156,8 +151,8 @@ private:
   std::vector<std::size_t> trained_index_;
   std::vector<std::size_t> frozen_index_; ///< Numbers of the other parameters.
   std::shared_ptr<batch_feed> feed_;
-  /// Nullopt: each replica updates its copy of the parameters.
-  std::optional<shared_update> shared_;
+  /// Null: each replica updates its copy of the parameters.
+  std::unique_ptr<shared_update> shared_;
   // The next two members are unused with a shared update.
   std::vector<element_range> frozen_ranges_;
   /// By bucket: the ranges of trained parameters in it.

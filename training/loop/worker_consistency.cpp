@@ -55,7 +55,7 @@ std::span<const std::byte> bytes_of(const tensor& x) {
 std::string hash_of_slots(const model_state& state) {
   sha256 hash;
   for (const auto& slot : state.slots[0])
-    hash.add(bytes_of(slot));
+    hash.add(bytes_of(slot.to({})));
   return to_hex(hash.finish());
 }
 

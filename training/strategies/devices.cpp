@@ -24,7 +24,21 @@ std::vector<device> parse_devices(const std::vector<std::string>& names) {
         "devices: " + name + " is named twice; each device takes one replica");
     devices.push_back(one);
   }
+  if (const auto why = why_not_together(devices); !why.empty())
+    throw std::invalid_argument("devices: " + why);
   return devices;
+}
+
+std::string why_not_together(const std::vector<device>& devices) {
+  for (const auto& one : devices)
+    if (one.kind != devices.front().kind)
+      return to_string(devices.front()) + " and " + to_string(one)
+             + " cannot be used together; name devices of one kind";
+  if (devices.size() > 1 && devices.front().kind != device_kind::cpu)
+    return "several CUDA devices in one process are not yet supported; name "
+           "one, as in "
+           + to_string(devices.front());
+  return {};
 }
 
 } // namespace troupe

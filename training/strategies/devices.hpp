@@ -9,8 +9,12 @@ namespace troupe {
 
 /// Parses the names of a strategy's devices. Each device has one replica.
 /// @errors throws std::invalid_argument if no device is named, a device does
-///         not exist, or a device is named twice.
+///         not exist, a device is named twice, and as `why_not_together` says.
 std::vector<device> parse_devices(const std::vector<std::string>& names);
+
+/// Says why the replicas of one process cannot run on these devices. Empty:
+/// they can.
+std::string why_not_together(const std::vector<device>& devices);
 
 /// @errors throws std::invalid_argument if `threads` is less than one.
 void check_threads(int threads);

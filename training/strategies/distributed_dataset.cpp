@@ -30,6 +30,13 @@ public:
 
 namespace {
 
+/// Returns a batch with all of its tensors on a device.
+batch copied_to(const device& on, batch rows) {
+  if (on.kind == device_kind::cpu)
+    return rows;
+  return transform_tensors(rows, [&](const tensor& x) { return x.to(on); });
+}
+
 /// The rows of one batch that belong to replicas of lost processes.
 class rows_of_batch final : public value_source<batch> {
 public:
@@ -61,7 +68,8 @@ private:
                                  "before, so the rows of replica "
                                + std::to_string(replica)
                                + " cannot be read again");
-    return rows->batch_of_replica(replica, replicas);
+    return copied_to(state->tensor_device(),
+                     rows->batch_of_replica(replica, replicas));
   }
 
   const std::weak_ptr<strategy_state> state_;
@@ -126,7 +134,8 @@ std::optional<per_replica<batch>> distributed_dataset::steps::next() {
     return std::nullopt;
   std::vector<batch> parts;
   for (const auto id : state->placement.replicas())
-    parts.push_back(rows->batch_of_replica(id, state->replicas));
+    parts.push_back(copied_to(state->tensor_device(),
+                              rows->batch_of_replica(id, state->replicas)));
   std::shared_ptr<const value_source<batch>> others;
   if (state->spans_processes())
     others = std::make_shared<rows_of_batch>(state, batches_, at, shares_);

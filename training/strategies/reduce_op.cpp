@@ -47,9 +47,14 @@ void check_numbers(const tensor& x) {
                              "with as(dtype::int32)");
 }
 
+/// Returns a copy on the CPU with elements of its own.
+tensor host_clone(const tensor& x) {
+  return x.device().kind == device_kind::cpu ? x.clone() : x.to({});
+}
+
 tensor sum_in_tree_order(std::span<const tensor> values) {
   if (values.size() == 1)
-    return values[0].clone();
+    return host_clone(values[0]);
   const auto left = std::bit_floor(values.size() - 1);
   auto out = sum_in_tree_order(values.first(left));
   const auto right = sum_in_tree_order(values.subspan(left));
@@ -74,9 +79,10 @@ tensor sum_over(const tensor& value, const std::vector<std::size_t>& over) {
     tensor::zeros(kept_dims, value.type() == dtype::int32 ? dtype::int64
                              : is_float(value.type())     ? dtype::float64
                                                           : value.type());
+  const auto read = value.to({});
   with_dtype(value.type(), [&](auto zero) {
     using type = decltype(zero);
-    const auto source = value.data<type>();
+    const auto source = read.data<type>();
     with_dtype(wide.type(), [&](auto wide_zero) {
       using wide_type = decltype(wide_zero);
       const auto out = wide.mutable_data<wide_type>();
@@ -127,7 +133,7 @@ void check_reducible(reduce_op op, const tensor& value) {
 
 tensor divide_elements(const tensor& x, double divisor) {
   const flush_denormals flushing;
-  auto out = x.clone();
+  auto out = host_clone(x);
   with_dtype(x.type(), [&](auto zero) {
     using type = decltype(zero);
     for (auto& v : out.mutable_data<type>())
@@ -198,9 +204,12 @@ tensor concatenate(std::span<const tensor> values, int axis) {
   const auto rows = dims.axes(0, index).elements();
   const auto inner =
     dims.axes(index + 1, dims.rank()).elements() * size_of(out.type());
+  tensors read;
+  for (const auto& value : values)
+    read.push_back(value.to({}));
   auto* destination = out.raw();
   for (std::size_t row = 0; row < rows; ++row)
-    for (const auto& value : values) {
+    for (const auto& value : read) {
       const auto bytes = static_cast<std::size_t>(value.dims()[index]) * inner;
       if (bytes > 0)
         std::memcpy(destination, value.raw() + row * bytes, bytes);

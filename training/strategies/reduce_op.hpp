@@ -7,6 +7,9 @@
 
 namespace troupe {
 
+// The functions of this file compute on the CPU: values on other devices are
+// copied there, and the results are there.
+
 /// Operation that combines the values of several replicas into one.
 enum class reduce_op : std::uint8_t { sum, mean };
 inline constexpr auto sum = reduce_op::sum;

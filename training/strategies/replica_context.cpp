@@ -17,6 +17,13 @@ bool is_summed(const tensor& x) {
   return x.type() == dtype::float32;
 }
 
+/// Returns each result on the device of its input.
+tensors to_devices_of(const tensors& inputs, tensors results) {
+  for (std::size_t i = 0; i < results.size(); ++i)
+    results[i] = results[i].to(inputs[i].device());
+  return results;
+}
+
 } // namespace
 
 /// Applies the options of a collective call as long as this object exists.
@@ -47,7 +54,7 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
   for (const auto& x : xs) {
     check_unrecorded(x);
     if (is_summed(x))
-      summed.push_back(x);
+      summed.push_back(on_host(x));
   }
   auto totals =
     reduce_tensors(op, summed,
@@ -55,7 +62,7 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
                      ? static_cast<std::size_t>(options.bytes_per_pack)
                      : bytes_per_pack_);
   if (totals.size() == xs.size())
-    return totals;
+    return to_devices_of(xs, std::move(totals));
   // The number of a gather depends on the position of its tensor. So replicas
   // that pass the same dtypes in another order call different collectives.
   const auto first = next_collective_;
@@ -63,9 +70,19 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
   tensors out;
   out.reserve(xs.size());
   for (std::uint32_t i = 0, next = 0; i < xs.size(); ++i)
-    out.push_back(is_summed(xs[i]) ? std::move(totals[next++])
-                                   : reduce(op, gather(first + i, xs[i])));
-  return out;
+    out.push_back(is_summed(xs[i])
+                    ? std::move(totals[next++])
+                    : reduce(op, gather_on_host(first + i, xs[i])));
+  return to_devices_of(xs, std::move(out));
+}
+
+/// The collectives read the tensors of several replicas on the CPU.
+tensor replica_context::on_host(const tensor& x) const {
+  return replicas_ == 1 ? x : x.to({});
+}
+
+tensors replica_context::gather_on_host(std::uint32_t number, const tensor& x) {
+  return gather(number, on_host(x));
 }
 
 parameter_gradients replica_context::all_reduce(reduce_op op,
@@ -135,7 +152,7 @@ sparse_rows replica_context::reduce_rows(reduce_op op, const sparse_rows& x,
                                          std::uint32_t number) {
   check_unrecorded(x.rows());
   const auto indices = gather(number, described_indices(x));
-  const auto rows = gather(number + 1, x.rows());
+  const auto rows = gather_on_host(number + 1, x.rows());
   pooled<sparse_rows> parts;
   for (std::size_t r = 0; r < indices.size(); ++r)
     parts.push_back(read_rows(x, indices[r], rows[r]));
@@ -177,14 +194,17 @@ tensor replica_context::all_gather(const tensor& x, int axis,
                                    const call_options& options) {
   const call call_scope{*this, options, 1};
   check_unrecorded(x);
-  return concatenate(gather(next_collective_++, x), axis);
+  return concatenate(gather_on_host(next_collective_++, x), axis)
+    .to(x.device());
 }
 
 tensors replica_context::all_gather_list(const tensor& x) {
   check_unrecorded(x);
-  auto all = gather(next_collective_++, x);
+  auto all = gather_on_host(next_collective_++, x);
   if (replicas_ == 1 && x) // The gathered tensor is `x` itself.
     all.front() = all.front().clone();
+  for (auto& one : all)
+    one = one.to(x.device());
   return all;
 }
 
@@ -198,8 +218,9 @@ tensor replica_context::broadcast(const tensor& x, std::uint32_t root) {
                            + (root >= replicas_
                                 ? " of " + std::to_string(replicas_)
                                 : ", which passed no tensor"));
-  return all_gather_list(root == id_ ? x
-                                     : tensor::zeros({}, dtype::uint8))[root];
+  const auto none = tensor::zeros({}, dtype::uint8);
+  return all_gather_list(root == id_ ? x.detach().to({}) : none)[root].to(
+    device_);
 }
 
 } // namespace troupe

@@ -19,12 +19,15 @@ public:
 
   std::uint32_t replica_id() const { return id_; }
   std::uint32_t num_replicas_in_sync() const { return replicas_; }
+  /// Device of this replica's variables, and of its rows of a
+  /// `distributed_dataset`.
+  const troupe::device& device() const { return device_; }
 
   /// Returns the elementwise sum or mean over all replicas. The result is
   /// bitwise equal on all replicas. The mean divides by the number of replicas.
   /// A sum may share memory with the sums of other replicas: clone the sum
   /// before writing to it. A result shares no memory with `x`, so `x` may be
-  /// changed afterwards.
+  /// changed afterwards, and is on the device of `x`.
   /// @shape x equal on all replicas; float32, float64, int32 or int64. If two
   ///        replicas pass different shapes, or one passes a float32 tensor and
   ///        another a tensor of another dtype, the step fails with an error
@@ -75,7 +78,7 @@ public:
   tensors all_gather_list(const tensor& x);
 
   /// Returns the tensor of replica `root` on all replicas. All other replicas
-  /// may pass `{}`. The result shares no memory with `x`.
+  /// may pass `{}`. The result shares no memory with `x`, and is on `device()`.
   /// @errors throws std::logic_error if there is no replica `root`.
   tensor broadcast(const tensor& x, std::uint32_t root = 0);
 
@@ -85,8 +88,11 @@ public:
 
 protected:
   replica_context(std::uint32_t id, std::uint32_t replicas,
-                  std::size_t bytes_per_pack = 0)
-    : id_{id}, replicas_{replicas}, bytes_per_pack_{bytes_per_pack} {}
+                  std::size_t bytes_per_pack = 0, const troupe::device& on = {})
+    : id_{id},
+      replicas_{replicas},
+      bytes_per_pack_{bytes_per_pack},
+      device_{on} {}
 
 private:
   /// Starts a sum. `finish_sum` with the same number waits for the sum.
@@ -103,11 +109,14 @@ private:
   struct call;
   sparse_rows reduce_rows(reduce_op op, const sparse_rows& x,
                           std::uint32_t number);
+  tensor on_host(const tensor& x) const;
+  tensors gather_on_host(std::uint32_t number, const tensor& x);
   tensors reduce_tensors(reduce_op op, const tensors& xs,
                          std::size_t bytes_per_pack);
 
   std::uint32_t id_, replicas_;
   std::size_t bytes_per_pack_;
+  troupe::device device_;
   /// Number of the next collective of this step.
   std::uint32_t next_collective_ = 0;
 };

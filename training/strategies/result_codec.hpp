@@ -124,7 +124,8 @@ private:
     put(static_cast<std::uint8_t>(x.dims().rank()));
     for (const auto extent : x.dims())
       put(extent);
-    bytes(x.raw(), x.bytes());
+    const auto read = x.to({});
+    bytes(read.raw(), read.bytes());
   }
 
   void bytes(const void* from, std::size_t count) {

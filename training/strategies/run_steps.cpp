@@ -20,8 +20,9 @@ namespace {
 /// context of its replica.
 class group_replica_context final : public replica_context {
 public:
-  group_replica_context(step_context& step, std::size_t bytes_per_pack)
-    : replica_context{step.replica, step.replicas, bytes_per_pack},
+  group_replica_context(step_context& step, const strategy_state& owner)
+    : replica_context{step.replica, step.replicas, owner.bytes_per_pack,
+                      owner.tensor_device()},
       step_{step} {}
 
 private:
@@ -171,7 +172,7 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
     const auto fn = shared->function();
     if (!locked_state || !fn)
       throw superseded{};
-    group_replica_context self{step, locked_state->bytes_per_pack};
+    group_replica_context self{step, *locked_state};
     const auto index = locked_state->placement.job.index_of(step.replica);
     current_context().copy_index = index;
     const execution_scope scope{locked_state, &self};

@@ -168,7 +168,8 @@ tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values) const {
   for (const auto& one : values)
     check_reducible(op, one);
   return make_collective(state_, [op, values](replica_context& self) {
-    return self.all_reduce(op, values.value_for(self.replica_id(), "reduce"));
+    return self.all_reduce(
+      op, values.value_for(self.replica_id(), "reduce").to({}));
   });
 }
 
@@ -198,7 +199,7 @@ tensor strategy::reduce(reduce_op op, const tensor& value) const {
                            + " is not per replica: its sum over "
                            + std::to_string(num_replicas_in_sync())
                            + " replicas is not defined");
-  return value;
+  return value.to({});
 }
 
 tensor strategy::gather(const per_replica<tensor>& values, int axis) const {
@@ -208,7 +209,8 @@ tensor strategy::gather(const per_replica<tensor>& values, int axis) const {
   if (!state_->spans_processes())
     return concatenate(values.values(), axis);
   return make_collective(state_, [values, axis](replica_context& self) {
-    return self.all_gather(values.value_for(self.replica_id(), "gather"), axis);
+    return self.all_gather(values.value_for(self.replica_id(), "gather").to({}),
+                           axis);
   });
 }
 

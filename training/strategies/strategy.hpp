@@ -101,7 +101,8 @@ public:
   /// Reduces one value per replica to one value: elementwise, or also over axes
   /// (reduce_op.hpp). It serves to report metrics; within a step, replicas call
   /// `all_reduce`. In a job of several workers, every worker must call
-  /// `reduce`, and every worker gets the result, also if a worker is lost.
+  /// `reduce`, and every worker gets the result, also if a worker is lost. The
+  /// result is on the CPU.
   /// @errors throws std::logic_error in a replica's function. Throws
   ///         `job_error` if `values` has no value for a replica of a worker
   ///         that is lost (per_replica.hpp).
@@ -120,7 +121,7 @@ public:
   tensor reduce(reduce_op op, const tensor& value) const;
 
   /// Concatenates the values of all replicas along an axis. In a job of several
-  /// workers, every worker must call `gather`.
+  /// workers, every worker must call `gather`. The result is on the CPU.
   tensor gather(const per_replica<tensor>& values, int axis) const;
 
   /// Returns the values that `x` holds, one for each replica of this worker. If

@@ -147,6 +147,13 @@ struct strategy_state {
   /// between two of them and does not repeat them.
   bool are_calls_copied() const { return in_loop || has_client; }
 
+  /// Device of the tensors of all replicas of this process.
+  device tensor_device() const {
+    return devices.empty() || devices.front().kind == device_kind::cpu
+             ? device{}
+             : devices.front();
+  }
+
   /// True if the job has, or once had, other processes.
   bool spans_processes() const {
     return cluster || !is_one_process || placement.job.processes() > 1;

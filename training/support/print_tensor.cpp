@@ -12,9 +12,10 @@ std::ostream& operator<<(std::ostream& out, const tensor& printed) {
   const bool scalar = printed.dims().rank() == 0;
   if (!scalar)
     out << to_string(printed.spec());
-  with_dtype(printed.type(), [&](auto zero) {
+  const auto read = printed.detach().to({});
+  with_dtype(read.type(), [&](auto zero) {
     using type = decltype(zero);
-    const auto values = printed.data<type>();
+    const auto values = read.data<type>();
     for (const auto value : values.first(std::min(values.size(), max_elements)))
       out << (scalar ? "" : " ") << +value;
     if (values.size() > max_elements)

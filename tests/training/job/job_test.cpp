@@ -66,6 +66,9 @@ TEST(TrainOptions, ErrorsNameOptionAndValue) {
   has({.devices = names{"cpu:0", "cpu:0"}}, "--devices cpu:0", "twice");
   has({.devices = names{"cpu", "cpu:0"}}, "--devices cpu:0", "twice");
   has({.devices = names{"tpu:0"}}, "tpu:0", "cpu:0");
+  has({.devices = names{"gpu:0"}}, "--devices gpu:0",
+      "device 'gpu:0' cannot be used: this build of Troupe or this machine has "
+      "no CUDA devices");
   has({.strategy = "mirrored"}, "mirrored", "--devices");
   has({.devices = names{"cpu:0", "cpu:1"}, .replicas = 3}, "--replicas 3",
       "2 devices");

@@ -1,3 +1,4 @@
+#include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/tests/training/strategies/losses.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 
@@ -59,9 +60,12 @@ private:
     auto state = x.slot ? model_->slots[copy][*x.slot]
                         : model_->model_parameters.values(copy);
     // The weight of a pixel that all images have, so that its slot is not 0.
-    auto& element = state.mutable_data<float>()[(14 * 28 + 14) * 24 + 3];
+    auto read = state.to({});
+    auto& element = read.mutable_data<float>()[(14 * 28 + 14) * 24 + 3];
     element = std::bit_cast<float>(std::bit_cast<std::uint32_t>(element)
                                    ^ std::uint32_t{1} << x.bit);
+    if (!read.shares_storage_with(state))
+      state.copy_from(read);
   }
 
   const std::shared_ptr<model_state> model_;
@@ -125,7 +129,7 @@ void train(const strategy& on, const std::vector<flip>& flips, fit_options how,
   }});
   const auto finish = [&] {
     out.flips = own->times();
-    out.weights = model->model_parameters.values(0).clone();
+    out.weights = model->model_parameters.values(0).clone().to({});
     out.is_suspect = model->is_suspect;
   };
   try {
@@ -168,13 +172,16 @@ int flips_in(const std::vector<outcome>& all) {
 std::vector<std::string> fit_on(std::uint32_t workers, std::uint32_t each,
                                 const std::vector<flip>& flips,
                                 const fit_options& how,
-                                std::vector<outcome>& found) {
+                                std::vector<outcome>& found,
+                                const device& each_on = {}) {
   found.assign(workers, {});
   std::vector<std::string> texts;
-  for (const auto& x :
-       run_on_workers(workers, each, [&](const strategy&on, std::uint32_t w) {
-         train(on, flips, how, found[w]);
-       }))
+  for (const auto& x : run_on_workers(
+         workers, each,
+         [&](const strategy&on, std::uint32_t w) {
+           train(on, flips, how, found[w]);
+         },
+         each_on))
     texts.push_back(exception_text(x));
   return texts;
 }
@@ -231,6 +238,20 @@ INSTANTIATE_TEST_SUITE_P(
     healing_case{2, 1, 4, {0, 25}, {24, 25}},
     healing_case{2, 2, 5, {3, 6}, {5, 6, 7, 8, 9}},
     healing_case{2, 2, 5, {0, 6, 1}, {5, 6, 7, 8, 9}}));
+
+TEST(HealingCases, CopiesOnADevice) {
+  const simulated_devices devices;
+  for (const auto& fault : {flip{1, 5}, flip{0, 9, 1}}) {
+    std::vector<outcome> found;
+    const auto texts =
+      fit_on(3, 1, {fault}, audited(4), found, {device_kind::cuda, 0});
+    EXPECT_EQ(flips_in(found), 1);
+    for (std::uint32_t w = 0; w < 3; ++w) {
+      EXPECT_EQ(texts[w], "");
+      expect_equal(found[w], undisturbed(3));
+    }
+  }
+}
 
 /// The loss is not finite then, which ends a fit by `on_nan::stop`.
 TEST(HealingCases, AFlipThatMakesTheLossInfinite) {

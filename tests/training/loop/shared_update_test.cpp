@@ -62,9 +62,10 @@ public:
   }
 
   state state_of(std::uint32_t replica) {
-    const auto all = gradient(replica);
-    return update_.has_finite_sums(all.data(), all.size()) ? state::finite_sums
-                                                           : state::unknown;
+    const auto all = model_->model_parameters.gradients(replica);
+    return update_.part_has_finite_sums(all, {0, all.size()})
+             ? state::finite_sums
+             : state::unknown;
   }
 
   /// Makes one step on all replicas.
@@ -165,7 +166,7 @@ private:
 
   std::shared_ptr<strategy_state> strategy_;
   std::shared_ptr<model_state> model_;
-  shared_update update_;
+  host_update update_;
   std::uint64_t next_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/training/strategies/state_item.hpp"
 #include "troupe/training/strategies/state_source.hpp"
 
@@ -131,12 +132,14 @@ struct outcome {
 /// Trains one epoch. One worker is lost, and joins again.
 /// @param joined called by the worker that joins, before its fit.
 outcome train_with_join(training what, std::uint32_t lost,
-                        const std::function<void(const strategy&)>& joined) {
+                        const std::function<void(const strategy&)>& joined,
+                        const std::string& device = "cpu:0") {
   two_gates all;
   outcome out;
   int lives = 0; // of the lost worker
   multi_worker_options options;
   options.copy_ahead_bytes = 1;
+  options.devices = {device};
   const auto thrown =
     run_on_cluster(workers, options, [&](const strategy& on, std::uint32_t w) {
       const bool is_first = w == lost && lives++ == 0;
@@ -212,6 +215,15 @@ INSTANTIATE_TEST_SUITE_P(All, CopyAhead,
                                            std::pair{0u, training::small},
                                            std::pair{1u, training::wide},
                                            std::pair{2u, training::irregular}));
+
+TEST(CopyAheadCases, OnADevice) {
+  const simulated_devices devices;
+  const auto found = train_with_join(
+    training::small, 2, [](const strategy&) {}, "cuda:0");
+  for (const auto& x : found.weights)
+    EXPECT_EQ(x, undisturbed(training::small));
+  EXPECT_EQ(count(found.events, state_copied_ahead), 1);
+}
 
 /// Replaces the lanes of a process that joins. The first sources are lost in
 /// the middle of their state.

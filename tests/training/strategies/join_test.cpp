@@ -1,4 +1,5 @@
 #include "losses.hpp"
+#include "troupe/tests/tensors/simulated_device.hpp"
 
 #include <gtest/gtest.h>
 
@@ -30,12 +31,13 @@ struct case_of_join {
   std::uint64_t lost_after; ///< Step of the first fit.
   join_point join;
   bool early_stopping = false;
+  std::string device = "cpu:0"; ///< Of each replica.
 };
 
 void PrintTo(const case_of_join& x, std::ostream* out) {
   using enum join_point::place;
   *out << "worker " << x.lost << " is lost after step " << x.lost_after
-       << " and joins ";
+       << " on " << x.device << " and joins ";
   if (x.join.where == step)
     *out << "in step " << x.join.step;
   else
@@ -134,7 +136,10 @@ void expect_equal_epochs(const history& found, const history& expected) {
 class Join : public ::testing::TestWithParam<case_of_join> {};
 
 TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
-  const auto& [lost, lost_after, join, early_stopping] = GetParam();
+  const auto& [lost, lost_after, join, early_stopping, device] = GetParam();
+  const simulated_devices devices;
+  multi_worker_options options;
+  options.devices = {device};
   gate all;
   std::vector<program_outcome> found(workers);
   std::vector<step_list> steps(workers);
@@ -166,10 +171,10 @@ TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
         throw;
       steps[w].clear();
       all.wait_for_survivors();
-      throw start_again{};
+      throw start_again{options};
     }
   };
-  const auto thrown = run_on_cluster(workers, {}, run);
+  const auto thrown = run_on_cluster(workers, options, run);
   const auto expected = undisturbed_program(early_stopping);
   for (std::uint32_t w = 0; w < workers; ++w) {
     SCOPED_TRACE("worker " + std::to_string(w));
@@ -205,7 +210,9 @@ INSTANTIATE_TEST_SUITE_P(
     case_of_join{0, 12, {before_evaluate}, true},
     case_of_join{1, 20, {before_second_fit}},
     case_of_join{0, 20, {before_second_fit}}, case_of_join{2, 5, {step, 30}},
-    case_of_join{0, 5, {step, 30}, true}));
+    case_of_join{0, 5, {step, 30}, true},
+    case_of_join{0, 3, {step, 9}, true, "cuda:0"},
+    case_of_join{2, 12, {before_evaluate}, false, "cuda:1"}));
 
 /// Runs two epochs on three workers. Worker 2 is lost, and starts again with
 /// another program or other options. Expects that the others go on without it.

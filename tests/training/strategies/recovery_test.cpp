@@ -1,4 +1,5 @@
 #include "losses.hpp"
+#include "troupe/tests/tensors/simulated_device.hpp"
 
 #include <gtest/gtest.h>
 
@@ -133,6 +134,14 @@ INSTANTIATE_TEST_SUITE_P(All, FitRecoveryOfFive,
 TEST(FitRecoveryCases, SeveralReplicasInEachProcess) {
   multi_worker_options options;
   options.devices = {"cpu:0", "cpu:1"};
+  for (const std::uint32_t lost : {0, 2})
+    expect_recovery(3, {{lost, 7}}, options);
+}
+
+TEST(FitRecoveryCases, OnADevice) {
+  simulated_devices devices;
+  multi_worker_options options;
+  options.devices = {"cuda:0"};
   for (const std::uint32_t lost : {0, 2})
     expect_recovery(3, {{lost, 7}}, options);
 }

@@ -34,10 +34,12 @@ inline std::string weights_after_fit(const strategy& on) {
 
 /// Calls `fn(strategy, worker)` for each of several workers. Each worker is a
 /// thread of this process, and all workers share one runtime.
+/// @param each_on device of each replica.
 /// @returns the exception of each worker. Null: none.
 inline std::vector<std::exception_ptr>
 run_on_workers(std::uint32_t workers, std::uint32_t replicas_each,
-               const std::function<void(const strategy&, std::uint32_t)>& fn) {
+               const std::function<void(const strategy&, std::uint32_t)>& fn,
+               const device& each_on = {}) {
   runtime actors;
   const auto joint = std::make_shared<combined_group>(
     make_replica_group(actors, {.replicas = workers * replicas_each}), workers);
@@ -48,7 +50,7 @@ run_on_workers(std::uint32_t workers, std::uint32_t replicas_each,
       try {
         const strategy mine{
           make_strategy_state(joint->group_of(w), "multi_worker_mirrored",
-                              std::vector<device>(replicas_each), 1)};
+                              std::vector<device>(replicas_each, each_on), 1)};
         fn(mine, w);
       } catch (...) {
         thrown[w] = std::current_exception();

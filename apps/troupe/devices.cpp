@@ -1,0 +1,33 @@
+#include "command.hpp"
+#include "troupe/tensors/device_backend.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <thread>
+
+namespace {
+
+using troupe::device;
+using troupe::device_kind;
+
+int list() {
+  const auto processors = std::max(1u, std::thread::hardware_concurrency());
+  for (std::uint32_t i = 0; i < processors; ++i)
+    std::cout << to_string(device{device_kind::cpu, i}) << "  processor "
+              << i + 1 << " of " << processors << '\n';
+  auto* const cuda = troupe::find_device_backend(device_kind::cuda);
+  const auto count = cuda ? cuda->count() : 0;
+  for (std::uint32_t i = 0; i < count; ++i)
+    std::cout << to_string(device{device_kind::cuda, i}) << "  "
+              << cuda->describe(i) << '\n';
+  return ok;
+}
+
+} // namespace
+
+void add_devices(CLI::App& tool, action& selected) {
+  auto& command = *tool.add_subcommand(
+    "devices", "List the devices of this machine, for --devices");
+  command.callback([&selected] { selected = list; });
+}

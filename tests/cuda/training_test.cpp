@@ -1,0 +1,150 @@
+#include "card.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/models/zoo.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
+#include "troupe/tensors/ops/softmax_cross_entropy.hpp"
+#include "troupe/tensors/tape.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
+
+#include <cmath>
+#include <filesystem>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+
+one_device_strategy on_the_card(std::uint32_t replicas) {
+  return one_device_strategy{"gpu:0", {.replicas = replicas}};
+}
+
+const data::dataset& digits_2000() {
+  static const auto all = data::digits({.examples = 2000, .seed = 5});
+  return all;
+}
+
+struct trained {
+  std::string weights;
+  double loss = 0, accuracy = 0;
+};
+
+/// Trains for two epochs with batches of 64.
+trained train(const strategy& where, const std::string& name,
+              models::precision precision = models::precision::float32) {
+  const auto scope = where.scope();
+  model it{models::find_model(name),
+           name == "mlp"
+             ? update_rule{sgd{.learning_rate = 0.05f, .momentum = 0.9f}}
+             : update_rule{adam{}},
+           {.precision = precision}};
+  it.fit(digits_2000().shuffle(2000, 1).batch(64), {.epochs = 2});
+  const auto result = it.evaluate(digits_2000().batch(100));
+  return {it.weights_sha256(), result.loss, result.accuracy};
+}
+
+TEST_F(OnACard, TrainingHasTheSameBitsInEveryRun) {
+  for (const char* name : {"mlp", "lenet"})
+    for (const std::uint32_t replicas : {1, 2}) {
+      SCOPED_TRACE(std::string{name} + ", " + std::to_string(replicas));
+      const auto one = train(on_the_card(replicas), name),
+                 other = train(on_the_card(replicas), name);
+      EXPECT_EQ(one.weights, other.weights);
+      EXPECT_EQ(one.loss, other.loss);
+      EXPECT_GT(one.accuracy, 0.9);
+    }
+}
+
+TEST_F(OnACard, MirroredAndOneDeviceHaveTheSameBits) {
+  runtime actors;
+  const mirrored_strategy mirrored{actors, {"gpu:0"}};
+  for (const char* name : {"mlp", "lenet"})
+    EXPECT_EQ(train(mirrored, name).weights,
+              train(on_the_card(1), name).weights)
+      << name;
+}
+
+/// Products have other bits than on the CPU, but training arrives at the same
+/// place.
+TEST_F(OnACard, TrainingIsThatOfTheCpu) {
+  const auto there = train(on_the_card(2), "mlp"),
+             here = train(turns(2), "mlp");
+  EXPECT_NEAR(there.accuracy, here.accuracy, 0.01);
+  EXPECT_NEAR(there.loss, here.loss, 0.02);
+}
+
+TEST_F(OnACard, TrainingInBfloat16ReachesTheAccuracyOfFloat32) {
+  for (const char* name : {"mlp", "lenet"}) {
+    const auto narrow = train(on_the_card(1), name, models::precision::bf16),
+               wide = train(on_the_card(1), name);
+    EXPECT_NEAR(narrow.accuracy, wide.accuracy, 0.02) << name;
+    EXPECT_EQ(narrow.weights,
+              train(on_the_card(1), name, models::precision::bf16).weights);
+  }
+}
+
+TEST_F(OnACard, ASavedModelGoesOnOnTheCpu) {
+  const auto file = std::filesystem::path{testing::TempDir()} / "card.troupe";
+  tensor scores;
+  std::string weights;
+  const auto inputs = tensor::full({5, 28, 28, 1}, 0.5);
+  {
+    const auto where = on_the_card(1);
+    const auto scope = where.scope();
+    model it{small_net(), adam{}};
+    it.fit(digits_200().batch(20));
+    it.save(file);
+    scores = it.predict(inputs);
+    weights = it.weights_sha256();
+  }
+  auto loaded = model::load(file);
+  EXPECT_EQ(loaded.weights_sha256(), weights);
+  const auto here = loaded.predict(inputs);
+  const auto there = scores.to({});
+  for (std::size_t i = 0; i < here.size(); ++i)
+    EXPECT_NEAR(there.data<float>()[i], here.data<float>()[i], 1e-4);
+  loaded.fit(digits_200().batch(20));
+  std::filesystem::remove(file);
+}
+
+TEST_F(OnACard, ALoopOfOnesOwnTrains) {
+  const auto where = on_the_card(2);
+  const auto scope = where.scope();
+  model it{small_net(true), sgd{.learning_rate = 0.1f}};
+  const auto batches = where.distribute(digits_200().batch(20));
+  std::vector<double> losses;
+  for (int epoch = 0; epoch < 20; ++epoch)
+    for (const auto& global : batches) {
+      const auto loss = where.run(
+        [&](replica_context& self, const batch& rows) {
+          tape recording;
+          const auto scores = it(rows.inputs, {.training = true});
+          auto mine = reduce_sum(softmax_cross_entropy(scores, rows.labels))
+                      / double(rows.global_rows);
+          const auto found = recording.gradient(mine, it.variables());
+          it.optimizer().apply(self.all_reduce(reduce_op::sum, found),
+                               it.variables());
+          return mine;
+        },
+        global);
+      losses.push_back(where.reduce(reduce_op::sum, loss).item<float>());
+    }
+  EXPECT_LT(losses.back(), 0.7 * losses.front());
+}
+
+TEST_F(OnACard, ALabelOutOfRangeEndsTheFit) {
+  const auto where = on_the_card(1);
+  const auto scope = where.scope();
+  model it{small_net(), sgd{}};
+  const auto before = it.weights_sha256();
+  const auto logits = it.predict(tensor::full({2, 28, 28, 1}, 0.5)).to(card);
+  EXPECT_EQ(error_of([&] {
+              softmax_cross_entropy(
+                logits, tensor::of<std::int32_t>({2}, {3, 11}).to(card))
+                .to({});
+            }),
+            "label 11 in row 1; there are 10 classes, from 0");
+  EXPECT_EQ(it.weights_sha256(), before);
+}
+
+} // namespace
