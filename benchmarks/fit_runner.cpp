@@ -50,8 +50,10 @@ fit_runner::fit_runner(const std::string& name, std::uint64_t batch,
 
 void fit_runner::begin(const std::string& name, std::uint64_t batch,
                        const strategy& chosen, models::precision precision) {
+  const auto& on = chosen.devices().front();
   batches_ = synthetic_batches(find_workload(name),
-                               batch * chosen.num_replicas_in_sync())
+                               batch * chosen.num_replicas_in_sync(),
+                               on.kind == device_kind::cpu ? device{} : on)
                .repeat(epochs);
   std::optional<strategy_scope> scope;
   if (chosen.name() != "default")

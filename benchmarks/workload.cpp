@@ -106,12 +106,15 @@ update_rule rule_for(const workload& model, std::uint64_t batch) {
   return update_rule{model.rule.name(), numbers};
 }
 
-data::dataset synthetic_batches(const workload& model, std::uint64_t batch) {
-  return data::synthetic({.example = model.example,
-                          .examples = batch * prepared_batches,
-                          .classes = 10,
-                          .seed = 1})
-    .batch(batch);
+data::dataset synthetic_batches(const workload& model, std::uint64_t batch,
+                                const device& on) {
+  const auto examples = batch * prepared_batches;
+  const auto here = data::synthetic(
+    {.example = model.example, .examples = examples, .classes = 10, .seed = 1});
+  if (on.kind == device_kind::cpu)
+    return here.batch(batch);
+  const auto all = *here.batch(examples).iterate().next();
+  return data::dataset{all.inputs.to(on), all.labels, 10}.batch(batch);
 }
 
 } // namespace troupe::benchmarks

@@ -45,8 +45,9 @@ update_rule rule_for(const workload& model, std::uint64_t batch);
 /// Number of batches that are generated once and then repeated. The programs in
 /// benchmarks/peers/ use the same number.
 inline constexpr std::uint64_t prepared_batches = 16;
-/// Returns batches of random examples with a fixed seed. Reading a batch copies
-/// nothing.
-data::dataset synthetic_batches(const workload& model, std::uint64_t batch);
+/// Returns batches of random examples with a fixed seed, whose inputs are on a
+/// device. Reading a batch copies nothing.
+data::dataset synthetic_batches(const workload& model, std::uint64_t batch,
+                                const device& on = {});
 
 } // namespace troupe::benchmarks

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks Troupe on a machine with a CUDA device: all tests that need one, and a
-# comparison of speed with PyTorch, if it is installed.
+# Checks Troupe on a machine with a CUDA device: the tests that need one, some of them
+# again with compute-sanitizer if it is installed, and the speed of training, beside
+# PyTorch if that is installed.
 #
 #   scripts/gpu-check.sh                 builds the preset `cuda` and runs the checks
 #   scripts/gpu-check.sh --bundle DIR    makes a folder with the programs and all
@@ -8,20 +9,24 @@
 #   DIR/gpu-check.sh                     runs the checks with the programs of that folder,
 #                                        on any x86-64 distribution
 #
-# With --quick, each case is timed for a shorter time, and PyTorch is not compiled.
-# The last lines are the table of docs/gpu.md. The exit code is 1 if a test fails.
+#   --quick    PyTorch is compiled only for large batches
+#   --alone    without PyTorch
+#
+# It takes less than 10 minutes, without the build. The last lines are the table of
+# docs/gpu.md. The exit code is 1 if a test fails.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 programs=(cuda_tests bench_train troupe)
 
 usage() {
-  echo "usage: gpu-check.sh [--bundle DIR | --quick]" >&2
+  echo "usage: gpu-check.sh [--bundle DIR | --quick | --alone]" >&2
   exit 2
 }
-quick='' bundle=''
+quick='' alone='' bundle=''
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=yes ;;
+    --alone) alone=yes ;;
     --bundle)
       [ $# -ge 2 ] || usage
       bundle=$2
@@ -32,8 +37,8 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-# Builds the programs; prints the folder of each.
 build_programs() {
+  # shellcheck source=scripts/build.sh
   . scripts/build.sh
   build cuda cuda_tests bench_train troupe_tool >&2 || exit 1
 }
@@ -43,67 +48,105 @@ path_of() {
 
 # -- a folder that runs elsewhere ---------------------------------------------------
 
+# Libraries of glibc are in a folder of their own: where the machine has a newer glibc,
+# that one is used.
 make_bundle() {
   local into=$1 program file
-  mkdir -p "$into/bin" "$into/lib" "$into/peers" || exit 1
+  mkdir -p "$into/bin" "$into/lib/glibc" "$into/peers" || exit 1
   for program in "${programs[@]}"; do
     strip -o "$into/bin/$program" "$(path_of "$program")" || exit 1
     while read -r file; do
-      cp -Lu "$file" "$into/lib/"
+      case $(basename "$file") in
+        ld-linux* | libc.so* | libm.so* | libpthread.so* | libdl.so* | librt.so*)
+          cp -Lu "$file" "$into/lib/glibc/" ;;
+        *) cp -Lu "$file" "$into/lib/" ;;
+      esac
     done < <(ldd "$(path_of "$program")" | grep -o '/[^ ]*')
   done
-  strip --strip-unneeded "$into"/lib/libdnnl* 2>/dev/null
   cp benchmarks/peers/torch_train.py benchmarks/peers/torch_models.py "$into/peers/"
   cp scripts/gpu-check.sh "$into/"
   du -sm "$into" | awk '{print "the bundle has " $1 " MiB"}'
 }
 
-# -- the checks ---------------------------------------------------------------------
+# -- programs -----------------------------------------------------------------------
 
-# Folders of CUDA's libraries: those of the machine, and those that came with PyTorch.
+# Folders of CUDA's libraries: those that came with PyTorch, which are often newer, and
+# those of the machine.
 cuda_folders() {
-  printf '%s:' /usr/local/nvidia/lib64 /usr/local/cuda/lib64 /usr/lib/x86_64-linux-gnu
   python3 - <<'EOF' 2>/dev/null
 import glob, site, sysconfig
 roots = {sysconfig.get_paths()["purelib"], *site.getsitepackages()}
-print(":".join(sorted({f for r in roots for f in glob.glob(r + "/nvidia/*/lib")})), end="")
+for folder in sorted({f for r in roots for f in glob.glob(r + "/nvidia/*/lib")}):
+    print(folder, end=":")
 EOF
+  printf '%s:%s' /usr/local/nvidia/lib64 /usr/local/cuda/lib64
 }
 
-# Runs a program of the bundle, or of the build folder.
+# Sets prefix, the words before the name of a program, and bin, its folder.
+choose_programs() {
+  local libraries=${LD_LIBRARY_PATH-}:$folders
+  if [ ! -d "$here/bin" ]; then
+    prefix=(env "LD_LIBRARY_PATH=$libraries")
+    return
+  fi
+  prefix=(env "LD_LIBRARY_PATH=$here/lib:$libraries")
+  if ! "${prefix[@]}" "$here/bin/troupe" --version >/dev/null 2>&1; then
+    prefix=("$here/lib/glibc/ld-linux-x86-64.so.2"
+      --library-path "$here/lib:$here/lib/glibc:$libraries")
+  fi
+}
 run_program() {
   local program=$1
   shift
-  if [ -d "$here/bin" ]; then
-    "$here/lib/ld-linux-x86-64.so.2" \
-      --library-path "$here/lib:${LD_LIBRARY_PATH-}:$folders" "$here/bin/$program" "$@"
-  else
-    LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}:$folders" "$(path_of "$program")" "$@"
-  fi
+  if [ -d "$here/bin" ]; then program=$here/bin/$program; else program=$(path_of "$program"); fi
+  "${prefix[@]}" "$program" "$@"
 }
 
-# bench <model> <batch> <precision>: prints one line of the table.
+# -- the checks ---------------------------------------------------------------------
+
+# sanitize <tool> <filter>
+sanitize() {
+  local log
+  command -v compute-sanitizer >/dev/null || return
+  [ "${prefix[0]}" = env ] || return # it cannot be used with another glibc
+  log=$(mktemp)
+  local before=("${prefix[@]}")
+  prefix=("${prefix[@]}" compute-sanitizer --tool "$1" --error-exitcode 9)
+  echo "== compute-sanitizer --tool $1"
+  if ! run_program cuda_tests --gtest_brief=1 --gtest_filter="$2" >"$log" 2>&1; then
+    failed=1
+    grep -v '^ *$' "$log" | tail -n 40
+  fi
+  tail -n 1 "$log"
+  prefix=("${before[@]}")
+  rm "$log"
+}
+
+rate() {
+  sed -n 's/.*"examples_per_s": *\([0-9.e+]*\).*/\1/p' | tail -n 1 | awk '{ printf "%.0f", $1 }'
+}
+
+# bench <model> <batch> <precision>: prints a line of the table.
 bench() {
-  local model=$1 batch=$2 precision=$3 ours peer best=0 mode line=''
-  local window=0.5 modes='eager fused compile'
-  [ -n "$quick" ] && window=0.2 modes='eager fused'
+  local model=$1 batch=$2 precision=$3 ours peer best=0 mode line modes='eager fused compile'
   ours=$(run_program bench_train --model "$model" --batch "$batch" --device gpu:0 \
-    --strategy one_device --precision "$precision" --windows 5 --window-s $window --json |
-    rate)
+    --strategy one_device --precision "$precision" --windows 5 --window-s 0.2 --json | rate)
   line="| $model, $batch, $precision | ${ours:-failed}"
-  if [ -n "$peers" ]; then
-    for mode in $modes; do
-      peer=$(python3 "$peers/torch_train.py" --model "$model" --batch "$batch" \
-        --precision "$precision" --device cuda --mode "$mode" --windows 5 \
-        --window_s $window 2>/dev/null | rate)
-      line="$line | ${peer:-failed}"
-      [ -n "$peer" ] && [ "${peer%.*}" -gt "${best%.*}" ] && best=$peer
-    done
-    line="$line | $(awk -v a="${ours:-0}" -v b="$best" 'BEGIN { printf "%.2fx", b ? a / b : 0 }')"
+  if [ -n "$quick" ] && [ "$batch" -lt 1024 ]; then modes='eager fused'; fi
+  for mode in $modes; do
+    if [ -z "$peers" ]; then break; fi
+    peer=$(python3 "$peers/torch_train.py" --model "$model" --batch "$batch" \
+      --precision "$precision" --device cuda --mode "$mode" --windows 5 --window_s 0.2 \
+      2>/dev/null | rate)
+    line="$line | ${peer:-failed}"
+    if [ -n "$peer" ] && [ "$peer" -gt "$best" ]; then best=$peer; fi
+  done
+  if [ "$modes" = 'eager fused' ] && [ -n "$peers" ]; then line="$line | "; fi
+  if [ "$best" -gt 0 ]; then
+    line="$line | $(awk -v a="${ours:-0}" -v b="$best" 'BEGIN { printf "%.2f", a / b }')"
   fi
   echo "$line |"
 }
-rate() { sed -n 's/.*"examples_per_s": *\([0-9.e+]*\).*/\1/p' | tail -1 | awk '{printf "%.0f", $1}'; }
 
 if [ -n "$bundle" ]; then
   cd "$here/.." || exit 1
@@ -119,18 +162,32 @@ else
   build_programs
   peers=benchmarks/peers
 fi
-python3 -c 'import torch' 2>/dev/null || peers=''
+if [ -n "$alone" ] || ! python3 -c 'import torch' 2>/dev/null; then peers=''; fi
 folders=$(cuda_folders)
+choose_programs
 
 failed=0
+devices=$(run_program troupe devices)
+if ! grep cuda: <<<"$devices"; then
+  echo "gpu-check.sh: this machine has no CUDA device, or no driver for it" >&2
+  exit 1
+fi
 echo "== tests"
 run_program cuda_tests --gtest_brief=1 || failed=1
+sanitize memcheck '*.AgreeWithTheReference/*:OnACard.ALoopOfOnesOwnTrains'
+sanitize racecheck '*.AgreeWithTheReference/reduce*:*.AgreeWithTheReference/softmax*:*.AgreeWithTheReference/dense'
+
 echo "== speed"
-if nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null; then :; fi
-[ -n "$peers" ] && python3 -c 'import torch; print("PyTorch", torch.__version__)'
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null
+if [ -n "$peers" ]; then python3 -c 'import torch; print("PyTorch", torch.__version__)'; fi
 echo
-echo "| model, batch, precision | examples/s | PyTorch eager | fused | compiled | ratio to the best |"
-echo "|---|---|---|---|---|---|"
+if [ -n "$peers" ]; then
+  echo "| model, batch, precision | Troupe, examples/s | PyTorch eager | fused | compiled | Troupe / best |"
+  echo "|---|---|---|---|---|---|"
+else
+  echo "| model, batch, precision | Troupe, examples/s |"
+  echo "|---|---|"
+fi
 for precision in float32 bf16; do
   bench mlp 64 $precision
   bench mlp 4096 $precision

@@ -51,7 +51,7 @@ TEST_F(OnACard, TrainingHasTheSameBitsInEveryRun) {
                  other = train(on_the_card(replicas), name);
       EXPECT_EQ(one.weights, other.weights);
       EXPECT_EQ(one.loss, other.loss);
-      EXPECT_GT(one.accuracy, 0.9);
+      EXPECT_GT(one.accuracy, 0.7);
     }
 }
 
