@@ -33,7 +33,9 @@ TEST_F(BadInput, IsAUsageErrorWithAValidExample) {
   expect_rejected("train --colour red", 2, {"--colour"});
   expect_rejected("rehearse", 2, {"rehearse"});
   expect_rejected(
-    "", 2, {"train, predict, models, launch, cert, node, status or explain"});
+    "", 2,
+    {"train, predict, models, devices, launch, cert, node, status or "
+     "explain"});
   expect_rejected("predict", 2, {"--model"});
   expect_rejected("models nope", 2, {"nope", "lenet"});
 }
@@ -199,6 +201,13 @@ TEST_F(BadInput, IsNotAModelThatTheToolLists) {
   EXPECT_NE(troupe("models mlp").out.find("669,706"), std::string::npos);
   put("m.json", troupe("models mlp --json").out);
   EXPECT_EQ(troupe("models m.json").code, 0);
+}
+
+TEST_F(BadInput, IsNotADeviceThatTheToolLists) {
+  const auto all = troupe("devices");
+  EXPECT_EQ(all.code, 0);
+  EXPECT_EQ(all.out.find("cpu:0  processor 1 of "), 0u) << all.out;
+  expect_rejected("devices cpu:0", 2, {"cpu:0", "troupe devices --help"});
 }
 
 } // namespace

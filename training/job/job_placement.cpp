@@ -35,8 +35,13 @@ void check_devices(const std::vector<std::string>& names) {
         "a device is named twice; name each device once, as in cpu:0,cpu:1");
     seen.push_back(one);
   }
-  if (const auto why = why_not_together(seen); !why.empty())
-    reject("--devices", names.front() + "," + names.back(), why);
+  const auto why = why_not_together(seen);
+  if (why.empty())
+    return;
+  std::string list;
+  for (const auto& name : names)
+    list += (list.empty() ? "" : ",") + name;
+  reject("--devices", list, why);
 }
 
 std::string implied_strategy(const train_options& options) {

@@ -2,8 +2,8 @@
 
 #include "troupe/training/loop/claimed_slices.hpp"
 #include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/update_target.hpp"
 
-#include <array>
 #include <cstdint>
 
 namespace troupe {
@@ -24,9 +24,8 @@ private:
   void update_on_device(const rule_step& update, const element_range& range,
                         const float* sums) const;
 
+  update_target target_;
   tensor gradient_;
-  float* values_; ///< Address on the device of the copy.
-  std::array<float*, 2> slots_{};
 };
 
 } // namespace troupe

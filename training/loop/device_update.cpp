@@ -9,22 +9,11 @@
 
 namespace troupe {
 
-namespace {
-
-float* address_of(tensor x) {
-  return reinterpret_cast<float*>(x.mutable_address());
-}
-
-} // namespace
-
 device_update::device_update(model_state& model,
                              std::vector<element_range> trained)
   : shared_update{model, std::move(trained)},
-    on_{model.model_parameters.values().device()},
-    backend_{backend_of(on_)},
-    values_{address_of(model.model_parameters.values())} {
-  for (std::size_t s = 0; s < model.rule.slots(); ++s)
-    slots_[s] = address_of(model.slots[0][s]);
+    target_{model.model_parameters.values(), model.slots[0]},
+    backend_{backend_of(target_.on())} {
   // The check reads all elements, also those of frozen variables.
   for (auto& one : gradients_)
     one.set_zero();
@@ -32,8 +21,8 @@ device_update::device_update(model_state& model,
 
 bool device_update::has_finite_sums(const tensor& gradient) const {
   return gradient.size() == 0
-         || !backend_.any_exceeds(on_, address_of(gradient), gradient.size(),
-                                  max_element());
+         || !backend_.any_exceeds(target_.on(), float_address(gradient),
+                                  gradient.size(), max_element());
 }
 
 void device_update::reset() {
@@ -44,9 +33,10 @@ void device_update::reset() {
 
 bool device_update::sums_are_finite() {
   add_gradients();
-  const auto* const sums = address_of(gradients_.front());
+  const auto* const sums = float_address(gradients_.front());
   return std::ranges::none_of(trained_, [&](const element_range& one) {
-    return backend_.any_exceeds(on_, sums + one.begin, one.end - one.begin,
+    return backend_.any_exceeds(target_.on(), sums + one.begin,
+                                one.end - one.begin,
                                 std::numeric_limits<float>::max());
   });
 }
@@ -72,14 +62,9 @@ void device_update::apply(const rule_step& update) {
   if (is_claimed_.exchange(true))
     return;
   add_gradients();
-  const auto* const sums = address_of(gradients_.front());
-  for (const auto& [begin, end] : trained_) {
-    std::array<float*, 2> slots{};
-    for (std::size_t s = 0; s < slots.size(); ++s)
-      slots[s] = slots_[s] ? slots_[s] + begin : nullptr;
-    backend_.update(on_, update.coefficients(), values_ + begin, sums + begin,
-                    slots, end - begin);
-  }
+  const auto* const sums = float_address(gradients_.front());
+  for (const auto& [begin, end] : trained_)
+    target_.update(update, begin, sums + begin, end - begin);
 }
 
 } // namespace troupe

@@ -2,8 +2,8 @@
 
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/training/loop/shared_update.hpp"
+#include "troupe/training/loop/update_target.hpp"
 
-#include <array>
 #include <atomic>
 #include <mutex>
 #include <vector>
@@ -32,10 +32,8 @@ private:
   void add_gradients();
   void add_range(std::size_t first, std::size_t last);
 
-  const device on_;
-  device_backend& backend_;
-  float* values_;
-  std::array<float*, 2> slots_{};
+  const update_target target_;
+  device_backend& backend_; ///< Of the target.
   std::atomic<bool> is_claimed_ = false;
   std::mutex lock_;       ///< Guards the next member.
   bool has_sums_ = false; ///< The gradient of replica 0 is the sum of all.

@@ -2,11 +2,11 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
-#include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/shared_apply.hpp"
+#include "troupe/training/loop/update_target.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
@@ -22,11 +22,6 @@
 namespace troupe {
 
 namespace {
-
-/// Returns where the elements of a float32 tensor are on its device.
-float* address_of(tensor x) {
-  return reinterpret_cast<float*>(x.mutable_address());
-}
 
 using slots_by_id = std::unordered_map<std::uint32_t, std::array<tensor, 2>>;
 
@@ -116,15 +111,23 @@ struct optimizer::impl final : placement_observer {
       entry->second[s] = tensor::zeros(dims, dtype::float32, on);
   }
 
-  /// Returns the addresses of the slots of a variable in one copy.
-  std::array<float*, 2> slots_of(std::size_t copy, const variable& parameter) {
-    std::array<float*, 2> out{};
-    for (std::size_t s = 0; s < rule().slots(); ++s)
-      out[s] =
-        model ? address_of(model->slots[copy][s])
-                  + model->model_parameters.offset(indices.at(parameter.id()))
-              : address_of(copies[copy].slots.at(parameter.id())[s]);
-    return out;
+  /// Returns a variable of a copy with its slots.
+  update_target target(std::size_t copy, const variable& parameter) {
+    std::array<tensor, 2> slots;
+    const auto n = rule().slots();
+    for (std::size_t s = 0; s < n; ++s)
+      slots[s] = slot(copy, s, parameter);
+    return {parameter.value(), std::span{slots}.first(n)};
+  }
+
+  /// Returns a slot of a variable, [elements].
+  tensor slot(std::size_t copy, std::size_t s, const variable& parameter) {
+    const auto n = parameter.dims().elements();
+    if (!model)
+      return copies[copy].slots.at(parameter.id())[s];
+    const auto begin =
+      model->model_parameters.offset(indices.at(parameter.id()));
+    return model->slots[copy][s].range(begin, begin + n);
   }
 
   rule_step step_at(std::uint64_t update) {
@@ -151,66 +154,41 @@ struct optimizer::impl final : placement_observer {
 
 namespace {
 
-/// Updates elements of one variable, on its device.
-class variable_update {
-public:
-  /// @param values address of the variable.
-  /// @param slots addresses of its slots.
-  variable_update(const rule_step& rule, const device& on, float* values,
-                  const std::array<float*, 2>& slots)
-    : rule_{rule}, on_{on}, values_{values}, slots_{slots} {}
-
-  /// Updates what belongs to the elements [begin, end) of a gradient. Those of
-  /// a sparse gradient are the elements of its rows.
-  void operator()(const parameter_gradient& gradient, std::size_t begin,
-                  std::size_t end) const {
-    const auto elements = gradient.elements().to(on_);
-    const auto* const from = reinterpret_cast<const float*>(elements.address());
-    const auto update = [&](std::size_t first, std::size_t last) {
-      if (gradient.is_sparse())
-        update_rows(gradient.rows(), from, first, last);
-      else
-        update_elements(first, from + first, last - first);
-    };
-    if (on_.kind != device_kind::cpu)
-      return update(begin, end);
-    for_elements(end - begin, [&](std::size_t first, std::size_t last) {
-      update(begin + first, begin + last);
-    });
+/// Updates the rows of a sparse gradient that have the elements [begin, end).
+/// @param from elements of the rows, on the device of the variable.
+void update_rows(const rule_step& rule, const update_target& into,
+                 const sparse_rows& gradient, const float* from,
+                 std::size_t begin, std::size_t end) {
+  const auto rows = gradient.indices().data<std::int64_t>();
+  const auto size = gradient.row_size();
+  for (auto i = begin; i < end;) {
+    const auto in_row = i % size;
+    const auto n = std::min(size - in_row, end - i);
+    const auto row = static_cast<std::size_t>(rows[i / size]);
+    into.update(rule, row * size + in_row, from + i, n);
+    i += n;
   }
+}
 
-private:
-  void update_rows(const sparse_rows& gradient, const float* from,
-                   std::size_t first, std::size_t last) const {
-    const auto rows = gradient.indices().data<std::int64_t>();
-    const auto size = gradient.row_size();
-    for (auto i = first; i < last;) {
-      const auto in_row = i % size;
-      const auto n = std::min(size - in_row, last - i);
-      const auto row = static_cast<std::size_t>(rows[i / size]);
-      update_elements(row * size + in_row, from + i, n);
-      i += n;
-    }
-  }
-
-  /// Updates n elements. @param at index of the first one.
-  void update_elements(std::size_t at, const float* gradient,
-                       std::size_t n) const {
-    auto slots = slots_;
-    for (auto& slot : slots)
-      slot = slot ? slot + at : nullptr;
-    if (on_.kind == device_kind::cpu)
-      rule_(values_ + at, gradient, slots, n);
-    else if (n > 0)
-      backend_of(on_).update(on_, rule_.coefficients(), values_ + at, gradient,
-                             slots, n);
-  }
-
-  const rule_step& rule_;
-  const device on_;
-  float* const values_;
-  const std::array<float*, 2> slots_;
-};
+/// Updates what belongs to the elements [begin, end) of a gradient. Those of a
+/// sparse gradient are the elements of its rows.
+void update_range(const rule_step& rule, const update_target& into,
+                  const parameter_gradient& gradient, std::size_t begin,
+                  std::size_t end) {
+  const auto elements = gradient.elements().to(into.on());
+  const auto* const from = reinterpret_cast<const float*>(elements.address());
+  const auto update = [&](std::size_t first, std::size_t last) {
+    if (gradient.is_sparse())
+      update_rows(rule, into, gradient.rows(), from, first, last);
+    else
+      into.update(rule, first, from + first, last - first);
+  };
+  if (into.on().kind != device_kind::cpu)
+    return update(begin, end);
+  for_elements(end - begin, [&](std::size_t first, std::size_t last) {
+    update(begin + first, begin + last);
+  });
+}
 
 } // namespace
 
@@ -222,10 +200,8 @@ void optimizer::impl::apply_to_copy(
   const auto update = step_at(++copies[copy].updates);
   for (std::size_t i = 0; i < variables.size(); ++i) {
     make_slots(copy, variables[i].id(), variables[i].dims());
-    const variable_update update_values{update, on,
-                                        address_of(variables[i].value()),
-                                        slots_of(copy, variables[i])};
-    update_values(gradients[i], 0, gradients[i].elements().size());
+    update_range(update, target(copy, variables[i]), gradients[i], 0,
+                 gradients[i].elements().size());
   }
 }
 
@@ -236,10 +212,9 @@ void optimizer::impl::apply_together(
   // No replica changes the number between the barriers of two calls, so all
   // replicas read the same.
   const auto number = copies[0].updates + 1;
-  pooled<float*> values;
   pooled<element_range> ranges;
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    values.push_back(address_of(variables[i].value()));
+    float_address(variables[i].value()); // checks that no tape needs it
     ranges.push_back({0, gradients[i].elements().size()});
     if (self.replica_id() == 0) // while the other replicas read no slot
       make_slots(0, variables[i].id(), variables[i].dims());
@@ -248,14 +223,15 @@ void optimizer::impl::apply_together(
   const flush_denormals flushing;
   copies[0].updates = number;
   const auto update = step_at(number);
+  pooled<update_target> targets;
+  for (const auto& x : variables)
+    targets.push_back(target(0, x));
   shared->for_each_slice(
     ranges,
     on.kind == device_kind::cpu ? slice_elements(made_in.threads())
                                 : whole_ranges,
     [&](std::size_t i, std::size_t begin, std::size_t end) {
-      const variable_update update_values{update, on, values[i],
-                                          slots_of(0, variables[i])};
-      update_values(gradients[i], begin, end);
+      update_range(update, targets[i], gradients[i], begin, end);
     });
   shared->wait_for_end(self);
 }

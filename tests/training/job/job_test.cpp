@@ -1,3 +1,4 @@
+#include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/training/job/job.hpp"
 #include "troupe/training/job/job_json.hpp"
 
@@ -38,6 +39,24 @@ TEST(TrainOptions, OptionsImplyTheStrategy) {
   EXPECT_EQ(turns.replicas, 3u);
   EXPECT_EQ(resolve_options({.strategy = "mirrored", .replicas = 2}).devices,
             (names{"cpu:0", "cpu:1"}));
+}
+
+TEST(TrainOptions, ACudaDeviceIsOneForEachWorker) {
+  test::simulated_devices devices;
+  const auto one = resolve_options({.devices = names{"gpu:0"}});
+  EXPECT_EQ(one.strategy, "one_device");
+  EXPECT_EQ(one.devices, names{"gpu:0"});
+  EXPECT_EQ(
+    resolve_options({.devices = names{"cuda:1"}, .workers = 2}).replicas, 2u);
+  EXPECT_EQ(error_text_of({.devices = names{"cuda:0", "gpu:1"}}),
+            "--devices cuda:0,gpu:1: several CUDA devices in one process are "
+            "not yet supported; name one, as in cuda:0");
+  EXPECT_EQ(error_text_of({.devices = names{"cpu:0", "cpu:1", "gpu:1"}}),
+            "--devices cpu:0,cpu:1,gpu:1: cpu:0 and cuda:1 cannot be used "
+            "together; name devices of one kind");
+  EXPECT_EQ(error_text_of({.devices = names{"gpu:2"}}),
+            "--devices gpu:2: device 'gpu:2' does not exist: there are 2 CUDA "
+            "devices, cuda:0 to cuda:1; CPUs are named cpu:0, cpu:1, ...");
 }
 
 TEST(TrainOptions, ErrorsNameOptionAndValue) {

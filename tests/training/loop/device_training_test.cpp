@@ -313,6 +313,25 @@ TEST(DeviceTraining, ANonFiniteGradientStopsWithThePreviousWeights) {
   EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
 }
 
+/// The gradients are finite, so only the loss tells.
+TEST(DeviceTraining, AnInfiniteLossIsSkipped) {
+  simulated_devices devices;
+  models::register_loss({"infinite_loss_of_the_device_test",
+                         models::target_kind::classes,
+                         [](const tensor& outputs, const tensor& labels) {
+                           return models::cross_entropy(outputs, labels)
+                                  + std::numeric_limits<double>::infinity();
+                         }});
+  for (const std::uint32_t replicas : {1, 2}) {
+    const auto strategy = turns_on("cuda:0", replicas);
+    const auto scope = strategy.scope();
+    model it{small_net(), adam{}, {.loss = "infinite_loss_of_the_device_test"}};
+    const auto before = it.weights_sha256();
+    it.fit(batches(), {.on_nan = on_nan::skip});
+    EXPECT_EQ(it.weights_sha256(), before);
+  }
+}
+
 /// The gradients are so large that only the sums can tell that all is well.
 TEST(DeviceTraining, LargeFiniteGradientsAreApplied) {
   simulated_devices devices;

@@ -54,6 +54,31 @@ TEST(DeviceWorkers, FrozenVariablesAndSkippedStepsHaveTheBitsOfTheCpu) {
   expect_on_devices(2, run, run(turns(2)));
 }
 
+/// The gradients are finite, so only the loss of one replica tells.
+TEST(DeviceWorkers, AnInfiniteLossOfOneReplicaIsSkipped) {
+  models::register_loss(
+    {"infinite_loss_of_the_device_workers_test", models::target_kind::any,
+     [](const tensor& outputs, const tensor& labels) {
+       const auto huge = labels.as(dtype::float32) * 1e38;
+       return models::cross_entropy(outputs, (labels * 0.0).as(dtype::int32))
+              + huge * 9;
+     }});
+  const auto run = [](const strategy& on) {
+    auto some = digits_200().examples(0, 8);
+    auto labels = tensor::full({8}, 0);
+    labels.mutable_data<float>()[6] = 1; // of the last replica
+    const auto scope = on.scope();
+    model it{
+      small_net(), sgd{}, {.loss = "infinite_loss_of_the_device_workers_test"}};
+    const auto before = it.weights_sha256();
+    it.fit(data::dataset{some.inputs, labels}.batch(8),
+           {.on_nan = on_nan::skip});
+    EXPECT_EQ(it.weights_sha256(), before);
+    return it.weights_sha256();
+  };
+  expect_on_devices(2, run, run(turns(2)));
+}
+
 TEST(DeviceWorkers, EvaluationHasTheBitsOfTheCpu) {
   const auto run = [](const strategy& on) {
     const auto scope = on.scope();

@@ -1,0 +1,19 @@
+#include "troupe/training/loop/update_target.hpp"
+
+#include "troupe/tensors/device_backend.hpp"
+
+namespace troupe {
+
+void update_target::update(const rule_step& rule, std::size_t at,
+                           const float* gradient, std::size_t n) const {
+  auto slots = slots_;
+  for (auto& one : slots)
+    one = one ? one + at : nullptr;
+  if (on_.kind == device_kind::cpu)
+    rule(values_ + at, gradient, slots, n);
+  else if (n > 0)
+    backend_of(on_).update(on_, rule.coefficients(), values_ + at, gradient,
+                           slots, n);
+}
+
+} // namespace troupe
