@@ -2,6 +2,7 @@
 
 #include "troupe/models/detail/names.hpp"
 #include "troupe/models/detail/network_plan.hpp"
+#include "troupe/tensors/context.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include <stdexcept>
@@ -79,6 +80,7 @@ tensor network::forward(const tensor& inputs,
                                 + to_string(inputs.spec()) + "; convert them");
   check_variables(variables);
   const flush_denormals flushing;
+  const tf32_scope products{precision_ == precision::tf32};
   const layer_scope scope{root_, variables, options, precision_};
   return root_.instance->forward(inputs.as(type_of(precision_)), scope)
     .as(dtype::float32);

@@ -19,10 +19,13 @@ enum class precision : std::uint8_t {
   /// give bfloat16. bfloat16 has the range of float32, so losses need no
   /// scaling.
   bf16,
+  /// float32, but products and convolutions may round their inputs to TF32 on a
+  /// device that has it (`context::allows_tf32`).
+  tf32,
 };
 
-inline constexpr std::array<std::string_view, 2> precision_names{"float32",
-                                                                 "bf16"};
+inline constexpr std::array<std::string_view, 3> precision_names{
+  "float32", "bf16", "tf32"};
 
 constexpr std::string_view to_string(precision x) {
   return precision_names[static_cast<std::size_t>(x)];

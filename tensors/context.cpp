@@ -41,6 +41,13 @@ sharing_scope::~sharing_scope() {
   current_context().makes_shareable_tensors = before_;
 }
 
+tf32_scope::tf32_scope(bool allows)
+  : before_{std::exchange(current_context().allows_tf32, allows)} {}
+
+tf32_scope::~tf32_scope() {
+  current_context().allows_tf32 = before_;
+}
+
 void use_threads(int count) {
   onednn::set_threads(count);
 }

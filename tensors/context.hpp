@@ -43,6 +43,11 @@ struct context {
   /// Tensors that the code makes may lie in memory that other processes of the
   /// job can read (`memory::use_shared_region`).
   bool makes_shareable_tensors = true;
+  /// On a device that has TF32, products and convolutions in float32 may round
+  /// their inputs to it: to 11 bits of precision, with the range of float32.
+  /// They are several times faster then. The backward pass of an op does what
+  /// its forward pass was allowed.
+  bool allows_tf32 = false;
   /// Primitives that oneDNN has prepared. Null before the first use of oneDNN.
   std::unique_ptr<kernel_cache> kernels;
 };
@@ -76,6 +81,18 @@ public:
   ~sharing_scope();
   sharing_scope(const sharing_scope&) = delete;
   sharing_scope& operator=(const sharing_scope&) = delete;
+
+private:
+  bool before_;
+};
+
+/// For the lifetime of this object, sets whether the current code may use TF32.
+class tf32_scope {
+public:
+  explicit tf32_scope(bool allows);
+  ~tf32_scope();
+  tf32_scope(const tf32_scope&) = delete;
+  tf32_scope& operator=(const tf32_scope&) = delete;
 
 private:
   bool before_;

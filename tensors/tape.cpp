@@ -112,6 +112,7 @@ void tape::record(const op& definition, const op_kernels* kernels,
   auto& entry = impl_->nodes.emplace_back();
   entry.definition = &definition;
   entry.kernels = kernels;
+  entry.allows_tf32 = current_context().allows_tf32;
   entry.options = std::move(call.options);
   entry.saved = std::move(call.saved);
   for (std::size_t i = 0; i < in.size(); ++i) {

@@ -1,3 +1,4 @@
+#include "troupe/tensors/context.hpp"
 #include "troupe/tensors/detail/converted_inputs.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
@@ -68,6 +69,7 @@ void tape::impl::run(const tape::completed& hook) {
 }
 
 void tape::impl::backward(node& entry) {
+  const tf32_scope as_forward{entry.allows_tf32};
   op_call call;
   call.definition = entry.definition;
   call.type = entry.kernels->type;

@@ -47,6 +47,7 @@ struct tape::impl {
     const op_kernels* kernels = nullptr; ///< Null: the op reshapes.
     /// The inputs had another dtype than the kernels, and were converted.
     bool converts = false;
+    bool allows_tf32 = false; ///< As in the forward pass.
     op_options options;
     small_list<tensor, 3> in;
     small_list<std::int32_t, 4> source; ///< By input: the index of its value.

@@ -80,8 +80,9 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
     ->type_name("NAME");
   command
     .add_option("--precision", options.precision,
-                "float32 or bf16: layers compute in bfloat16, with float32 "
-                "parameters and updates [float32]")
+                "float32, bf16: layers compute in bfloat16, with float32 "
+                "parameters and updates, or tf32: products on GPUs round to "
+                "TF32 [float32]")
     ->type_name("NAME");
   add_number(command, "--epochs", options.epochs, 1,
              train_option_limits::epochs, "Number of passes over the data [5]")

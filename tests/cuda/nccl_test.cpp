@@ -8,8 +8,8 @@
 #include <map>
 #include <mutex>
 
-// NCCL with one rank: a card has one rank, and more cards were never lent to
-// these tests.
+// NCCL with one rank: a card has one rank, and these tests never ran on several
+// cards.
 
 namespace {
 

@@ -181,6 +181,30 @@ TEST_F(OnACard, LargeLayersAgreeWithTheCpu) {
           [&](const tensors& x) { return conv2d(x[0], x[1], x[2], same); });
 }
 
+/// TF32 is used only if it is allowed, also in the backward pass.
+TEST_F(OnACard, Tf32IsUsedIfItIsAllowed) {
+  const conv2d_options same{.pad = padding::same};
+  const auto product = [](const tensors& x) { return dense(x[0], x[1], x[2]); };
+  const auto convolution = [&](const tensors& x) {
+    return conv2d(x[0], x[1], x[2], same);
+  };
+  const auto check = [](const std::vector<tensor>& in, const auto& fn) {
+    const auto exact = results_on(card, in, fn);
+    const auto rounded = results_on(card, in, [&](const tensors& x) {
+      const tf32_scope allowed{true};
+      return fn(x);
+    });
+    for (const std::size_t i : {0, 1, 3}) { // the gradient of a bias is a sum
+      const auto difference = largest_difference(rounded[i], exact[i]);
+      EXPECT_LE(difference, 2e-3) << "result " << i;
+      EXPECT_GT(difference, 1e-6) << "result " << i;
+    }
+  };
+  check({spread({512, 784}), spread({784, 512}), spread({512})}, product);
+  check({spread({64, 14, 14, 32}), spread({5, 5, 32, 64}), spread({64})},
+        convolution);
+}
+
 TEST_F(OnACard, ALabelOutOfRangeIsAnErrorOfTheNextCopyToTheHost) {
   const auto logits = spread({3, 10}).to(card);
   const auto labels = tensor::of<std::int32_t>({3}, {1, 12, 2}).to(card);

@@ -83,6 +83,13 @@ TEST_F(OnACard, TrainingInBfloat16ReachesTheAccuracyOfFloat32) {
   }
 }
 
+TEST_F(OnACard, TrainingInTf32ReachesTheAccuracyOfFloat32) {
+  const auto rounded = train(on_the_card(1), "lenet", models::precision::tf32),
+             exact = train(on_the_card(1), "lenet");
+  EXPECT_NEAR(rounded.accuracy, exact.accuracy, 0.02);
+  EXPECT_NE(rounded.weights, exact.weights);
+}
+
 TEST_F(OnACard, ASavedModelGoesOnOnTheCpu) {
   const auto file = std::filesystem::path{testing::TempDir()} / "card.troupe";
   tensor scores;

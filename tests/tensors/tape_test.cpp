@@ -10,8 +10,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -123,6 +125,37 @@ TEST(Tape, PassesAGradientThroughReshapeWithoutACopy) {
   const auto g = t.gradient(y * y, std::array{x});
   EXPECT_EQ(g[0].dims(), (shape{2, 3}));
   EXPECT_EQ(g[0].data<double>()[5], 12);
+}
+
+/// For each call of a backward kernel, in order: whether it could use TF32.
+std::vector<bool> allowed_backward;
+
+TEST(Tape, TheBackwardPassMayUseTf32IfTheForwardPassMight) {
+  auto own = ops::negate;
+  const std::array kernels{
+    op_kernels{dtype::float32, own.find_kernels(dtype::float32)->forward,
+               [](op_call& c) {
+                 allowed_backward.push_back(current_context().allows_tf32);
+                 ops::negate.find_kernels(dtype::float32)->backward(c);
+               }},
+    *own.find_kernels(dtype::float64)};
+  own.kernels = kernels;
+  allowed_backward.clear();
+  tape t;
+  const auto x = t.watch(tensor::of<float>({2}, {1, 2}));
+  tensor y;
+  {
+    const tf32_scope allowed{true};
+    y = apply(own, {x});
+    const tf32_scope forbidden{false};
+    y = apply(own, {y});
+  }
+  y = apply(own, {y});
+  EXPECT_FALSE(current_context().allows_tf32);
+  const tf32_scope allowed{true};
+  t.gradient(y, tensors{x});
+  EXPECT_EQ(allowed_backward, (std::vector{false, false, true}));
+  EXPECT_TRUE(current_context().allows_tf32);
 }
 
 TEST(Tape, FreesIntermediateValuesDuringBackward) {

@@ -157,11 +157,17 @@ models::precision resolve_precision(const train_options& options) {
   const auto name = options.precision.value_or("float32");
   if (const auto found = models::find_precision(name))
     return *found;
-  if (name == "tf32")
-    reject_option("--precision", name,
+  reject_option("--precision", "\"" + name + "\"",
+                "give float32, bf16, or tf32 for GPUs");
+}
+
+/// @pre `out.devices` is set.
+void check_precision(const train_config& out) {
+  if (out.precision == models::precision::tf32 && !out.devices.empty()
+      && parse_device(out.devices.front()).kind == device_kind::cpu)
+    reject_option("--precision", "tf32",
                   "only GPUs compute in TF32, and the devices are CPUs; give "
                   "float32 or bf16");
-  reject_option("--precision", "\"" + name + "\"", "give float32 or bf16");
 }
 
 } // namespace
@@ -206,6 +212,7 @@ train_config resolve_options(const train_options& options) {
   out.on_nan = nan == "skip" ? on_nan::skip : on_nan::stop;
   resolve_audits(options, out);
   resolve_placement(options, out);
+  check_precision(out);
   if (out.batch < out.replicas)
     reject_option("--batch", std::to_string(out.batch),
                   "it is divided over " + std::to_string(out.replicas)

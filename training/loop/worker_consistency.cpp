@@ -16,11 +16,13 @@ namespace troupe {
 
 namespace {
 
-/// Describes in what a model computes. Processors with and without instructions
-/// for bfloat16 give other bits.
+/// Describes in what a model computes. CPUs and other devices give other bits,
+/// and so do processors with and without instructions for bfloat16.
 std::string precision_of(const model_state& state) {
   const auto precision = state.net.precision();
   std::string out{to_string(precision)};
+  if (state.strategy->tensor_device().kind != device_kind::cpu)
+    return out + " on a CUDA device";
   if (precision == models::precision::bf16)
     out += ops::matmul.find_kernels(dtype::bfloat16)
              ? ", with instructions of the processor"

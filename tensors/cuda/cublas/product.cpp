@@ -1,5 +1,6 @@
 #include "troupe/tensors/cuda/cublas/product.hpp"
 
+#include "troupe/tensors/context.hpp"
 #include "troupe/tensors/cuda/cublas/cublas_library.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
 #include "troupe/tensors/device_error.hpp"
@@ -48,13 +49,16 @@ constexpr std::uint32_t alignment = 16;
 /// What cuBLASLt needs for products of one form.
 class plan {
 public:
-  plan(cublasLtHandle_t handle, const product& form, dtype type, dtype result)
+  plan(cublasLtHandle_t handle, const product& form, dtype type, dtype result,
+       bool tf32)
     : form_{form}, is_double_{type == dtype::float64} {
     const auto scale = is_double_ ? CUDA_R_64F : CUDA_R_32F;
     cublasLtMatmulDesc_t description = nullptr;
-    check(cublas().matmul_desc_create(
-            &description, is_double_ ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-            scale),
+    check(cublas().matmul_desc_create(&description,
+                                      is_double_ ? CUBLAS_COMPUTE_64F
+                                      : tf32     ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                 : CUBLAS_COMPUTE_32F,
+                                      scale),
           "cublasLtMatmulDescCreate", form);
     description_ = {description, cublas().matmul_desc_destroy};
     set(CUBLASLT_MATMUL_DESC_TRANSA,
@@ -151,7 +155,7 @@ private:
 
 /// The plans of one device.
 struct plans {
-  using key = std::tuple<product, dtype, dtype>;
+  using key = std::tuple<product, dtype, dtype, bool>;
 
   std::mutex lock; ///< A plan holds the address of the bias during a call.
   cublasLtHandle_t handle = nullptr;
@@ -186,10 +190,13 @@ void multiply(const op_call& call, const product& form, const tensor& a,
     const std::lock_guard hold{known.lock};
     if (!known.handle)
       check(cublas().create(&known.handle), "cublasLtCreate", form);
-    const plans::key key{form, a.type(), c.type()};
+    const bool tf32 =
+      a.type() == dtype::float32 && current_context().allows_tf32;
+    const plans::key key{form, a.type(), c.type(), tf32};
     auto at = known.list.find(key);
     if (at == known.list.end())
-      at = known.list.try_emplace(key, known.handle, form, a.type(), c.type())
+      at = known.list
+             .try_emplace(key, known.handle, form, a.type(), c.type(), tf32)
              .first;
     const auto bytes = at->second.workspace_bytes();
     const tensor workspace{{{static_cast<std::int64_t>(bytes)}, dtype::uint8},

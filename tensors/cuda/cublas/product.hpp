@@ -21,8 +21,8 @@ struct product {
 };
 
 /// Starts a product in the stream of a call's device. The arithmetic is that of
-/// float32 without TF32, or of float64. With bfloat16, products are added in
-/// float32. The bits do not depend on the addresses.
+/// float32, of TF32 if `context::allows_tf32`, or of float64. With bfloat16,
+/// products are added in float32. The bits do not depend on the addresses.
 /// @param bias of the dtype of c. Not for float64. Empty: there is none.
 /// @param c not empty, and k > 0. Of the dtype of a and b, or float32.
 /// @errors throws device_error with the extents.

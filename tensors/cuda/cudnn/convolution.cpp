@@ -1,5 +1,6 @@
 #include "troupe/tensors/cuda/cudnn/convolution.hpp"
 
+#include "troupe/tensors/context.hpp"
 #include "troupe/tensors/cuda/cudnn/convolution_plan.hpp"
 #include "troupe/tensors/cuda/kernels/convolution_parts.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
@@ -56,13 +57,14 @@ public:
 
 private:
   /// All numbers of an operation.
-  using key = std::array<std::int64_t, 18>;
+  using key = std::array<std::int64_t, 19>;
 
   static key key_of(const convolution_operation& o) {
     const auto& g = o.what;
     return {static_cast<std::int64_t>(o.kind),
             static_cast<std::int64_t>(o.operands),
             static_cast<std::int64_t>(o.result),
+            o.tf32,
             g.n,
             g.h,
             g.w,
@@ -168,7 +170,8 @@ void run_with_padded_images(convolution_operation operation,
   }
 }
 
-/// Computes an operation in bfloat16 with operands in float32.
+/// Computes an operation in bfloat16 with operands in float32. TF32 has room
+/// for bfloat16, so it rounds no operand.
 void run_in_float(convolution_operation operation, convolution_tensors all) {
   auto& target = all.result(operation.kind);
   auto result = target;
@@ -177,6 +180,7 @@ void run_in_float(convolution_operation operation, convolution_tensors all) {
   for (auto* each : {&all.x, &all.w, &all.y})
     *each = each->as(dtype::float32);
   operation.operands = operation.result = dtype::float32;
+  operation.tf32 = true;
   run(operation, all);
   if (result.type() != dtype::float32)
     result.copy_from(target.as(result.type()));
@@ -205,7 +209,7 @@ void run_aligned(kind which, const onednn::convolution& g,
                  convolution_tensors all) {
   const convolution_operation operation{
     which, g, (which == kind::forward ? all.x : all.y).type(),
-    all.result(which).type()};
+    all.result(which).type(), current_context().allows_tf32};
   auto result = all.result(which);
   for (auto* each : {&all.x, &all.w, &all.y})
     if (!is_aligned(*each))

@@ -8,8 +8,8 @@ namespace troupe::cuda {
 // Products of convolutions by cuDNN. Operands are float32 or bfloat16, sums are
 // float32. The results are float32 or have the dtype of the operands, and are
 // rounded once. A repeated call gives the same bits: engines whose results
-// change from call to call are not used, and neither are those with larger
-// errors than a sum of products in float32 (TF32, Winograd, FFT).
+// change from call to call are not used. Neither are Winograd's algorithm, and
+// TF32 for float32 unless `context::allows_tf32`.
 //
 // All tensors are on one CUDA device. The functions return when the work is in
 // the stream of the device, and are thread-safe. The first call for a shape
@@ -18,7 +18,7 @@ namespace troupe::cuda {
 // there is no engine for them, which is so for few channels.
 //
 // All functions throw device_error if cuDNN is missing, fails, or has no engine
-// for the shape that needs at most 256 MiB of memory.
+// for the shape that needs at most 512 MiB of memory.
 
 /// y = x * w
 /// @shape x  [n, h, w, ci]

@@ -158,7 +158,8 @@ std::vector<descriptor> recommend(const descriptor& graph,
 /// True if an engine's results may change from call to call, or have larger
 /// errors than sums in float32.
 /// @param config configuration of the engine.
-bool is_imprecise(const descriptor& config, dtype operands) {
+bool is_imprecise(const descriptor& config,
+                  const convolution_operation& operation) {
   descriptor engine{CUDNN_BACKEND_ENGINE_DESCRIPTOR};
   auto handle = engine.get();
   std::int64_t count = 0;
@@ -179,7 +180,7 @@ bool is_imprecise(const descriptor& config, dtype operands) {
       switch (note) {
         case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: // TF32 for float32
         case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
-          return operands == dtype::float32;
+          return operation.operands == dtype::float32 && !operation.tf32;
         case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
         case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
         case CUDNN_NUMERICAL_NOTE_WINOGRAD:
@@ -229,7 +230,7 @@ convolution_plan::choose(cudnnHandle_t handle,
   }
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     for (auto& config : recommend(graph[0], mode, out.reason)) {
-      if (is_imprecise(config, operation.operands)) {
+      if (is_imprecise(config, operation)) {
         out.reason = "its engines are imprecise or not deterministic";
         continue;
       }

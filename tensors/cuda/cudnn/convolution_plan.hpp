@@ -22,6 +22,7 @@ struct convolution_operation {
   convolution_kind kind{};
   onednn::convolution what{};
   dtype operands{}, result{}; ///< float32 or bfloat16.
+  bool tf32 = false;          ///< Operands in float32 may be rounded to TF32.
 
   bool operator==(const convolution_operation&) const = default;
 };

@@ -71,8 +71,9 @@ TEST(TrainOptions, ErrorsNameOptionAndValue) {
   has({.replicas = 0}, "--replicas 0", "from 1");
   has({.learning_rate = -1}, "--learning-rate -1", "above 0");
   has({.on_nan = "cry"}, "--on-nan \"cry\"", "stop or skip");
-  has({.precision = "fp16"}, "--precision \"fp16\"", "float32 or bf16");
+  has({.precision = "fp16"}, "--precision \"fp16\"", "float32, bf16");
   has({.precision = "tf32"}, "--precision tf32: only GPUs", "float32 or bf16");
+
   has({.audit_steps = -1}, "--audit-steps -1", "from 0");
   has({.on_deviation = "cry"}, "--on-deviation \"cry\"", "stop or heal");
   has({.strategy = "mirorred"}, "mirorred", "mirrored");

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
 
 namespace {
 
@@ -188,6 +189,17 @@ double accuracy_in(precision p, std::uint64_t seed) {
          {.epochs = 4});
   return it.evaluate(data::digits({.examples = 2000, .seed = 4}).batch(250))
     .accuracy;
+}
+
+// On a CPU, nothing is rounded.
+TEST(Tf32, OnTheCpuHasTheBitsOfFloat32AndIsSaved) {
+  const auto rounded = fit_in(turns(2), precision::tf32),
+             exact = fit_in(turns(2), precision::float32);
+  EXPECT_EQ(rounded.weights, exact.weights);
+  const auto file = std::filesystem::path{testing::TempDir()} / "tf32.troupe";
+  model_in(precision::tf32).save(file);
+  EXPECT_EQ(model::load(file).precision(), precision::tf32);
+  std::filesystem::remove(file);
 }
 
 // Runs with other seeds differ by more than the precisions do, so the means are
