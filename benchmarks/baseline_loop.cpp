@@ -88,6 +88,7 @@ void baseline_loop::run_replica(replica& self) {
       return;
     for (std::uint64_t i = 0; i < steps_; ++i)
       step(self);
+    self.losses.to({}); // waits for a device
     run_barrier_.arrive_and_wait();
   }
 }

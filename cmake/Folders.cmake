@@ -52,7 +52,8 @@ function(troupe_folder folder)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   # cmake/Kernels.cmake, cmake/Allocator.cmake and cmake/Cuda.cmake build these folders.
-  list(FILTER sources EXCLUDE REGEX "/tensors/(kernels|allocator)/|/cuda/")
+  list(FILTER sources EXCLUDE REGEX
+    "/tensors/(kernels|allocator)/|^${PROJECT_SOURCE_DIR}/${folder}/(.*/)?cuda/")
   if(NOT sources) # a folder of headers only
     set(sources ${PROJECT_BINARY_DIR}/empty.cpp)
     file(WRITE ${sources} "")

@@ -3,6 +3,7 @@
 #include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/op.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -65,8 +66,10 @@ device_state& open(const device& on) {
 } // namespace
 
 void check(cudaError_t result, const char* call) {
-  if (result != cudaSuccess)
-    throw device_error{std::string{call} + " failed: " + text_of(result)};
+  if (result == cudaSuccess)
+    return;
+  cudaGetLastError(); // so that the next call does not report it
+  throw device_error{std::string{call} + " failed: " + text_of(result)};
 }
 
 std::uint32_t device_count() {

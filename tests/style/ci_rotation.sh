@@ -17,11 +17,11 @@ list() { TROUPE_CI_NUMBER=$1 .ci/run --list; }
 # Prints "<sanitizer> <folder>" for each pair that the output of --list chooses.
 pairs() {
   sed -n 's|^chosen: \./test\.sh \([a-z ]*\),.*|\1|p' |
-    awk '$1 != "cuda" { for (i = 2; i <= NF; ++i) print $1, $i }'
+    awk '{ for (i = 2; i <= NF; ++i) print $1, $i }'
 }
 
 # AddressSanitizer runs on all folders with tests, but not on tests/allocation: the
-# sanitizers replace malloc, too. tests/cuda needs a device. ThreadSanitizer runs on those of `./test.sh tsan`.
+# sanitizers replace malloc, too; nor on tests/cuda, which need a device. ThreadSanitizer runs on those of `./test.sh tsan`.
 find tests -name '*_test.cpp' -o -name '*_fuzz.cpp' | cut -d / -f 2 | sort -u |
   sed -e '/^allocation$/d' -e '/^cuda$/d' -e 's/^/asan /' >"$scratch/wanted"
 sed -n 's/^ *run_folders tsan \([a-z ]*\)$/\1/p' test.sh | tr ' ' '\n' |

@@ -218,6 +218,8 @@ tensor replica_context::broadcast(const tensor& x, std::uint32_t root) {
                            + (root >= replicas_
                                 ? " of " + std::to_string(replicas_)
                                 : ", which passed no tensor"));
+  if (root == id_)
+    check_unrecorded(x);
   const auto none = tensor::zeros({}, dtype::uint8);
   return all_gather_list(root == id_ ? x.detach().to({}) : none)[root].to(
     device_);

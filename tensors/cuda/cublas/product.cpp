@@ -126,6 +126,9 @@ private:
     };
     constexpr std::uint64_t most = 32u << 20;
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most);
+    // Sums of parts are not rounded to bfloat16.
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
                                  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,

@@ -202,6 +202,7 @@ TEST_F(OwnLoop, RecordedValuesAreRejectedByCollectives) {
   const std::vector<tensor> values_by_replica{tensor::zeros({2}), recorded};
   EXPECT_THROW(self.all_reduce(sum, recorded), std::logic_error);
   EXPECT_THROW(self.all_gather(recorded), std::logic_error);
+  EXPECT_THROW(self.broadcast(recorded), std::logic_error);
   EXPECT_THROW(reduce(mean, values_by_replica), std::logic_error);
   EXPECT_THROW(reduce(sum, values_by_replica, {0}), std::logic_error);
   EXPECT_THROW(concatenate(values_by_replica, 0), std::logic_error);
