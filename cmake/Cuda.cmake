@@ -11,7 +11,7 @@ set(TROUPE_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING
 
 set(TROUPE_HAS_CUDA OFF)
 if(TROUPE_CUDA)
-  find_package(CUDAToolkit QUIET)
+  find_package(CUDAToolkit 12.8 QUIET) # the first for architecture 100
   if(CUDAToolkit_FOUND)
     # troupe_find_cuda(<product> <header> <library>)
     macro(troupe_find_cuda product header library)
@@ -20,7 +20,7 @@ if(TROUPE_CUDA)
         HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT} PATH_SUFFIXES lib lib64)
     endmacro()
     troupe_find_cuda(CUBLASLT cublasLt.h cublasLt)
-    troupe_find_cuda(CUDNN cudnn.h cudnn)
+    troupe_find_cuda(CUDNN cudnn_graph.h cudnn)
     troupe_find_cuda(NCCL nccl.h nccl)
     if(NOT CMAKE_CUDA_COMPILER)
       set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
@@ -28,14 +28,14 @@ if(TROUPE_CUDA)
   endif()
   set(missing "")
   if(NOT CUDAToolkit_FOUND)
-    set(missing "the CUDA toolkit; install it, or set CUDAToolkit_ROOT to its folder")
+    set(missing "the CUDA toolkit 12.8 or newer; install it, or set CUDAToolkit_ROOT to its folder")
   elseif(NOT CMAKE_CUDA_COMPILER)
     set(missing "nvcc in ${CUDAToolkit_BIN_DIR}; install the compiler of the toolkit")
   elseif(NOT TROUPE_CUBLASLT_INCLUDE OR NOT TROUPE_CUBLASLT_LIBRARY)
     set(missing "cuBLASLt (cublasLt.h and libcublasLt); install libcublas-dev, or set \
 TROUPE_CUBLASLT_INCLUDE and TROUPE_CUBLASLT_LIBRARY")
   elseif(NOT TROUPE_CUDNN_INCLUDE OR NOT TROUPE_CUDNN_LIBRARY)
-    set(missing "cuDNN (cudnn.h and libcudnn); install libcudnn9-dev-cuda-13, or set \
+    set(missing "cuDNN 9 (cudnn_graph.h and libcudnn); install libcudnn9-dev-cuda-13, or set \
 TROUPE_CUDNN_INCLUDE and TROUPE_CUDNN_LIBRARY")
   elseif(NOT TROUPE_NCCL_INCLUDE OR NOT TROUPE_NCCL_LIBRARY)
     set(missing "NCCL (nccl.h and libnccl); install libnccl-dev, or set \

@@ -13,13 +13,14 @@
 #   --alone    without PyTorch
 #
 # It takes less than 10 minutes, without the build. The last lines are the table of
-# docs/gpu.md. The exit code is 1 if a test fails.
+# docs/gpu.md. The exit code is 1 if a test fails or a model
+# cannot be timed.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 programs=(cuda_tests bench_train troupe)
 
 usage() {
-  echo "usage: gpu-check.sh [--bundle DIR | --quick | --alone]" >&2
+  echo "usage: gpu-check.sh [--bundle DIR] [--quick] [--alone]" >&2
   exit 2
 }
 quick='' alone='' bundle=''
@@ -107,8 +108,10 @@ run_program() {
 # sanitize <tool> <filter>
 sanitize() {
   local log
-  command -v compute-sanitizer >/dev/null || return
-  [ "${prefix[0]}" = env ] || return # it cannot be used with another glibc
+  if ! command -v compute-sanitizer >/dev/null || [ "${prefix[0]}" != env ]; then
+    echo "== without compute-sanitizer --tool $1, which needs the glibc of the machine"
+    return
+  fi
   log=$(mktemp)
   local before=("${prefix[@]}")
   prefix=("${prefix[@]}" compute-sanitizer --tool "$1" --error-exitcode 9)
@@ -131,6 +134,7 @@ bench() {
   local model=$1 batch=$2 precision=$3 ours peer best=0 mode line modes='eager fused compile'
   ours=$(run_program bench_train --model "$model" --batch "$batch" --device gpu:0 \
     --strategy one_device --precision "$precision" --windows 5 --window-s 0.2 --json | rate)
+  if [ -z "$ours" ]; then failed=1; fi
   line="| $model, $batch, $precision | ${ours:-failed}"
   if [ -n "$quick" ] && [ "$batch" -lt 1024 ]; then modes='eager fused'; fi
   for mode in $modes; do

@@ -11,7 +11,7 @@ namespace troupe::cuda {
 /// strides.
 struct index_map {
   int rank = 0;
-  std::uint32_t extent[shape::max_rank];
+  std::size_t extent[shape::max_rank];
   std::size_t stride[shape::max_rank];
 
   /// Appends an axis behind the others. Axes of extent 1 are left out, and an
@@ -19,14 +19,12 @@ struct index_map {
   void add(std::int64_t size, std::size_t step) {
     if (size == 1)
       return;
-    if (rank > 0 && stride[rank - 1] == step * std::size_t(size)
-        && std::uint64_t{extent[rank - 1]} * std::uint64_t(size)
-             < (1ull << 32)) {
-      extent[rank - 1] *= static_cast<std::uint32_t>(size);
+    if (rank > 0 && stride[rank - 1] == step * std::size_t(size)) {
+      extent[rank - 1] *= static_cast<std::size_t>(size);
       stride[rank - 1] = step;
       return;
     }
-    extent[rank] = static_cast<std::uint32_t>(size);
+    extent[rank] = static_cast<std::size_t>(size);
     stride[rank++] = step;
   }
 

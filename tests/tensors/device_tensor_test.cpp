@@ -148,7 +148,11 @@ TEST(DeviceTensor, PinnedMemoryIsReadOnTheHost) {
 
 TEST(DeviceTensor, NeedsADevice) {
   const auto x = one_to_six();
-  EXPECT_EQ(error_of([&] { x.to(gpu); }), "device cuda:0 does not exist");
+  {
+    const simulated_devices none{0};
+    EXPECT_EQ(error_of([&] { x.to(gpu); }),
+              "device cuda:0 does not exist; there are 0");
+  }
   simulated_devices devices;
   EXPECT_EQ(error_of([&] {
               x.to({device_kind::cuda, 2});

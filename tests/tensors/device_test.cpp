@@ -45,6 +45,7 @@ TEST(Device, RejectsAnInvalidNameAndListsValidNames) {
 }
 
 TEST(Device, SaysThatThereAreNoCudaDevices) {
+  const troupe::test::simulated_devices none{0};
   for (const std::string text : {"cuda:0", "gpu:0", "cuda"})
     EXPECT_EQ(refusal_of(text),
               "device '" + text

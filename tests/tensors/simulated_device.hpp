@@ -33,14 +33,18 @@ class simulated_devices final : public device_backend {
 public:
   static constexpr std::uint32_t devices = 2;
 
-  simulated_devices() { set_device_backend(device_kind::cuda, this); }
+  /// @param count of devices. 0: as on a machine without any, also on one that
+  ///        has some.
+  explicit simulated_devices(std::uint32_t count = devices) : count_{count} {
+    set_device_backend(device_kind::cuda, this);
+  }
   ~simulated_devices() override {
     set_device_backend(device_kind::cuda, nullptr);
     EXPECT_TRUE(blocks_.empty()) << "a tensor has outlived its device";
     EXPECT_TRUE(pinned_.empty());
   }
 
-  std::uint32_t count() const override { return devices; }
+  std::uint32_t count() const override { return count_; }
   std::string describe(std::uint32_t index) override {
     return "simulated device " + std::to_string(index);
   }
@@ -253,6 +257,7 @@ private:
     run(call, call.definition->find_kernels(call.type)->backward);
   }
 
+  const std::uint32_t count_;
   std::mutex lock_;
   std::map<std::byte*, block> blocks_;
   std::set<std::byte*> pinned_;

@@ -89,8 +89,9 @@ tensor gather_from(const std::shared_ptr<strategy_state>& state,
   run_one_step(
     state, [received, sender, own, first = state->placement.replicas().front()](
              replica_context& self) {
-      const auto all = self.all_gather_list(
-        self.replica_id() == sender ? own : tensor::zeros({1}, own.type()));
+      const auto all = self.all_gather_list(self.replica_id() == sender
+                                              ? own.to({})
+                                              : tensor::zeros({1}, own.type()));
       if (self.replica_id() == first)
         *received = all[sender];
     });

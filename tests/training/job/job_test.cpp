@@ -60,6 +60,7 @@ TEST(TrainOptions, ACudaDeviceIsOneForEachWorker) {
 }
 
 TEST(TrainOptions, ErrorsNameOptionAndValue) {
+  const test::simulated_devices none{0};
   const auto has = [](const train_options& x, const char* a, const char* b) {
     const auto said = error_text_of(x);
     EXPECT_NE(said.find(a), said.npos) << said;

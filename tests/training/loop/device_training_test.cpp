@@ -483,9 +483,13 @@ TEST(DeviceLoop, SparseGradientsHaveTheBitsOfTheCpu) {
 // -- what is refused ----------------------------------------------------------
 
 TEST(DeviceStrategy, RefusesDevicesThatCannotBeUsed) {
-  EXPECT_EQ(text_of([] { one_device_strategy{"gpu:0"}; }),
-            "device 'gpu:0' cannot be used: this build of Troupe or this "
-            "machine has no CUDA devices; devices are named cpu:0, cpu:1, ...");
+  {
+    const simulated_devices none{0};
+    EXPECT_EQ(
+      text_of([] { one_device_strategy{"gpu:0"}; }),
+      "device 'gpu:0' cannot be used: this build of Troupe or this machine has "
+      "no CUDA devices; devices are named cpu:0, cpu:1, ...");
+  }
   simulated_devices devices;
   runtime actors;
   const auto mirrored = [&](const std::vector<std::string>& names) {
