@@ -55,6 +55,8 @@ public:
       case flight_event_kind::disconnected:
         return add_line(x, "the connection to " + name_of(identity_, x.process)
                              + " ended: " + x.text);
+      case flight_event_kind::process_lost:
+        return name_loss(x);
       case flight_event_kind::process_left:
         return add_line(x, name_of(identity_, x.process) + " left the job");
       case flight_event_kind::process_joined:
@@ -96,6 +98,20 @@ private:
     all[change->index].phases.push_back(
       {std::move(name), static_cast<std::uint64_t>(since) / 1000, x.bytes});
     change->last_ns = x.time_ns;
+  }
+
+  /// A process that was told of a change may not know its reason when the
+  /// change begins. The agreed view says who was lost.
+  void name_loss(const flight_event& x) {
+    const auto change =
+      std::find_if(changes_.rbegin(), changes_.rend(),
+                   [&](const open_change& y) { return y.before < x.view; });
+    if (change == changes_.rend())
+      return;
+    auto& text = all[change->index].text;
+    const auto name = name_of(identity_, x.process);
+    if (text.find(name + " was ") == std::string::npos)
+      text += "; " + name + " was lost";
   }
 
   /// The changes of the views before this one have ended.

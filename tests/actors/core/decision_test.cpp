@@ -57,6 +57,21 @@ TEST(Decisions, AViewChangeHasItsPhasesInMilliseconds) {
             "(4096 bytes), view entered 1.0 ms; total 21.0 ms");
 }
 
+TEST(Decisions, TheAgreedViewSaysWhoWasLost) {
+  for (const std::string reason : {"the processes change their view",
+                                   "worker 2 was lost: it was killed"}) {
+    auto events = whole_change();
+    events[0].text = reason;
+    auto lost = at(17 * ms, process_lost, 2);
+    lost.process = 2;
+    events.insert(events.begin() + 3, lost);
+    const bool is_known = reason.find("worker 2") != std::string::npos;
+    EXPECT_EQ(decisions(events).at(0).text,
+              "view change begun: " + reason
+                + (is_known ? "" : "; worker 2 was lost"));
+  }
+}
+
 TEST(Decisions, AViewChangeThatHasNotEndedSaysSo) {
   const auto all =
     decisions({at(10 * ms, view_change_begun, 1, "worker 2 was lost"),

@@ -40,7 +40,7 @@ struct two_workers {
                     .number = number,
                     .common = {tensor::full({}, 5)},
                     .placement = {{0}, {1}}},
-                   patience, 0ms)
+                   patience, patience) // another worker may refuse it first
       .front();
   }
   worker_reply results(std::uint64_t number) {
