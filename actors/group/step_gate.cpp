@@ -37,8 +37,16 @@ std::vector<std::uint32_t> step_gate::inside() const {
 
 std::vector<std::uint32_t> step_gate::close(std::chrono::milliseconds timeout) {
   closed_ = true;
-  completions_->wait_until([this] { return inside().empty(); }, timeout);
-  return inside();
+  // Once no replica is inside, the result is final: one that `inside` shows
+  // later has not entered, and is about to throw `run_ended`.
+  std::vector<std::uint32_t> left;
+  completions_->wait_until(
+    [&] {
+      left = inside();
+      return left.empty();
+    },
+    timeout);
+  return left;
 }
 
 } // namespace troupe
