@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -177,6 +179,158 @@ TEST(JobCall, PassesOnErrorsThatAreNoLoss) {
   });
   EXPECT_EQ(plans[0].views, 0);
 }
+
+// -- processes that leave because a result is unknown -------------------------
+
+/// A job whose next view lacks the processes that have left before it. The
+/// groups have no protocol of membership: each view has one process less than
+/// the view before.
+class shrinking_job {
+public:
+  struct departure {
+    std::uint32_t process = 0;
+    std::size_t view = 0; ///< View in which the process has left, from 0.
+    friend bool operator==(const departure&, const departure&) = default;
+  };
+
+  static constexpr std::uint32_t processes = 3, replicas = 6;
+
+  explicit shrinking_job(runtime& actors) {
+    for (auto p = processes; p > 0; --p)
+      views_.push_back(std::make_shared<combined_group>(
+        make_replica_group(actors, {.replicas = replicas}), p));
+  }
+
+  /// Returns the group of a process in a view that `has_begun`.
+  std::unique_ptr<replica_group> group_of(std::uint32_t process,
+                                          std::size_t view) {
+    const std::lock_guard hold{lock_};
+    std::uint32_t index = 0; // in the view
+    for (std::uint32_t p = 0; p < process; ++p)
+      index += is_member(p, view);
+    return views_.at(view)->group_of(index);
+  }
+
+  /// Waits until so many processes have left that this view can begin.
+  /// @returns false if they do not.
+  bool has_begun(std::size_t view) {
+    std::unique_lock hold{lock_};
+    return has_left_.wait_for(hold, std::chrono::seconds{20},
+                              [&] { return departures_.size() >= view; });
+  }
+
+  void leave(std::uint32_t process, std::size_t view) {
+    const std::lock_guard hold{lock_};
+    departures_.push_back({process, view});
+    has_left_.notify_all();
+  }
+
+  std::vector<departure> departures() {
+    const std::lock_guard hold{lock_};
+    return departures_;
+  }
+
+private:
+  /// @pre the lock is held.
+  bool is_member(std::uint32_t process, std::size_t view) const {
+    return std::none_of(
+      departures_.begin(), departures_.begin() + std::ptrdiff_t(view),
+      [&](const departure& x) { return x.process == process; });
+  }
+
+  std::vector<std::shared_ptr<combined_group>> views_;
+  std::mutex lock_;
+  std::condition_variable has_left_;
+  std::vector<departure> departures_; ///< In their order.
+};
+
+void PrintTo(const shrinking_job::departure& x, std::ostream* out) {
+  *out << "process " << x.process << " in view " << x.view;
+}
+
+/// The group of a process of this job.
+class shrinking_group final : public replica_group {
+public:
+  shrinking_group(shrinking_job& job, std::uint32_t process)
+    : job_{job}, process_{process}, inner_{job.group_of(process, 0)} {}
+
+  const local_placement& replica_placement() const override {
+    return inner_->replica_placement();
+  }
+  std::uint64_t run(const run_request& request) override {
+    return inner_->run(request);
+  }
+  void stop() override { inner_->stop(); }
+  void for_each(const std::function<void(std::uint32_t)>& fn) override {
+    inner_->for_each(fn);
+  }
+  bool enter_next_view(const std::optional<view_change::job_position>&,
+                       std::chrono::milliseconds) override {
+    if (!job_.has_begun(view_ + 1))
+      return false;
+    inner_ = job_.group_of(process_, ++view_);
+    return true;
+  }
+  void leave_at_once() override { job_.leave(process_, view_); }
+
+private:
+  shrinking_job& job_;
+  const std::uint32_t process_;
+  std::unique_ptr<replica_group> inner_;
+  std::size_t view_ = 0;
+};
+
+/// The argument is the process that has the state. It makes its first call. The
+/// other two have joined and know the result of that call, but the processes
+/// that had completed it are lost.
+class UnknownState : public ::testing::TestWithParam<std::uint32_t> {};
+
+/// If both left the view of three at once, the third process would be no
+/// majority of it.
+TEST_P(UnknownState, ProcessesThatHaveJoinedLeaveOneAfterTheOther) {
+  const auto with_state = GetParam();
+  runtime actors;
+  shrinking_job job{actors};
+  std::vector<std::shared_ptr<strategy_state>> states;
+  std::vector<std::vector<std::string>> results(job.processes);
+  std::vector<std::exception_ptr> thrown(job.processes);
+  for (std::uint32_t p = 0; p < job.processes; ++p) {
+    const auto& state = states.emplace_back(make_strategy_state(
+      std::make_unique<shrinking_group>(job, p), "multi_worker_mirrored",
+      std::vector<device>(job.replicas / job.processes), 1));
+    state->must_catch_up = true;
+    state->lacks_state = p != with_state;
+    state->calls = state->lacks_state ? 1 : 0;
+  }
+  std::vector<std::thread> threads;
+  for (std::uint32_t p = 0; p < job.processes; ++p)
+    threads.emplace_back([&, p] {
+      try {
+        results[p] = all_gather_text(states[p], name_of(p));
+      } catch (...) {
+        thrown[p] = std::current_exception();
+      }
+    });
+  for (auto& one : threads)
+    one.join();
+  std::vector<shrinking_job::departure> expected;
+  for (std::uint32_t p = 0; p < job.processes; ++p) {
+    const bool stays = p == with_state;
+    EXPECT_EQ(exception_text(thrown[p]),
+              stays ? ""
+                    : "this process joins, and the processes with the newest "
+                      "state of the job were lost before it could copy that "
+                      "state; start it again");
+    EXPECT_EQ(results[p],
+              stays ? std::vector{name_of(p)} : std::vector<std::string>{});
+    EXPECT_EQ(states[p]->calls, 1u);
+    if (!stays)
+      expected.push_back({p, expected.size()});
+  }
+  EXPECT_EQ(job.departures(), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UnknownState, ::testing::Values(0, 1, 2));
 
 // -- callbacks that the chief has processed -----------------------------------
 
