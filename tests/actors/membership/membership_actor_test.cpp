@@ -1,11 +1,19 @@
+#include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/membership_actor.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/net/codec/codec.hpp"
+#include "troupe/tests/support/loopback_channel.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <future>
+#include <map>
+#include <mutex>
+#include <thread>
 
 namespace {
 
@@ -30,6 +38,15 @@ private:
   net::hello peer_;
 };
 
+/// Ends a membership actor, and waits until it has ended.
+void end(membership_actor&& member) {
+  const auto ended = std::make_shared<std::promise<void>>();
+  const auto actor = caf::actor_cast<caf::actor>(std::exchange(member, {}));
+  actor->attach_functor([ended] { ended->set_value(); });
+  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  EXPECT_EQ(ended->get_future().wait_for(patience), std::future_status::ready);
+}
+
 TEST(MembershipActor, ThatHasEndedClosesTheConnectionOfALateDial) {
   runtime actors;
   std::promise<membership_options::dial_callback> dialed;
@@ -45,17 +62,191 @@ TEST(MembershipActor, ThatHasEndedClosesTheConnectionOfALateDial) {
   };
   auto member = spawn_membership(actors.system(), options);
   auto on_done = dialed.get_future().get();
-  std::promise<void> ended;
-  const auto actor = caf::actor_cast<caf::actor>(std::exchange(member, {}));
-  actor->attach_functor([&] { ended.set_value(); });
-  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-  ASSERT_EQ(ended.get_future().wait_for(patience), std::future_status::ready);
+  end(std::move(member));
   const auto connection = std::make_shared<fake_connection>();
   net::endpoint::dial_result result;
   result.connection = std::shared_ptr<net::connection>{connection};
   on_done(std::move(result));
   EXPECT_EQ(connection->closed.get_future().wait_for(patience),
             std::future_status::ready);
+}
+
+/// A connection whose other end is in the test. The messages of a channel
+/// arrive there, in order, when the test takes them.
+class connection_to_test final : public net::connection {
+public:
+  std::shared_ptr<net::channel> open(std::uint32_t number) override {
+    const std::lock_guard hold{lock_};
+    auto& opened = channels_[number];
+    opened.end_in_test()->set_listener(opened.received);
+    return opened.both.end_of(net::loopback_channel::left);
+  }
+  const net::hello& peer() const override { return peer_; }
+  std::chrono::milliseconds silence() const override { return 0ms; }
+  void on_closed(
+    std::function<void(net::close_reason, const std::string&)>) override {}
+  bool ended_by_close() const override { return false; }
+  void close(const std::string&) override {}
+
+  /// Waits for a message, which `decode` reads from the payload of a frame.
+  /// @param decode returns nullopt for a message that is not waited for.
+  template <class Message, class F>
+  Message wait_for(std::uint32_t channel, F&& decode) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    for (; std::chrono::steady_clock::now() < deadline;
+         std::this_thread::yield()) {
+      auto* const opened = find(channel);
+      if (!opened)
+        continue;
+      opened->both.deliver();
+      for (auto& payload : std::exchange(opened->received->payloads, {}))
+        if (std::optional<Message> found = decode(payload))
+          return *std::move(found);
+    }
+    ADD_FAILURE() << "no such message has arrived";
+    return {};
+  }
+
+  void send(std::uint32_t channel, std::vector<std::byte> payload) {
+    auto& opened = *find(channel);
+    ASSERT_TRUE(opened.end_in_test()->post({net::frame_kind::oneway,
+                                            net::priority::control, 0, 1,
+                                            std::move(payload)}));
+    opened.both.deliver();
+  }
+
+  /// Ends the connection, whose channels end together.
+  void end_with(net::close_reason cause, const std::string& reason) {
+    find(membership_channel)->both.close_with(cause, reason);
+  }
+
+private:
+  struct frame_list final : net::channel_listener {
+    void on_frame(net::frame&& x) override {
+      payloads.push_back(std::move(x.payload));
+    }
+    void on_closed(net::close_reason, const std::string&) override {}
+    std::vector<std::vector<std::byte>> payloads;
+  };
+  struct opened_channel {
+    std::shared_ptr<net::channel> end_in_test() const {
+      return both.end_of(net::loopback_channel::right);
+    }
+    net::loopback_channel both;
+    std::shared_ptr<frame_list> received = std::make_shared<frame_list>();
+  };
+
+  /// @returns null if the channel is not open yet.
+  opened_channel* find(std::uint32_t number) {
+    const std::lock_guard hold{lock_};
+    const auto it = channels_.find(number);
+    return it == channels_.end() ? nullptr : &it->second;
+  }
+
+  const net::hello peer_;
+  std::mutex lock_;
+  std::map<std::uint32_t, opened_channel> channels_; ///< By number.
+};
+
+/// The leader of a job that has begun with two further processes. The test is
+/// these processes.
+class leader_of_three {
+public:
+  static constexpr std::uint64_t first_incarnation = 10; ///< Of task 0.
+
+  leader_of_three() {
+    options.processes.names = {"worker 0", "worker 1", "worker 2"};
+    options.self = request_of(0);
+    options.peers = std::make_shared<peer_table>(3);
+    options.watch = [](const net::process_identity&) { return nullptr; };
+    leader = spawn_membership(actors.system(), options);
+    for (std::uint32_t task = 1; task < 3; ++task)
+      tell(membership_event::accepted{to(task), request_of(task)});
+    tell(membership_event::lanes_open{});
+    for (std::uint32_t task = 1; task < 3; ++task) {
+      wait_for(task, membership::message_kind::view);
+      connection(task).send(membership_channel,
+                            net::encode(membership::message_kind::ready,
+                                        std::string{},
+                                        membership::view{1, {}}));
+    }
+    wait_for(1, membership::message_kind::start);
+  }
+  ~leader_of_three() { end(std::move(leader)); }
+  leader_of_three(const leader_of_three&) = delete;
+  leader_of_three& operator=(const leader_of_three&) = delete;
+
+  /// The connection of the leader to a task.
+  connection_to_test& connection(std::uint32_t task) { return *to(task); }
+
+  /// Waits until the leader begins an attempt to agree on the next view.
+  /// @returns what it tells worker 1 then.
+  view_change::knowledge told_in_attempt() {
+    return connection(1)
+      .wait_for<view_change::message>(
+        view_change_channel,
+        [](const std::vector<std::byte>& payload) {
+          std::optional<view_change::message> out{std::in_place};
+          if (net::decode(payload, *out)
+              || out->kind != view_change::message_kind::prepare)
+            out.reset();
+          return out;
+        })
+      .known;
+  }
+
+private:
+  static membership::join_request request_of(std::uint32_t task) {
+    return {task, first_incarnation + task, "host", 1, 1, {}};
+  }
+
+  template <class Event>
+  void tell(Event&& event) {
+    caf::anon_send(leader, membership_event{std::forward<Event>(event)});
+  }
+
+  void wait_for(std::uint32_t task, membership::message_kind kind) {
+    connection(task).wait_for<membership::message>(
+      membership_channel, [kind](const std::vector<std::byte>& payload) {
+        std::optional<membership::message> out{std::in_place};
+        if (net::decode(payload, out->kind, out->text, out->view)
+            || out->kind != kind)
+          out.reset();
+        return out;
+      });
+  }
+
+  const std::shared_ptr<connection_to_test>& to(std::uint32_t task) {
+    return connections.at(task - 1);
+  }
+
+  runtime actors;
+  std::array<std::shared_ptr<connection_to_test>, 2> connections{
+    std::make_shared<connection_to_test>(),
+    std::make_shared<connection_to_test>()};
+  membership_options options;
+  membership_actor leader;
+};
+
+using incarnations = std::vector<std::uint64_t>;
+
+/// Of two members that cannot reach each other, the one that was silent is
+/// excluded. So the others must hear of the silence.
+TEST(MembershipActor, TellsTheOthersThatALostMemberWasSilent) {
+  leader_of_three it;
+  it.connection(2).end_with(net::close_reason::timed_out,
+                            "it sent nothing for 1000 ms");
+  const auto told = it.told_in_attempt();
+  EXPECT_EQ(told.unreachable, incarnations{it.first_incarnation + 2});
+  EXPECT_EQ(told.silent, incarnations{it.first_incarnation + 2});
+}
+
+TEST(MembershipActor, DoesNotCallAMemberSilentWhoseConnectionWasClosed) {
+  leader_of_three it;
+  it.connection(2).end_with(net::close_reason::closed, "the stream ends");
+  const auto told = it.told_in_attempt();
+  EXPECT_EQ(told.unreachable, incarnations{it.first_incarnation + 2});
+  EXPECT_EQ(told.silent, incarnations{});
 }
 
 } // namespace
