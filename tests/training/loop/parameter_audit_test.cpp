@@ -453,19 +453,23 @@ TEST(Audit, IsOffIfItsNumberOfStepsIsZero) {
   EXPECT_EQ(texts, (std::vector<std::string>(2)));
 }
 
-/// The copy of worker 1 deviates when worker 2 is lost. Worker 0 or 1 adopts
-/// its replica, and the state of that step is compared at once. Worker 2 is cut
-/// off in a step that the others have begun, and contributes nothing to it, so
-/// that neither of them takes the state of the other one.
-TEST(Audit, FindsADeviationInTheViewAfterALoss) {
-  constexpr std::uint64_t lost_in = 8;
-  std::vector<outcome> found(3);
+/// Fits on three workers. The copy of worker 1 deviates when worker 2 is lost.
+/// Worker 0 or 1 adopts its replica, and the state of that step is compared at
+/// once. Worker 2 is cut off in a step that the others have begun, and
+/// contributes nothing to it, so that neither of them takes the state of the
+/// other one.
+/// @param lost_in number of that step.
+/// @returns the text of each worker's exception. Empty: none.
+std::vector<std::string> fit_with_a_loss(std::uint64_t lost_in,
+                                         on_deviation reaction,
+                                         std::vector<outcome>& found) {
+  found.assign(3, {});
   call_counter of_others;
   std::atomic<bool> is_cut = false;
   const auto thrown =
     run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
-      train(on, {{.replica = 1, .step = 5}}, audited(100), found[w], {},
-            [&](std::uint64_t step) {
+      train(on, {{.replica = 1, .step = 5}}, audited(100, reaction), found[w],
+            {}, [&](std::uint64_t step) {
               if (step != lost_in)
                 return;
               if (w != 2)
@@ -473,18 +477,71 @@ TEST(Audit, FindsADeviationInTheViewAfterALoss) {
               of_others.wait_for(2);
               is_cut = true;
               cut_off(on);
-              of_others.wait_for(4); // they make the step again
+              // They make the step again, or find the deviation in it.
+              of_others.wait_for(4);
             });
     });
   EXPECT_EQ(flips_in(found), 1);
   EXPECT_TRUE(is_cut);
-  EXPECT_NE(exception_text(thrown[2]), "");
+  std::vector<std::string> texts;
+  for (const auto& x : thrown)
+    texts.push_back(exception_text(x));
+  EXPECT_NE(texts[2], "");
+  return texts;
+}
+
+TEST(Audit, FindsADeviationInTheViewAfterALoss) {
+  constexpr std::uint64_t lost_in = 8;
+  std::vector<outcome> found;
+  const auto texts = fit_with_a_loss(lost_in, on_deviation::heal, found);
   for (const std::uint32_t w : {0, 1}) {
-    EXPECT_EQ(exception_text(thrown[w]), "");
+    EXPECT_EQ(texts[w], "");
     expect_equal(found[w], undisturbed(3));
     ASSERT_FALSE(found[w].repeated.empty());
     EXPECT_LT(found[w].repeated.back(), lost_in);
   }
+}
+
+/// The copy of the replica that worker 0 has adopted is made from its own one.
+/// With a vote it would make worker 0 a majority of two copies against one.
+TEST(Audit, NamesAllReplicasIfTheLastTwoProcessesDiffer) {
+  std::vector<outcome> found;
+  const auto texts = fit_with_a_loss(8, on_deviation::stop, found);
+  for (const std::uint32_t w : {0, 1}) {
+    EXPECT_EQ(texts[w],
+              "the copies of the parameters and the optimizer's state differ "
+              "since one of the steps 0 to 7, and none is known to be right: "
+              "replicas 0, 2 of worker 0, replica 1 of worker 1"
+                + suspect);
+    EXPECT_TRUE(found[w].is_suspect);
+  }
+}
+
+/// A limit that docs/protocols/audit.md states: worker 1 takes the state of
+/// worker 0, which deviates, and no third copy is left.
+TEST(Audit, DoesNotFindADeviationOfTheOnlyStateThatIsLeft) {
+  const auto faults = std::make_shared<one_step_apart>();
+  multi_worker_options options;
+  options.faults = faults;
+  std::vector<outcome> found(3);
+  const auto thrown =
+    run_on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
+      if (w == 2)
+        faults->victim = &on;
+      train(on, {{.replica = 0, .step = 3}}, audited(100, on_deviation::stop),
+            found[w]);
+    });
+  EXPECT_EQ(flips_in(found), 1);
+  EXPECT_TRUE(faults->ahead);
+  EXPECT_NE(exception_text(thrown[2]), "");
+  for (const std::uint32_t w : {0, 1}) {
+    EXPECT_EQ(exception_text(thrown[w]), "");
+    EXPECT_EQ(found[w].past.end, fit_end::done);
+    EXPECT_FALSE(found[w].is_suspect);
+    EXPECT_EQ(found[w].steps, steps_to(2 * epoch_steps));
+    EXPECT_TRUE(same_bits(found[w].weights, found[0].weights));
+  }
+  EXPECT_FALSE(same_bits(found[0].weights, undisturbed(3).weights));
 }
 
 /// Worker 2 is lost in the first epoch and joins again in the third one. A bit

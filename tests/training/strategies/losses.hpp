@@ -1,11 +1,13 @@
 #pragma once
 
 #include "clusters.hpp"
+#include "troupe/actors/core/fault_injector.hpp"
 #include "troupe/actors/membership/cluster.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -70,6 +72,36 @@ private:
   std::mutex lock_;
   std::condition_variable changed_;
   int calls_ = 0;
+};
+
+/// From step 5 on, the sums that worker 2 computes do not reach worker 1. So in
+/// the first such step worker 0 makes its update, but worker 1 does not. Then
+/// worker 2 is cut off.
+class one_step_apart final : public fault_injector {
+public:
+  injected_fault on_send(const role_id& sender, const role_id& receiver,
+                         message_kind kind, std::uint64_t,
+                         std::uint64_t step) override {
+    if (sender == replica_id(0) && step == dropped_step + 1
+        && kind == message_kind::contribution)
+      std::call_once(once_, [this] {
+        ahead = true;
+        cut_off(*victim);
+      });
+    if (kind != message_kind::result || sender != replica_id(2)
+        || receiver != replica_id(1) || step < 5)
+      return {};
+    auto none = ~std::uint64_t{1};
+    dropped_step.compare_exchange_strong(none, step);
+    return {.dropped = true};
+  }
+
+  std::atomic<const strategy*> victim = nullptr;
+  std::atomic<bool> ahead = false; ///< Worker 0 has begun the next step.
+  std::atomic<std::uint64_t> dropped_step = ~std::uint64_t{1}; ///< None yet.
+
+private:
+  std::once_flag once_;
 };
 
 } // namespace troupe::test
