@@ -66,11 +66,13 @@ fit_loop::copy_result fit_loop::copy_ahead_from(std::uint32_t task) {
       return copy_result::copied;
     }
     const bool is_silent = found == state_follower::result::silent;
+    const bool is_behind = found == state_follower::result::behind;
     why = is_silent ? "it sent nothing for "
                         + std::to_string(packet_timeout.count()) + " ms"
-                    : follower_->reason();
+          : is_behind ? "this process does not catch up with the steps"
+                      : follower_->reason();
     // A member that has not begun makes no steps, so nothing disturbs it.
-    if (found == state_follower::result::ended
+    if (is_behind || found == state_follower::result::ended
         || (is_silent && follower_->bytes() == 0)) {
       follower_.reset();
       log(log_level::info, "this process has not copied the state of "

@@ -10,8 +10,9 @@ namespace troupe {
 
 using namespace std::chrono_literals;
 
-state_follower::state_follower(std::unique_ptr<transfer_lane> lane, target into)
-  : lane_{std::move(lane)}, into_{std::move(into)} {
+state_follower::state_follower(std::unique_ptr<transfer_lane> lane, target into,
+                               const follow_intervals& how_long)
+  : lane_{std::move(lane)}, into_{std::move(into)}, intervals_{how_long} {
   lane_->receiver().open_channel(state_channel);
 }
 
@@ -21,16 +22,17 @@ void state_follower::fail(std::string reason) {
   reason_ = std::move(reason);
 }
 
-template <class Done>
+template <class Done, class Behind>
 state_follower::result
 state_follower::receive_until(std::chrono::milliseconds timeout,
-                              std::chrono::milliseconds quiet, Done&& is_done) {
+                              std::chrono::milliseconds quiet, Done&& is_done,
+                              Behind&& is_behind) {
   using clock = std::chrono::steady_clock;
   auto last_item = clock::now();
   auto deadline = last_item + timeout;
   auto packets = lane_->received_packets();
   const auto rest_of_quiet = [&]() -> clock::duration {
-    return has_followed_ ? 0ms : last_item + quiet - clock::now();
+    return followed_ > 0 ? 0ms : last_item + quiet - clock::now();
   };
   const auto has_caught_up = [&] {
     return position_ && is_done() && rest_of_quiet() <= 0ms;
@@ -42,6 +44,8 @@ state_follower::receive_until(std::chrono::milliseconds timeout,
       return result::caught_up;
     if (ended_)
       return result::ended;
+    if (position_ && is_behind())
+      return result::behind;
     for (auto& event : lane_->progress()) {
       if (auto* x = std::get_if<tensor_transfer::arrived>(&event)) {
         if (!failed_ && !ended_)
@@ -81,17 +85,26 @@ state_follower::follow(std::chrono::milliseconds timeout) {
     state_source::max_waiting,
     state_source::waiting_bytes / std::max<std::size_t>(bytes, 1));
   const auto max_lag = std::clamp<std::size_t>(can_wait / 3, 1, 3);
-  return receive_until(timeout, quiet_interval, [&] {
-    const auto age = std::chrono::steady_clock::now() - values_taken_;
-    return waiting_ == 0 || (waiting_ <= max_lag && age > min_follow_interval);
-  });
+  const auto age = [&] {
+    return std::chrono::steady_clock::now() - values_taken_;
+  };
+  return receive_until(
+    timeout, intervals_.quiet,
+    [&] {
+      return waiting_ == 0 || (waiting_ <= max_lag && age() > intervals_.min);
+    },
+    [&] {
+      return waiting_ > max_lag && followed_ >= intervals_.min_steps * max_lag
+             && age() > intervals_.max;
+    });
 }
 
 state_follower::result
 state_follower::follow_to(std::uint64_t steps,
                           std::chrono::milliseconds timeout) {
-  return receive_until(timeout, 0ms,
-                       [&] { return paused_ || position_->steps >= steps; });
+  return receive_until(
+    timeout, 0ms, [&] { return paused_ || position_->steps >= steps; },
+    [] { return false; });
 }
 
 void state_follower::take(const tensors& transfer) {
@@ -126,7 +139,7 @@ void state_follower::take(const tensors& transfer) {
     return;
   }
   if (has_values_)
-    has_followed_ = true;
+    ++followed_;
   else
     values_taken_ = std::chrono::steady_clock::now();
   has_values_ = true;

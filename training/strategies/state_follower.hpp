@@ -14,6 +14,21 @@
 
 namespace troupe {
 
+/// How long a process follows the updates of a member.
+struct follow_intervals {
+  /// The member may make steps while the process takes the values. So it has
+  /// caught up only if no step follows them for this time.
+  std::chrono::milliseconds quiet{3};
+  /// A process that updates hardly faster than the members train has caught up
+  /// if few steps wait this time after the values: a third of those that can
+  /// wait at the source, at least 1 and at most 3.
+  std::chrono::milliseconds min{300};
+  /// If more steps wait this time after the values, and after `min_steps` steps
+  /// for each of those few, the process does not catch up.
+  std::chrono::milliseconds max{600};
+  std::uint64_t min_steps = 6;
+};
+
 /// Copies the state of a model from a member of the job, and follows its
 /// updates, in a process that is going to join (state_source.hpp).
 class state_follower {
@@ -28,21 +43,16 @@ public:
       update;
   };
 
-  state_follower(std::unique_ptr<transfer_lane> lane, target into);
+  state_follower(std::unique_ptr<transfer_lane> lane, target into,
+                 const follow_intervals& how_long = {});
 
   enum class result : std::uint8_t {
-    caught_up, ///< The source has no further step yet, or few; see `follow`.
+    caught_up, ///< No step waits at the source, or few; see `follow_intervals`.
+    behind,    ///< This process does not catch up; see `follow_intervals`.
     ended,     ///< The source has ended the call, or gives up; see `reason`.
     failed,    ///< The lane has ended, or an item is wrong; see `reason`.
     silent,    ///< Nothing has arrived in time.
   };
-  /// The source may make steps while this process takes the values. So it has
-  /// caught up only if no step follows them for this time.
-  static constexpr std::chrono::milliseconds quiet_interval{3};
-  /// A process that updates hardly faster than the members train has caught up
-  /// if few steps wait this time after the values: a third of those that can
-  /// wait at the source, at least 1 and at most 3.
-  static constexpr std::chrono::milliseconds min_follow_interval{300};
   /// Receives items until this process has caught up with the source.
   /// @param timeout longest wait for the next packet.
   result follow(std::chrono::milliseconds timeout);
@@ -61,9 +71,10 @@ public:
   std::uint64_t bytes() const { return bytes_; } ///< That have arrived.
 
 private:
-  template <class Done>
+  template <class Done, class Behind>
   result receive_until(std::chrono::milliseconds timeout,
-                       std::chrono::milliseconds quiet, Done&& is_done);
+                       std::chrono::milliseconds quiet, Done&& is_done,
+                       Behind&& is_behind);
   void take(const tensors& transfer);
   void take_values(const state_item& x);
   void take_sums(const state_item& x);
@@ -71,6 +82,7 @@ private:
 
   std::unique_ptr<transfer_lane> lane_;
   target into_;
+  const follow_intervals intervals_;
   std::optional<position> position_;
   /// Where the next part has to begin.
   std::uint32_t next_tensor_ = 0;
@@ -81,7 +93,7 @@ private:
   std::uint64_t steps_ = 0; ///< Of the last complete item.
   std::uint64_t call_ = 0;
   bool has_values_ = false;
-  bool has_followed_ = false; ///< A step has followed the values.
+  std::uint64_t followed_ = 0; ///< Steps that have followed the values.
   std::chrono::steady_clock::time_point values_taken_;
   std::uint64_t waiting_ = 0; ///< As the last item says.
   bool paused_ = false, ended_ = false, failed_ = false;

@@ -225,14 +225,67 @@ TEST(CopyAheadCases, OnADevice) {
   EXPECT_EQ(count(found.events, state_copied_ahead), 1);
 }
 
-/// Replaces the lanes of a process that joins. The first sources are lost in
-/// the middle of their state.
-class failing_lanes final : public state_lanes {
+/// Sends an item, and waits until it has arrived or the lane has ended.
+void send(transfer_lane& lane, const state_item& x) {
+  lane.sender().send(1, 0, to_transfer(x));
+  for (bool done = false; !done && !lane.failure();) {
+    for (const auto& event : lane.progress())
+      done |= std::holds_alternative<tensor_transfer::delivered>(event);
+    lane.wait(10ms);
+  }
+}
+
+/// Acts as a source of a state with this number of elements in each tensor.
+using source_function = void (*)(transfer_lane&, std::uint64_t elements);
+
+/// A source that is lost in the middle of its state.
+void lose_source(transfer_lane& lane, std::uint64_t elements) {
+  state_item x;
+  x.tensors = 3;
+  x.total = elements;
+  x.part = tensor::full({std::int64_t(x.total / 2)}, 77);
+  send(lane, x);
+}
+
+/// Time after which such a source is lost if it is still followed.
+constexpr auto max_ahead = 20s;
+
+/// A source at which ten steps wait behind each one that it sends.
+void stay_ahead(transfer_lane& lane, std::uint64_t elements) {
+  state_item x;
+  x.tensors = 3;
+  x.total = elements;
+  x.part = tensor::full({std::int64_t(x.total)}, 77);
+  x.waiting = 10;
+  for (x.tensor = 0; x.tensor < x.tensors; ++x.tensor)
+    send(lane, x);
+  x.what = state_item::kind::sums;
+  x.tensor = 0;
+  x.tensors = 1;
+  x.examples = 16;
+  x.learning_rate = 0.5;
+  const auto end = std::chrono::steady_clock::now() + max_ahead;
+  while (!lane.failure() && std::chrono::steady_clock::now() < end) {
+    ++x.steps;
+    send(lane, x);
+  }
+}
+
+/// Replaces the lanes of a process that joins. Its first sources are false.
+class false_sources final : public state_lanes {
 public:
-  /// @param tasks gets the tasks that are asked.
-  failing_lanes(state_source& inner, int failures,
+  /// @param act      of a false source.
+  /// @param elements of each tensor of the state.
+  /// @param count    number of the false sources.
+  /// @param tasks    gets the tasks that are asked.
+  false_sources(state_source& inner, source_function act,
+                std::uint64_t elements, int count,
                 std::vector<std::uint32_t>& tasks)
-    : inner_{inner.lanes()}, failures_{failures}, tasks_{tasks} {}
+    : inner_{inner.lanes()},
+      act_{act},
+      elements_{elements},
+      count_{count},
+      tasks_{tasks} {}
 
   void serve(std::function<void(opener)>) override {}
   std::vector<std::uint32_t> sources() const override {
@@ -241,21 +294,13 @@ public:
   std::unique_ptr<transfer_lane>
   open(std::uint32_t task, std::chrono::milliseconds timeout) override {
     tasks_.push_back(task);
-    if (failures_-- <= 0)
+    if (count_-- <= 0)
       return inner_.open(task, timeout);
     auto [source, follower] = state_lane_ends();
-    lost_.push_back(
-      std::async(std::launch::async, [lane = std::move(source)]() mutable {
-        state_item x;
-        x.tensors = 3;
-        x.total = static_cast<std::uint64_t>(small_size());
-        x.part = tensor::full({small_size() / 2}, 77);
-        lane->sender().send(1, 0, to_transfer(x));
-        for (bool done = false; !done && !lane->failure();) {
-          for (const auto& event : lane->progress())
-            done |= std::holds_alternative<tensor_transfer::delivered>(event);
-          lane->wait(10ms);
-        }
+    running_.push_back(std::async(
+      std::launch::async, [this, lane = std::move(source)]() mutable {
+        const auto own = std::move(lane); // ends with this function
+        act_(*own, elements_);
       }));
     return std::move(follower);
   }
@@ -263,32 +308,33 @@ public:
     return inner_.name(task);
   }
 
-  static std::int64_t small_size() {
-    const auto on = turns(1);
-    const auto scope = on.scope();
-    auto it = small_model();
-    std::int64_t out = 0;
-    for (const auto& x : it.variables())
-      out += static_cast<std::int64_t>(x.dims().elements());
-    return out;
-  }
-
 private:
   state_lanes& inner_;
-  int failures_;
+  const source_function act_;
+  const std::uint64_t elements_;
+  int count_;
   std::vector<std::uint32_t>& tasks_;
-  std::vector<std::future<void>> lost_;
+  std::vector<std::future<void>> running_;
 };
 
-TEST(CopyAheadFaults, TwoSourcesThatAreLostAreReplacedByAThird) {
+/// Trains with a join of worker 3, whose first sources are false.
+/// @param tasks gets the tasks that it asks.
+outcome train_with_false_sources(source_function act, int count,
+                                 std::vector<std::uint32_t>& tasks) {
   std::shared_ptr<state_source> real;
+  return train_with_join(training::small, 3, [&](const strategy& on) {
+    const auto model = on.state()->observers.front().lock();
+    const auto state = model->state_tensors(model->state_text());
+    real = on.state()->source;
+    on.state()->source =
+      std::make_shared<state_source>(std::make_unique<false_sources>(
+        *real, act, state.front().size(), count, tasks));
+  });
+}
+
+TEST(CopyAheadFaults, TwoSourcesThatAreLostAreReplacedByAThird) {
   std::vector<std::uint32_t> tasks;
-  const auto found =
-    train_with_join(training::small, 3, [&](const strategy& on) {
-      real = on.state()->source;
-      auto made = std::make_unique<failing_lanes>(*real, 2, tasks);
-      on.state()->source = std::make_shared<state_source>(std::move(made));
-    });
+  const auto found = train_with_false_sources(lose_source, 2, tasks);
   const auto expected = undisturbed(training::small);
   for (const auto& x : found.weights)
     EXPECT_EQ(x, expected);
@@ -297,18 +343,24 @@ TEST(CopyAheadFaults, TwoSourcesThatAreLostAreReplacedByAThird) {
 }
 
 TEST(CopyAheadFaults, IfAllSourcesAreLostTheStateIsCopiedAfterTheJoin) {
-  std::shared_ptr<state_source> real;
   std::vector<std::uint32_t> tasks;
-  const auto found =
-    train_with_join(training::small, 3, [&](const strategy& on) {
-      real = on.state()->source;
-      auto made = std::make_unique<failing_lanes>(*real, 100, tasks);
-      on.state()->source = std::make_shared<state_source>(std::move(made));
-    });
+  const auto found = train_with_false_sources(lose_source, 100, tasks);
   const auto expected = undisturbed(training::small);
   for (const auto& x : found.weights)
     EXPECT_EQ(x, expected);
   EXPECT_EQ(tasks, (std::vector<std::uint32_t>{2, 1, 0}));
+  EXPECT_EQ(count(found.events, state_copied_ahead), 0);
+  EXPECT_EQ(count(found.events, state_copied), 1);
+}
+
+/// Another source would make its steps as fast.
+TEST(CopyAheadFaults, AProcessThatStaysBehindCopiesTheStateAfterTheJoin) {
+  std::vector<std::uint32_t> tasks;
+  const auto found = train_with_false_sources(stay_ahead, 100, tasks);
+  const auto expected = undisturbed(training::small);
+  for (const auto& x : found.weights)
+    EXPECT_EQ(x, expected);
+  EXPECT_EQ(tasks, (std::vector<std::uint32_t>{2}));
   EXPECT_EQ(count(found.events, state_copied_ahead), 0);
   EXPECT_EQ(count(found.events, state_copied), 1);
 }

@@ -351,14 +351,24 @@ TEST(StateTransferFaults, AnUpdateBeforeTheStateIsFound) {
             "the source has sent a part of another step than the next");
 }
 
-/// Sends a small state, and the first half of the sums of the next step.
-void send_half_a_step(raw_source& at) {
+/// Sends a small state to another follower.
+/// @param waiting steps that wait at the source then.
+void send_small_state(raw_source& at, std::uint64_t waiting = 0,
+                      const follow_intervals& how_long = {}) {
   at.copy.tensors = {tensor::full({8}, 1), tensor::full({8}, 2)};
   auto [source, other] = state_lane_ends();
   at.lane = std::move(source);
-  at.follower.emplace(std::move(other), at.copy.target());
-  at.send(values_of(tensor::full({8}, 3), 0, 0, 8));
-  at.send(values_of(tensor::full({8}, 4), 1, 0, 8));
+  at.follower.emplace(std::move(other), at.copy.target(), how_long);
+  for (const std::uint32_t i : {0, 1}) {
+    auto x = values_of(tensor::full({8}, 3 + float(i)), i, 0, 8);
+    x.waiting = waiting;
+    at.send(x);
+  }
+}
+
+/// Sends a small state, and the first half of the sums of the next step.
+void send_half_a_step(raw_source& at) {
+  send_small_state(at);
   EXPECT_EQ(at.follow(), result::caught_up);
   at.send(sums_of(tensor::full({8}, 5), 0, 4));
 }
@@ -384,6 +394,62 @@ TEST(StateTransferFaults, PartsOfAStepHaveOneLearningRate) {
   EXPECT_EQ(at.follow_to(102), result::failed);
   EXPECT_EQ(at.follower->reason(), "the source has a gradient of another form");
 }
+
+// -- processes that hardly catch up -------------------------------------------
+
+/// Follows a source at which the same number of steps waits behind each item.
+/// @returns the number of steps that were followed, and the result. `silent`:
+///          none within `max_steps`.
+std::pair<std::uint64_t, result>
+follow_with_waiting(std::uint64_t waiting, const follow_intervals& how_long,
+                    std::uint64_t max_steps = 40) {
+  raw_source at;
+  send_small_state(at, waiting, how_long);
+  // The position shows when an item has arrived.
+  const auto follow_to = [&](std::uint64_t steps) {
+    auto found = result::silent;
+    for (int i = 0;
+         i < 2000 && found == result::silent
+         && !(at.follower->current() && at.follower->current()->steps == steps);
+         ++i) {
+      at.lane->progress();
+      found = at.follower->follow(1ms);
+    }
+    return found;
+  };
+  auto found = follow_to(101);
+  std::uint64_t steps = 0;
+  while (found == result::silent && steps < max_steps) {
+    auto x = sums_of(tensor::full({8}, 5), 0, 8);
+    x.steps = 101 + ++steps;
+    x.waiting = waiting;
+    at.send(x);
+    found = follow_to(x.steps);
+  }
+  EXPECT_EQ(at.follower->current()->steps, 101 + steps);
+  return {steps, found};
+}
+
+using followed = std::pair<std::uint64_t, result>;
+
+/// Of a small state more than 3 steps can wait at the source.
+TEST(StateTransferLag, ThreeStepsMayWaitAfterAWhile) {
+  const follow_intervals at_once{.min = -1ms}, never{.min = 1h};
+  EXPECT_EQ(follow_with_waiting(3, at_once), (followed{0, result::caught_up}));
+  EXPECT_EQ(follow_with_waiting(4, at_once), (followed{40, result::silent}));
+  EXPECT_EQ(follow_with_waiting(3, never), (followed{40, result::silent}));
+}
+
+/// Otherwise a process as fast as the members would follow them for ever.
+TEST(StateTransferLag, AProcessThatStaysBehindGivesUp) {
+  const follow_intervals at_once{.min = 1h, .max = -1ms, .min_steps = 6};
+  EXPECT_EQ(follow_with_waiting(4, at_once), (followed{18, result::behind}));
+  EXPECT_EQ(follow_with_waiting(3, at_once), (followed{40, result::silent}));
+  EXPECT_EQ(follow_with_waiting(4, {.min = 1h, .max = 1h}),
+            (followed{40, result::silent}));
+}
+
+// -- transfers of any form ----------------------------------------------------
 
 TEST(StateTransferFaults, AnyTransferIsReadOrRefused) {
   const auto seed = std::random_device{}();
