@@ -382,6 +382,56 @@ std::string weights_after_break(const strategy& on, std::uint64_t iterations) {
   return of.it.weights_sha256();
 }
 
+/// A program in whose loop a worker throws between two steps.
+/// @param leaver worker that throws. `workers`: none, and the job has one
+/// process.
+/// @returns the losses that each worker has seen.
+std::vector<std::vector<float>>
+loop_with_exception(std::uint32_t leaver,
+                    std::vector<std::exception_ptr>& thrown) {
+  constexpr std::uint64_t leaves_in = 4;
+  std::vector<std::vector<float>> losses(workers);
+  const auto run = [&](const strategy& on, std::uint32_t w) {
+    const auto scope = on.scope();
+    trainer of{on};
+    for (auto& step : on.loop("train", on.distribute(uneven_batches()))) {
+      if (w == leaver && step.number == leaves_in)
+        throw end_of_worker{};
+      losses[w].push_back(of.step(step.values));
+    }
+  };
+  if (leaver == workers)
+    run(turns(workers), 0);
+  else
+    thrown = run_on_cluster(workers, {}, run);
+  return losses;
+}
+
+/// A strategy.loop has no leave. A worker whose program ends, for example
+/// because of a signal, is lost to the others.
+TEST(TrainingLoopEnd, OfAWorkerWhoseBodyThrowsIsALossToTheOthers) {
+  std::vector<std::exception_ptr> thrown;
+  const auto expected = loop_with_exception(workers, thrown).front();
+  for (const std::uint32_t leaver : {1, 2}) {
+    const auto losses = loop_with_exception(leaver, thrown);
+    for (std::uint32_t w = 0; w < workers; ++w)
+      if (w != leaver) {
+        EXPECT_EQ(exception_text(thrown[w]), "");
+        EXPECT_EQ(losses[w], expected);
+      }
+  }
+}
+
+TEST(TrainingLoopEnd, OfWorkerZeroEndsTheJob) {
+  std::vector<std::exception_ptr> thrown;
+  loop_with_exception(0, thrown);
+  for (const std::uint32_t w : {1, 2})
+    EXPECT_NE(exception_text(thrown[w]).find("worker 0, the leader, has shut "
+                                             "down"),
+              std::string::npos)
+      << exception_text(thrown[w]);
+}
+
 TEST(TrainingLoop, EndsByABreakOnAllWorkers) {
   const auto on = turns(workers);
   std::string expected;
