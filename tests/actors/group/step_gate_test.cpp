@@ -1,6 +1,5 @@
-#include "troupe/actors/group/step_gate.hpp"
-
 #include "troupe/actors/core/run_ended.hpp"
+#include "troupe/actors/group/step_gate.hpp"
 
 #include <gtest/gtest.h>
 

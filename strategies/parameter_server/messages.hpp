@@ -1,0 +1,185 @@
+#pragma once
+
+#include "troupe/strategies/fields.hpp"
+#include "troupe/strategies/parameter_server/consistency.hpp"
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+// Messages between the workers and the shards of a job with parameter servers,
+// and between the copies of a shard. Gradients and parameters travel beside
+// them.
+
+namespace troupe::parameter_server {
+
+using troupe::inspect, troupe::serialize;
+
+/// The tensors that travel beside a message. A state machine only keeps them.
+/// Null: there are none.
+using payload = std::shared_ptr<const void>;
+
+/// Identifies a contribution. It is applied once, however often it is sent.
+struct push_id {
+  std::uint32_t replica = 0;
+  std::uint64_t step = 0; ///< Counted by the replica, from 0.
+  std::uint32_t part = 0; ///< Number of the part at its shard.
+  auto fields() { return std::tie(replica, step, part); }
+  friend auto operator<=>(const push_id&, const push_id&) = default;
+};
+
+// -- worker to primary --------------------------------------------------------
+
+/// Contributes the gradient of a part, which travels beside it.
+struct push {
+  std::uint64_t view_id = 0; ///< View of the sender.
+  push_id id;
+  /// Version of the part from which the gradient was computed.
+  std::uint64_t read_version = 0;
+  auto fields() { return std::tie(view_id, id, read_version); }
+};
+
+/// Asks for the parameters of some parts. A replica has one pull at each shard;
+/// a new one takes the place of the one before.
+struct pull {
+  std::uint64_t view_id = 0; ///< View of the sender.
+  std::uint32_t replica = 0;
+  /// The step for which the replica reads. A replica that was moved to another
+  /// process reads for step 0, which is answered at once, and goes on at the
+  /// lowest `pulled::next_step` of all shards.
+  std::uint64_t step = 0;
+  std::vector<std::uint32_t> parts;
+  auto fields() { return std::tie(view_id, replica, step, parts); }
+};
+
+/// The sender, with all its replicas, has entered the view, and reads no
+/// parameters in place under an older one.
+struct accepted {
+  std::uint64_t view_id = 0;
+  std::uint64_t worker = 0; ///< Incarnation of the sender.
+  auto fields() { return std::tie(view_id, worker); }
+};
+
+// -- chief to primary ---------------------------------------------------------
+
+/// The contributions that count in a step of the parts that are synchronous.
+/// All shards have acknowledged them.
+struct decision {
+  std::uint64_t view_id = 0; ///< View of the sender.
+  std::uint64_t step = 0;
+  std::vector<std::uint32_t> contributors; ///< Replicas, ascending.
+  auto fields() { return std::tie(view_id, step, contributors); }
+};
+
+// -- primary to worker and chief ----------------------------------------------
+
+/// What became of a push. The numbers are a wire format: append, never reuse.
+enum class push_result : std::uint8_t {
+  accepted = 0, ///< All copies of the shard have it.
+  repeated = 1, ///< All copies of the shard had it before.
+  dropped = 2,  ///< It came after the decision on its step, and has no effect.
+  stale_view = 3,
+  unknown_replica = 4,
+  unknown_part = 5,
+  /// More than `max_steps_ahead` after the first missing step of the replica.
+  future_step = 6,
+};
+
+/// Answer to `push`.
+struct pushed {
+  std::uint64_t view_id = 0; ///< View of the shard.
+  push_id id;
+  push_result result = push_result::accepted;
+  auto fields() { return std::tie(view_id, id, result); }
+};
+
+/// Answer to `pull`. The parameters travel beside it.
+struct pulled {
+  std::uint64_t view_id = 0; ///< View of the shard.
+  std::uint32_t replica = 0;
+  std::uint64_t step = 0; ///< Step of the pull.
+  /// First step to which a contribution of the replica is missing, of all parts
+  /// of this shard.
+  std::uint64_t next_step = 0;
+  std::vector<std::uint64_t> versions; ///< Of each part that was asked for.
+  auto fields() {
+    return std::tie(view_id, replica, step, next_step, versions);
+  }
+};
+
+/// Answer to `decision`: all copies of the shard have it.
+struct decided {
+  std::uint64_t view_id = 0; ///< View of the shard.
+  std::uint64_t step = 0;
+  auto fields() { return std::tie(view_id, step); }
+};
+
+/// The shard answers requests of this view from now on.
+struct serving {
+  std::uint64_t view_id = 0;
+  auto fields() { return std::tie(view_id); }
+};
+
+// -- between the copies of a shard --------------------------------------------
+
+/// Primary to backup: the next entry of the log. It holds a push, whose
+/// gradient travels beside it, or a decision.
+struct record {
+  std::uint64_t view_id = 0;     ///< View of the primary.
+  std::uint64_t sequence = 0;    ///< Counted by the primary, from 1.
+  std::vector<push> pushed;      ///< At most one.
+  std::vector<decision> decided; ///< One if there is no push, else empty.
+  auto fields() { return std::tie(view_id, sequence, pushed, decided); }
+};
+
+/// Backup to primary: the sender has all records up to a number, or it has no
+/// state and needs a snapshot.
+struct stored {
+  std::uint64_t view_id = 0; ///< View of the backup.
+  std::uint64_t backup = 0;  ///< Incarnation of the sender.
+  bool has_state = false;
+  std::uint64_t sequence = 0;
+  bool counts = false; ///< The sender has received `counted`.
+  auto fields() {
+    return std::tie(view_id, backup, has_state, sequence, counts);
+  }
+};
+
+/// Primary to backup: from now on the primary acknowledges nothing that the
+/// backup has not stored. So the backup can become the primary.
+struct counted {
+  std::uint64_t view_id = 0; ///< View of the primary.
+  auto fields() { return std::tie(view_id); }
+};
+
+/// Which contributions of a replica to a part a shard has received.
+struct replica_clock {
+  std::uint64_t next_step = 0; ///< All steps below it were received.
+  /// Bit i: step next_step + 1 + i was received.
+  std::uint64_t later_steps = 0;
+  auto fields() { return std::tie(next_step, later_steps); }
+  friend bool operator==(const replica_clock&, const replica_clock&) = default;
+};
+
+/// What a shard knows about a part beside its parameters and slots.
+struct part_state {
+  std::uint64_t version = 0;         ///< Updates that were applied.
+  std::vector<replica_clock> clocks; ///< By replica.
+  /// Contributions that wait for the decision on their step. Their gradients
+  /// travel beside the message, in this order.
+  std::vector<push> waiting;
+  auto fields() { return std::tie(version, clocks, waiting); }
+};
+
+/// Primary to backup: the state after all records up to `sequence`. Parameters
+/// and slots travel beside it.
+struct snapshot {
+  std::uint64_t view_id = 0; ///< View of the primary.
+  std::uint64_t sequence = 0;
+  std::vector<part_state> parts;
+  auto fields() { return std::tie(view_id, sequence, parts); }
+};
+
+} // namespace troupe::parameter_server

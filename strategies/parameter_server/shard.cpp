@@ -1,0 +1,403 @@
+#include "troupe/strategies/parameter_server/shard.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace troupe::parameter_server {
+
+namespace {
+
+/// Maximum number of records that a backup has not stored. Then the primary
+/// takes no more pushes until the backup has stored some.
+constexpr std::size_t max_log_records = 4096;
+
+bool is_ascending(const std::vector<std::uint32_t>& all) {
+  return std::ranges::adjacent_find(all, std::greater_equal{}) == all.end();
+}
+
+} // namespace
+
+shard::shard(std::uint64_t self, const std::vector<consistency>& parts,
+             std::uint32_t replicas)
+  : self_{self}, replicas_{replicas}, rules_{parts} {
+  reset();
+}
+
+/// Drops all state.
+void shard::reset() {
+  parts_.clear();
+  for (std::uint32_t i = 0; i < rules_.size(); ++i)
+    parts_.emplace_back(i, rules_[i], replicas_);
+  applied_ = last_ = 0;
+  log_.clear();
+  pending_pushes_.clear();
+  pending_decisions_.clear();
+  followers_.clear();
+  has_state_ = counts_ = false;
+}
+
+shard_reaction shard::on_view(const shard_view& next) {
+  if (next.view_id <= view_.view_id)
+    return {};
+  const auto before = std::exchange(view_, next);
+  const auto role_before = std::exchange(
+    role_, next.primary == self_                             ? role::primary
+           : std::ranges::binary_search(next.backups, self_) ? role::backup
+                                                             : role::none);
+  shard_reaction out;
+  pulls_.clear();
+  awaited_workers_.clear();
+  if (role_ == role::backup && role_before == role::backup
+      && next.term == before.term) {
+    // The primary did not wait for it in a view in which it was no backup.
+    counts_ = counts_ && next.view_id == before.view_id + 1;
+    if (has_state_)
+      out.push_back(send_stored{view_.primary, own_position()});
+  } else if (role_ != role::primary) {
+    // The state of this copy may not be that of the primary.
+    reset();
+  } else if (role_before == role::primary && next.term == before.term) {
+    lead(out);
+  } else if (next.previous_term == 0
+             || (counts_ && before.term == next.previous_term)) {
+    if (next.previous_term != 0)
+      awaited_workers_ = {next.workers.begin(), next.workers.end()};
+    last_ = applied_;
+    lead(out);
+  } else {
+    role_ = role::none;
+    reset();
+    out.push_back(protocol_error{
+      "a view makes a copy of a shard the primary that lacks updates"});
+  }
+  return out;
+}
+
+/// Begins a view as the primary.
+void shard::lead(shard_reaction& out) {
+  std::erase_if(followers_, [&](const auto& x) {
+    return !std::ranges::binary_search(view_.backups, x.first);
+  });
+  for (auto& one : log_)
+    one.record.view_id = view_.view_id;
+  for (const auto task : view_.backups) {
+    const auto [at, is_new] = followers_.try_emplace(task);
+    at->second.knows_that_it_counts = false;
+    if (is_new)
+      follow_anew(out, task, at->second);
+    else
+      send_log(out, task, at->second);
+  }
+  apply_stored(out);
+  if (awaited_workers_.empty())
+    out.push_back(send_serving{view_.workers, {view_.view_id}});
+}
+
+/// Sends a snapshot, and then all records that follow it.
+void shard::follow_anew(shard_reaction& out, std::uint64_t backup,
+                        follower& to) {
+  to = {.stored = applied_, .snapshot = applied_};
+  snapshot made{view_.view_id, applied_, {}};
+  std::vector<payload> gradients;
+  for (const auto& one : parts_) {
+    made.parts.push_back(one.state());
+    std::ranges::move(one.waiting_gradients(), std::back_inserter(gradients));
+  }
+  out.push_back(send_snapshot{backup, std::move(made), std::move(gradients)});
+  send_log(out, backup, to);
+}
+
+/// Sends all records that the backup has not stored.
+void shard::send_log(shard_reaction& out, std::uint64_t backup,
+                     const follower& to) const {
+  for (const auto& one : log_)
+    if (one.record.sequence > to.stored)
+      out.push_back(send_record{backup, one.record, one.gradient});
+}
+
+shard_reaction shard::on(std::uint64_t worker, const push& received,
+                         const payload& gradient) {
+  if (!is_primary() || received.view_id > view_.view_id)
+    return {}; // it is sent again
+  if (received.view_id < view_.view_id)
+    return {answer_push{worker, refusal(received.id, push_result::stale_view)}};
+  if (!serves())
+    return {};
+  const auto& id = received.id;
+  if (id.replica >= replicas_)
+    return {answer_push{worker, refusal(id, push_result::unknown_replica)}};
+  if (id.part >= parts_.size())
+    return {answer_push{worker, refusal(id, push_result::unknown_part)}};
+  if (pending_pushes_.contains(id))
+    return {}; // answered when all backups have it
+  const auto result = parts_[id.part].check(id.replica, id.step);
+  if (result != push_result::accepted)
+    return {answer_push{worker, refusal(id, result)}};
+  if (log_.size() >= max_log_records)
+    return {}; // it is sent again
+  shard_reaction out;
+  pending_pushes_.insert(id);
+  append(out, {{view_.view_id, 0, {received}, {}}, gradient, worker});
+  return out;
+}
+
+shard_reaction shard::on(const decision& received) {
+  if (!serves() || received.view_id != view_.view_id)
+    return {};
+  const auto is_synchronous = [](const part_contributions& x) {
+    return x.rule().kind == consistency_kind::synchronous;
+  };
+  const auto is_decided = [&](const part_contributions& x) {
+    return !is_synchronous(x) || x.is_decided(received.step);
+  };
+  if (std::ranges::all_of(parts_, is_decided))
+    return {answer_decision{{view_.view_id, received.step}}};
+  if (pending_decisions_.contains(received.step)
+      || log_.size() >= max_log_records)
+    return {};
+  const bool is_possible =
+    is_ascending(received.contributors)
+    && std::ranges::all_of(parts_, [&](const part_contributions& x) {
+         return !is_synchronous(x) || x.can_decide(received);
+       });
+  if (!is_possible)
+    return {protocol_error{"a decision on step " + std::to_string(received.step)
+                           + " names contributions that were not made"}};
+  shard_reaction out;
+  pending_decisions_.insert(received.step);
+  append(out, {{view_.view_id, 0, {}, {received}}, nullptr});
+  return out;
+}
+
+/// Appends a record to the log, and sends it to the backups.
+void shard::append(shard_reaction& out, entry&& added) {
+  added.record.sequence = ++last_;
+  log_.push_back(std::move(added));
+  for (const auto& [backup, unused] : followers_)
+    out.push_back(
+      send_record{backup, log_.back().record, log_.back().gradient});
+  apply_stored(out);
+}
+
+shard_reaction shard::on(const stored& received) {
+  const auto found = followers_.find(received.backup);
+  if (!is_primary() || received.view_id != view_.view_id
+      || found == followers_.end() || received.sequence > last_)
+    return {};
+  auto& from = found->second;
+  shard_reaction out;
+  if (!received.has_state && !from.snapshot)
+    follow_anew(out, received.backup, from); // it was no backup in between
+  if (from.snapshot
+      && (!received.has_state || received.sequence < *from.snapshot))
+    return out;
+  if (from.snapshot) {
+    from.snapshot.reset();
+    from.counts_from = applied_;
+  }
+  from.stored = std::max(from.stored, received.sequence);
+  from.knows_that_it_counts = received.counts;
+  tell_if_it_counts(out, received.backup, from);
+  apply_stored(out);
+  return out;
+}
+
+/// Tells a backup that it counts, unless it has answered that it knows.
+void shard::tell_if_it_counts(shard_reaction& out, std::uint64_t backup,
+                              const follower& to) const {
+  if (!to.snapshot && to.stored >= to.counts_from && !to.knows_that_it_counts)
+    out.push_back(send_counted{backup, {view_.view_id}});
+}
+
+/// Applies all records that all backups have, answers them, and answers the
+/// pulls that wait for them.
+void shard::apply_stored(shard_reaction& out) {
+  auto until = last_;
+  for (const auto& [unused, one] : followers_)
+    if (!one.snapshot)
+      until = std::min(until, one.stored);
+  for (const auto& one : log_) {
+    const auto& next = one.record;
+    if (next.sequence <= applied_ || next.sequence > until)
+      continue;
+    const bool is_dropped =
+      !next.pushed.empty()
+      && parts_[next.pushed[0].id.part].is_decided(next.pushed[0].id.step);
+    perform(out, next, one.gradient);
+    if (next.pushed.empty()) {
+      const auto step = next.decided[0].step;
+      pending_decisions_.erase(step);
+      out.push_back(answer_decision{{view_.view_id, step}});
+      continue;
+    }
+    const auto& id = next.pushed[0].id;
+    pending_pushes_.erase(id);
+    out.push_back(answer_push{
+      one.worker,
+      refusal(id, is_dropped ? push_result::dropped : push_result::accepted)});
+  }
+  trim_log();
+  answer_pulls(out);
+}
+
+/// Applies a record.
+void shard::perform(shard_reaction& out, const record& next,
+                    const payload& gradient) {
+  applied_ = next.sequence;
+  if (!next.pushed.empty()) {
+    const auto& given = next.pushed[0];
+    if (auto made = parts_[given.id.part].add({given, gradient}))
+      out.push_back(apply{std::move(*made)});
+    return;
+  }
+  for (auto& one : parts_)
+    if (one.rule().kind == consistency_kind::synchronous)
+      out.push_back(apply{one.decide(next.decided[0])});
+}
+
+void shard::trim_log() {
+  auto until = applied_;
+  for (const auto& [unused, one] : followers_)
+    until = std::min(until, one.stored);
+  while (!log_.empty() && log_.front().record.sequence <= until)
+    log_.pop_front();
+}
+
+shard_reaction shard::on_timeout() {
+  shard_reaction out;
+  if (!is_primary())
+    return out;
+  for (auto& [backup, one] : followers_)
+    if (one.snapshot) {
+      follow_anew(out, backup, one);
+    } else {
+      send_log(out, backup, one);
+      tell_if_it_counts(out, backup, one);
+    }
+  apply_stored(out);
+  return out;
+}
+
+shard_reaction shard::on(const accepted& received) {
+  shard_reaction out;
+  if (!is_primary() || received.view_id != view_.view_id)
+    return out;
+  if (serves()) {
+    out.push_back(send_serving{{received.worker}, {view_.view_id}});
+    return out;
+  }
+  awaited_workers_.erase(received.worker);
+  if (serves())
+    out.push_back(send_serving{view_.workers, {view_.view_id}});
+  return out;
+}
+
+shard_reaction shard::on(std::uint64_t worker, const pull& received) {
+  if (!serves() || received.view_id != view_.view_id)
+    return {};
+  const auto is_unknown = [&](std::uint32_t part) {
+    return part >= parts_.size();
+  };
+  if (received.replica >= replicas_
+      || std::ranges::any_of(received.parts, is_unknown))
+    return {protocol_error{"a pull names an unknown replica or part"}};
+  pulls_[received.replica] = {worker, received};
+  shard_reaction out;
+  answer_pulls(out);
+  return out;
+}
+
+void shard::answer_pulls(shard_reaction& out) {
+  if (!serves())
+    return;
+  std::erase_if(pulls_, [&](const auto& one) {
+    const auto& [worker, wanted] = one.second;
+    if (!can_read(wanted))
+      return false;
+    out.push_back(answer_pull{worker, wanted.parts, answer_to(wanted)});
+    return true;
+  });
+}
+
+bool shard::can_read(const pull& wanted) const {
+  return std::ranges::all_of(wanted.parts, [&](std::uint32_t part) {
+    return parts_[part].can_read(wanted.replica, wanted.step);
+  });
+}
+
+pulled shard::answer_to(const pull& wanted) const {
+  pulled out{view_.view_id, wanted.replica, wanted.step, 0, {}};
+  for (const auto part : wanted.parts)
+    out.versions.push_back(parts_[part].version());
+  auto next = parts_.empty() ? 0 : parts_[0].next_step(wanted.replica);
+  for (const auto& one : parts_)
+    next = std::min(next, one.next_step(wanted.replica));
+  out.next_step = next;
+  return out;
+}
+
+shard_reaction shard::on(const record& received, const payload& gradient) {
+  if (role_ != role::backup || received.view_id != view_.view_id)
+    return {};
+  shard_reaction out;
+  if (has_state_ && received.sequence == applied_ + 1) {
+    const bool holds_one =
+      received.pushed.size() + received.decided.size() == 1;
+    const auto is_possible = [&] {
+      if (received.pushed.empty())
+        return is_ascending(received.decided[0].contributors)
+               && std::ranges::all_of(parts_, [&](const part_contributions& x) {
+                    return x.rule().kind != consistency_kind::synchronous
+                           || x.can_decide(received.decided[0]);
+                  });
+      const auto& id = received.pushed[0].id;
+      return id.replica < replicas_ && id.part < parts_.size()
+             && parts_[id.part].check(id.replica, id.step)
+                  == push_result::accepted;
+    };
+    if (!holds_one || !is_possible())
+      return {protocol_error{"record " + std::to_string(received.sequence)
+                             + " of a shard cannot follow the one before"}};
+    perform(out, received, gradient);
+  }
+  out.push_back(send_stored{view_.primary, own_position()});
+  return out;
+}
+
+shard_reaction shard::on(const counted& received) {
+  if (role_ != role::backup || received.view_id != view_.view_id || !has_state_)
+    return {};
+  counts_ = true;
+  return {send_stored{view_.primary, own_position()}};
+}
+
+shard_reaction shard::on(const snapshot& received,
+                         const std::vector<payload>& gradients) {
+  if (role_ != role::backup || received.view_id != view_.view_id)
+    return {};
+  shard_reaction out;
+  if (!has_state_ || received.sequence > applied_) {
+    auto restored = parts_;
+    std::size_t at = 0;
+    bool is_possible = received.parts.size() == parts_.size();
+    for (std::size_t i = 0; is_possible && i < restored.size(); ++i) {
+      const auto count = received.parts[i].waiting.size();
+      is_possible = count <= gradients.size() - at
+                    && restored[i].restore(received.parts[i],
+                                           {gradients.data() + at, count});
+      at += count;
+    }
+    if (!is_possible || at != gradients.size())
+      return {protocol_error{"a snapshot of a shard has other parts or an "
+                             "impossible state"}};
+    parts_ = std::move(restored);
+    applied_ = received.sequence;
+    has_state_ = true;
+    out.push_back(install_snapshot{});
+  }
+  out.push_back(send_stored{view_.primary, own_position()});
+  return out;
+}
+
+} // namespace troupe::parameter_server

@@ -1,0 +1,256 @@
+#pragma once
+
+#include "troupe/strategies/parameter_server/part_contributions.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+/// A shard owns parts of the parameters: variables, or ranges of their rows.
+/// Replicas pull the parts before a step, and push their gradients after it.
+/// The state machine is one copy of a shard: the primary, which serves, or a
+/// backup on another process.
+///
+///   who      a primary and K - 1 backups for each shard, W workers, which host
+///            R replicas, the chief
+///   messages worker to primary: pull, push, accepted
+///            chief to primary: decision
+///            primary to worker: pulled, pushed, serving; to the chief: decided
+///            primary to backup: record, snapshot, counted
+///            backup to primary: stored
+///   start    with a view, which names the copies of the shard and the workers.
+///            A primary that was a backup before serves when all workers have
+///            accepted the view. Until then it takes no request
+///   on push  of a new contribution: append it to the log, and send the record
+///            to the backups. When all backups have it: add it to those of
+///            its part, apply the update if it makes one, and answer. So what a
+///            replica reads, and what was acknowledged, survives the loss of
+///            the primary
+///   on pull  answer when the replica may read all parts, with parameters that
+///            contain all updates that were applied by then
+///   on decision  as push, for the synchronous parts
+///   on record  the next one: add it to its part, apply, answer stored
+///   on view  a backup that becomes the primary goes on with all records that
+///            it has. Every backup that is new, or that followed another
+///            primary, gets a snapshot and the records after it. When it has
+///            stored the snapshot, the primary waits for it too. It counts when
+///            it has all that was acknowledged before; the primary says so. A
+///            copy that the view does not name drops its state
+///   on timeout  send again what a backup has not stored
+///   end      with the job
+///   cost     push: one message each way, and one each way for each backup.
+///            A gradient is kept until all backups have stored its record
+///   order    contributions are applied in the order of the log, in all copies
+///   faults   another view -> answered with stale_view; between copies ignored.
+///            So a primary that was replaced can acknowledge nothing
+///            a push that was received before -> answered, and has no effect
+///            unknown replica or part, a step too far ahead -> answered so
+///            a decision on contributions that were never made, an impossible
+///            snapshot -> protocol_error
+namespace troupe::parameter_server {
+
+/// The copies of a shard, and the workers, in a view. Processes are named by
+/// their incarnations.
+struct shard_view {
+  std::uint64_t view_id = 0;
+  /// View in which the primary became the primary.
+  std::uint64_t term = 0;
+  /// Term of the primary before it. Zero: there was none.
+  std::uint64_t previous_term = 0;
+  std::uint64_t primary = 0;
+  std::vector<std::uint64_t> backups; ///< Ascending.
+  std::vector<std::uint64_t> workers; ///< Ascending.
+};
+
+/// How much of the state of a shard a copy has. The next primary is a copy with
+/// the term of the current view and `counts`, and of these the one with the
+/// highest sequence. If there is none, acknowledged updates may be lost.
+struct copy_position {
+  std::uint64_t term = 0;     ///< Term of the primary that it has followed.
+  std::uint64_t sequence = 0; ///< Last record that it has applied.
+  bool counts = false;        ///< It has all updates that were acknowledged.
+};
+
+// -- effects ------------------------------------------------------------------
+
+/// Applies an update to a part.
+struct apply {
+  parameter_server::update update;
+};
+/// Answers a push of a replica of the current view.
+struct answer_push {
+  std::uint64_t worker = 0; ///< Sender of the push.
+  parameter_server::pushed pushed;
+};
+/// Answers a pull with the parameters of the parts, as they are now.
+struct answer_pull {
+  std::uint64_t worker = 0; ///< Sender of the pull.
+  std::vector<std::uint32_t> parts;
+  parameter_server::pulled pulled;
+};
+/// Answers a decision of the chief.
+struct answer_decision {
+  parameter_server::decided decided;
+};
+/// Sends a record to a backup.
+struct send_record {
+  std::uint64_t backup = 0; ///< Receiver.
+  parameter_server::record record;
+  payload gradient; ///< Null: the record holds a decision.
+};
+/// Sends a snapshot to a backup, with the parameters and slots as they are now.
+struct send_snapshot {
+  std::uint64_t backup = 0; ///< Receiver.
+  parameter_server::snapshot snapshot;
+  std::vector<payload> gradients; ///< Of all contributions that wait.
+};
+/// Takes the parameters and slots that came with a snapshot.
+struct install_snapshot {};
+/// Sends `stored` to the primary.
+struct send_stored {
+  std::uint64_t primary = 0; ///< Receiver.
+  parameter_server::stored stored;
+};
+/// Sends `counted` to a backup.
+struct send_counted {
+  std::uint64_t backup = 0; ///< Receiver.
+  parameter_server::counted counted;
+};
+/// Sends `serving` to workers.
+struct send_serving {
+  std::vector<std::uint64_t> workers; ///< Receivers.
+  parameter_server::serving serving;
+};
+/// The sender of the last message has broken the protocol.
+struct protocol_error {
+  std::string reason; ///< Text for people.
+};
+
+using shard_effect =
+  std::variant<apply, answer_push, answer_pull, answer_decision, send_record,
+               send_snapshot, install_snapshot, send_stored, send_counted,
+               send_serving, protocol_error>;
+/// Effects; the host performs them in this order.
+using shard_reaction = std::vector<shard_effect>;
+
+class shard {
+public:
+  /// @param self incarnation of the process of this copy.
+  /// @param parts the rule of each part.
+  /// @param replicas number of replicas of the job.
+  shard(std::uint64_t self, const std::vector<consistency>& parts,
+        std::uint32_t replicas);
+
+  /// A view has taken effect. No effect if it is not newer.
+  shard_reaction on_view(const shard_view& next);
+
+  // -- the primary ------------------------------------------------------------
+
+  /// @param worker incarnation of the sender.
+  shard_reaction on(std::uint64_t worker, const push& received,
+                    const payload& gradient);
+  shard_reaction on(std::uint64_t worker, const pull& received);
+  shard_reaction on(const accepted& received);
+  shard_reaction on(const decision& received);
+  shard_reaction on(const stored& received);
+  /// An interval has passed in which a backup can answer.
+  shard_reaction on_timeout();
+
+  // -- a backup ---------------------------------------------------------------
+
+  shard_reaction on(const record& received, const payload& gradient);
+  shard_reaction on(const counted& received);
+  /// @param gradients of all contributions that wait, by part.
+  shard_reaction on(const snapshot& received,
+                    const std::vector<payload>& gradients);
+
+  // -- queries ----------------------------------------------------------------
+
+  bool is_primary() const { return role_ == role::primary; }
+  /// True if this copy answers requests.
+  bool serves() const { return is_primary() && awaited_workers_.empty(); }
+  std::uint64_t view_id() const { return view_.view_id; }
+  const part_contributions& contributions(std::uint32_t part) const {
+    return parts_[part];
+  }
+  std::uint32_t parts() const {
+    return static_cast<std::uint32_t>(parts_.size());
+  }
+  copy_position position() const {
+    return {view_.term, applied_, is_primary() || counts_};
+  }
+
+private:
+  enum class role { none, primary, backup };
+  /// What the primary knows about a backup.
+  struct follower {
+    std::uint64_t stored = 0; ///< It has all records up to this one.
+    /// Set until it has stored the snapshot after this record.
+    std::optional<std::uint64_t> snapshot;
+    /// Last record that was acknowledged before the primary waited for this
+    /// backup. It counts when it has stored that record too.
+    std::uint64_t counts_from = 0;
+    bool knows_that_it_counts = false; ///< It has answered `counted`.
+  };
+  struct entry {
+    parameter_server::record record;
+    payload gradient;
+    std::uint64_t worker = 0; ///< Sender of the push.
+  };
+  struct waiting_pull {
+    std::uint64_t worker = 0;
+    pull wanted;
+  };
+
+  void reset();
+  void lead(shard_reaction& out);
+  void append(shard_reaction& out, entry&& added);
+  void apply_stored(shard_reaction& out);
+  void perform(shard_reaction& out, const record& next,
+               const payload& gradient);
+  void answer_pulls(shard_reaction& out);
+  bool can_read(const pull& wanted) const;
+  pulled answer_to(const pull& wanted) const;
+  void send_log(shard_reaction& out, std::uint64_t backup,
+                const follower& to) const;
+  void tell_if_it_counts(shard_reaction& out, std::uint64_t backup,
+                         const follower& to) const;
+  void follow_anew(shard_reaction& out, std::uint64_t backup, follower& to);
+  void trim_log();
+  pushed refusal(const push_id& id, push_result why) const {
+    return {view_.view_id, id, why};
+  }
+  stored own_position() const {
+    return {view_.view_id, self_, has_state_, applied_, counts_};
+  }
+
+  const std::uint64_t self_;
+  const std::uint32_t replicas_;
+  const std::vector<consistency> rules_;
+  shard_view view_;
+  role role_ = role::none;
+  std::vector<part_contributions> parts_; ///< By part.
+  std::uint64_t applied_ = 0;             ///< Last record that was applied.
+
+  // The primary.
+  std::set<std::uint64_t>
+    awaited_workers_; ///< They have not accepted the view.
+  std::map<std::uint64_t, follower> followers_; ///< By incarnation.
+  /// Records after those that all followers have stored.
+  std::deque<entry> log_;
+  std::uint64_t last_ = 0;                      ///< Last record of the log.
+  std::set<push_id> pending_pushes_;            ///< Not applied yet.
+  std::set<std::uint64_t> pending_decisions_;   ///< Steps; not applied yet.
+  std::map<std::uint32_t, waiting_pull> pulls_; ///< By replica.
+
+  // A backup.
+  bool has_state_ = false; ///< False: it waits for a snapshot.
+  bool counts_ = false;    ///< It has received `counted`.
+};
+
+} // namespace troupe::parameter_server

@@ -1,0 +1,117 @@
+#pragma once
+
+#include "troupe/strategies/parameter_server/messages.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace troupe::parameter_server {
+
+/// Processes of a view, as a worker sees them.
+struct worker_view {
+  std::uint64_t view_id = 0;
+  std::vector<std::uint64_t> primaries; ///< Incarnations, by shard.
+};
+
+// -- effects ------------------------------------------------------------------
+
+/// Sends `accepted` to a primary.
+struct send_accepted {
+  std::uint64_t primary = 0; ///< Receiver.
+  std::uint32_t shard = 0;
+  parameter_server::accepted accepted;
+};
+/// Sends a push to a primary.
+struct send_push {
+  std::uint64_t primary = 0; ///< Receiver.
+  std::uint32_t shard = 0;
+  parameter_server::push push;
+  payload gradient;
+};
+/// Sends a pull to a primary.
+struct send_pull {
+  std::uint64_t primary = 0; ///< Receiver.
+  std::uint32_t shard = 0;
+  parameter_server::pull pull;
+};
+/// A push of this worker was acknowledged, and will not be lost.
+struct push_done {
+  std::uint32_t shard = 0;
+  push_id id;
+  bool was_dropped = false; ///< It came after the decision on its step.
+};
+/// A pull is complete. The host has the parameters of the answer.
+struct pull_done {
+  std::uint32_t shard = 0;
+  std::uint32_t replica = 0;
+  std::uint64_t step = 0;
+  std::uint64_t next_step = 0;         ///< As in `pulled`.
+  std::vector<std::uint64_t> versions; ///< As in `pulled`.
+};
+/// A shard has rejected a push, or has sent what cannot be an answer.
+struct worker_error {
+  std::uint32_t shard = 0;
+  push_result result = push_result::accepted; ///< Why it rejected the push.
+  push_id id;                                 ///< The push.
+};
+
+using worker_effect = std::variant<send_accepted, send_push, send_pull,
+                                   push_done, pull_done, worker_error>;
+/// Effects; the host performs them in this order.
+using worker_reaction = std::vector<worker_effect>;
+
+/// The side of a worker in the protocol of `shard`: keeps every push until it
+/// is acknowledged and every pull until it is answered, and sends them again
+/// when a view has changed, a shard begins to serve, or an answer is late. A
+/// shard makes no difference between a push that it receives once or twice.
+///
+///   cost  a gradient is kept until its push is acknowledged
+class worker {
+public:
+  /// @param self incarnation of this process.
+  /// @param shards number of shards of the job.
+  worker(std::uint64_t self, std::uint32_t shards);
+
+  /// A view has taken effect. Call it when no replica of this process reads
+  /// parameters in place any more. No effect if it is not newer.
+  worker_reaction on_view(const worker_view& next);
+
+  /// @pre `id` was not pushed by this worker before.
+  worker_reaction push(std::uint32_t shard, const push_id& id,
+                       std::uint64_t read_version, payload gradient);
+  /// Takes the place of the pull of this replica at this shard before.
+  worker_reaction pull(std::uint32_t shard, std::uint32_t replica,
+                       std::uint64_t step, std::vector<std::uint32_t> parts);
+
+  worker_reaction on(std::uint32_t shard, const pushed& received);
+  worker_reaction on(std::uint32_t shard, const pulled& received);
+  worker_reaction on(std::uint32_t shard, const serving& received);
+  /// An interval has passed in which a shard can answer.
+  worker_reaction on_timeout();
+
+  /// Number of pushes that are not acknowledged.
+  std::size_t unacknowledged() const;
+
+private:
+  struct kept_push {
+    std::uint64_t read_version = 0;
+    payload gradient;
+  };
+  struct connection {
+    bool serves = false; ///< In the current view.
+    std::map<push_id, kept_push> pushes;
+    std::map<std::uint32_t, parameter_server::pull> pulls; ///< By replica.
+  };
+
+  void send_all(worker_reaction& out, std::uint32_t shard) const;
+
+  const std::uint64_t self_;
+  worker_view view_;
+  std::vector<connection> shards_;
+};
+
+} // namespace troupe::parameter_server

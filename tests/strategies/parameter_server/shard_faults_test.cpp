@@ -1,0 +1,766 @@
+#include "troupe/strategies/parameter_server/shard.hpp"
+#include "troupe/strategies/parameter_server/worker.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+// A job with parameter servers in virtual time. Messages are lost, delayed,
+// repeated and reordered; servers and workers die, and others are excluded from
+// the view while they live and go on. A value of a part is the set of the
+// contributions that were applied, so that nothing can be lost or counted twice
+// unseen.
+
+namespace troupe::parameter_server {
+
+namespace {
+
+constexpr std::uint64_t timeout = 60;
+
+template <class... Fs>
+struct overloaded : Fs... {
+  using Fs::operator()...;
+};
+
+/// A job of random shape under random faults.
+class random_server_job {
+public:
+  explicit random_server_job(std::uint64_t seed);
+
+  /// @returns what is wrong. Empty: nothing.
+  std::string run();
+
+  std::uint64_t deaths() const { return deaths_; }
+  std::uint64_t exclusions() const { return exclusions_; }
+  std::uint64_t promotions() const { return promotions_; }
+  std::uint64_t repeated_pushes() const { return repeated_; }
+  std::uint64_t stale_answers() const { return stale_; }
+  std::uint64_t dropped_contributions() const { return dropped_; }
+  std::uint64_t adoptions() const { return adoptions_; }
+
+private:
+  /// Contributions to a part: replica and step.
+  using contributions = std::set<std::pair<std::uint32_t, std::uint64_t>>;
+  using values = std::vector<contributions>; ///< By part.
+
+  struct copy {
+    std::unique_ptr<shard> machine;
+    values applied, dropped;
+  };
+  struct server {
+    bool is_alive = true, is_excluded = false;
+    std::vector<copy> copies; ///< By shard.
+  };
+  struct replica {
+    std::uint64_t step = 0;
+    bool is_adopted = false;           ///< It does not know its step yet.
+    std::uint64_t lowest_next = ~0ull; ///< Of all shards that have answered.
+    std::set<std::uint32_t> reading;   ///< Shards that have not answered.
+    std::map<std::uint32_t, std::vector<std::uint64_t>> versions; ///< By shard.
+  };
+  struct worker_process {
+    bool is_alive = true, is_excluded = false;
+    std::unique_ptr<worker> machine;
+    std::map<std::uint32_t, replica> replicas; ///< By id.
+  };
+  struct copies_of_shard {
+    std::uint64_t term = 0, previous_term = 0, primary = 0;
+    std::vector<std::uint64_t> backups;
+  };
+
+  std::uint64_t below(std::uint64_t n) { return random_() % n; }
+  bool chance(std::uint64_t percent) { return below(100) < percent; }
+  void fail(const std::string& what);
+
+  // -- time and network -------------------------------------------------------
+
+  void at(std::uint64_t delay, std::function<void()> action);
+  /// Delivers a message some time, or never, or twice.
+  void deliver(std::function<void()> action);
+  void run_until(std::uint64_t end, const std::function<bool()>& done);
+  void tick();
+
+  // -- processes --------------------------------------------------------------
+
+  void add_server();
+  void add_worker();
+  void start_replica(std::uint64_t process, std::uint32_t id, bool is_adopted);
+  void read(std::uint64_t process, std::uint32_t id);
+  void on_read(std::uint64_t process, std::uint32_t id);
+  void perform(std::uint64_t process, std::uint32_t at_shard,
+               const shard_reaction& effects);
+  void perform(std::uint64_t process, const worker_reaction& effects);
+  void on_pulled(std::uint64_t process, const pull_done& done,
+                 const values& read_values);
+  void check_read(const pull_done& done, const values& read_values);
+
+  // -- views ------------------------------------------------------------------
+
+  void inject();
+  bool can_spare_server(std::uint64_t process) const;
+  void change_view();
+  void enter_view(std::uint64_t process);
+  void check_serving(std::uint64_t process, std::uint32_t at_shard);
+
+  // -- decisions on synchronous steps -----------------------------------------
+
+  void on_contributed(std::uint32_t id, std::uint64_t step);
+  void send_decisions();
+
+  bool is_done() const;
+  void check_end();
+
+  std::mt19937_64 random_;
+  std::uint64_t now_ = 0, order_ = 0;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::function<void()>>
+    events_;
+  std::string problem_;
+  bool has_faults_ = true;
+  std::uint64_t loss_percent_ = 0, max_delay_ = 10;
+
+  std::uint32_t shards_ = 1, replicas_ = 1, copies_ = 1;
+  std::uint64_t steps_ = 1;
+  std::uint32_t backup_workers_ = 0;
+  std::vector<std::vector<consistency>> rules_; ///< By shard and part.
+  std::uint64_t next_incarnation_ = 100;
+  std::map<std::uint64_t, server> servers_;
+  std::map<std::uint64_t, worker_process> workers_;
+
+  std::uint64_t view_id_ = 0;
+  std::vector<copies_of_shard> placed_; ///< By shard, in the newest view.
+  std::map<std::uint32_t, std::uint64_t> hosts_; ///< Worker by replica.
+  /// The primary that has served, by view and shard.
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> served_;
+  std::map<std::uint32_t, std::set<push_id>> acknowledged_; ///< By shard.
+
+  std::map<std::uint64_t, std::vector<std::uint32_t>>
+    contributed_;                                                 ///< By step.
+  std::map<std::uint64_t, std::vector<std::uint32_t>> decisions_; ///< By step.
+  std::map<std::uint64_t, std::set<std::uint32_t>> undecided_;    ///< Shards.
+  /// Parts that a replica's step has contributed to.
+  std::map<std::pair<std::uint32_t, std::uint64_t>,
+           std::set<std::pair<std::uint32_t, std::uint32_t>>>
+    parts_done_;
+  std::size_t all_parts_ = 0;
+
+  std::uint64_t deaths_ = 0, exclusions_ = 0, promotions_ = 0, repeated_ = 0,
+                stale_ = 0, dropped_ = 0, adoptions_ = 0;
+};
+
+random_server_job::random_server_job(std::uint64_t seed) : random_{seed} {
+  shards_ = 1 + std::uint32_t(below(3));
+  replicas_ = 1 + std::uint32_t(below(4));
+  copies_ = 1 + std::uint32_t(below(3));
+  steps_ = 3 + below(10);
+  loss_percent_ = chance(50) ? below(20) : 0;
+  max_delay_ = 1 + below(40);
+  if (replicas_ > 1 && chance(40))
+    backup_workers_ = 1 + std::uint32_t(below(replicas_ - 1));
+  const auto only = below(4); // 3: any kinds
+  for (std::uint32_t s = 0; s < shards_; ++s) {
+    auto& rules = rules_.emplace_back();
+    const auto parts = 1 + below(3);
+    for (std::uint64_t p = 0; p < parts; ++p) {
+      const auto kind = consistency_kind(only < 3 ? only : below(3));
+      rules.push_back(
+        {kind, kind == consistency_kind::bounded ? std::uint32_t(below(4)) : 0,
+         kind == consistency_kind::synchronous ? backup_workers_ : 0});
+    }
+    all_parts_ += parts;
+  }
+  const auto servers = copies_ + below(3);
+  for (std::uint64_t i = 0; i < servers; ++i)
+    add_server();
+  const auto workers = 1 + below(3);
+  for (std::uint64_t i = 0; i < workers; ++i)
+    add_worker();
+  placed_.resize(shards_);
+  for (std::uint32_t r = 0; r < replicas_; ++r)
+    hosts_[r] = std::next(workers_.begin(), std::int64_t(r % workers))->first;
+}
+
+std::string random_server_job::run() {
+  change_view();
+  for (const auto& [id, host] : hosts_)
+    start_replica(host, id, false);
+  at(timeout, [this] { tick(); });
+  const auto faults = below(7);
+  for (std::uint64_t i = 0; i < faults; ++i) {
+    run_until(now_ + below(200), [this] { return is_done(); });
+    inject();
+  }
+  run_until(now_ + 500, [this] { return is_done(); });
+  has_faults_ = false;
+  change_view();
+  run_until(now_ + 200'000, [this] { return is_done(); });
+  if (!is_done())
+    fail("the job does not end");
+  run_until(now_ + 2'000, [] { return false; });
+  check_end();
+  return problem_;
+}
+
+void random_server_job::fail(const std::string& what) {
+  if (problem_.empty())
+    problem_ = "at " + std::to_string(now_) + ": " + what;
+}
+
+// -- time and network ---------------------------------------------------------
+
+void random_server_job::at(std::uint64_t delay, std::function<void()> action) {
+  events_.emplace(std::pair{now_ + delay, ++order_}, std::move(action));
+}
+
+void random_server_job::deliver(std::function<void()> action) {
+  if (has_faults_ && chance(loss_percent_))
+    return;
+  if (has_faults_ && chance(loss_percent_))
+    at(1 + below(3 * max_delay_), action);
+  at(1 + below(max_delay_), std::move(action));
+}
+
+void random_server_job::run_until(std::uint64_t end,
+                                  const std::function<bool()>& done) {
+  while (problem_.empty() && !done() && !events_.empty()
+         && events_.begin()->first.first <= end) {
+    const auto next = events_.extract(events_.begin());
+    now_ = next.key().first;
+    next.mapped()();
+  }
+  if (!done())
+    now_ = std::max(now_, end);
+}
+
+/// All timers of all processes.
+void random_server_job::tick() {
+  for (auto& [process, one] : servers_)
+    if (one.is_alive)
+      for (std::uint32_t s = 0; s < shards_; ++s)
+        perform(process, s, one.copies[s].machine->on_timeout());
+  for (auto& [process, one] : workers_)
+    if (one.is_alive)
+      perform(process, one.machine->on_timeout());
+  send_decisions();
+  at(timeout, [this] { tick(); });
+}
+
+// -- processes ----------------------------------------------------------------
+
+void random_server_job::add_server() {
+  const auto process = next_incarnation_++;
+  auto& added = servers_[process];
+  for (std::uint32_t s = 0; s < shards_; ++s) {
+    const values none(rules_[s].size());
+    added.copies.push_back(
+      {std::make_unique<shard>(process, rules_[s], replicas_), none, none});
+  }
+}
+
+void random_server_job::add_worker() {
+  const auto process = next_incarnation_++;
+  workers_[process].machine = std::make_unique<worker>(process, shards_);
+}
+
+void random_server_job::start_replica(std::uint64_t process, std::uint32_t id,
+                                      bool is_adopted) {
+  workers_[process].replicas[id] = {};
+  workers_[process].replicas[id].is_adopted = is_adopted;
+  read(process, id);
+}
+
+/// Pulls all parts of all shards for the next step.
+void random_server_job::read(std::uint64_t process, std::uint32_t id) {
+  auto& from = workers_[process];
+  auto& self = from.replicas[id];
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    self.reading.insert(s);
+  for (std::uint32_t s = 0; s < shards_; ++s) {
+    std::vector<std::uint32_t> parts;
+    for (std::uint32_t p = 0; p < rules_[s].size(); ++p)
+      parts.push_back(p);
+    perform(process, from.machine->pull(s, id, self.step, parts));
+  }
+}
+
+void random_server_job::on_pulled(std::uint64_t process, const pull_done& done,
+                                  const values& read_values) {
+  auto& self = workers_[process].replicas[done.replica];
+  if (done.step != self.step || self.reading.erase(done.shard) == 0)
+    return fail("an answer to no pull");
+  if (!self.is_adopted)
+    check_read(done, read_values);
+  self.lowest_next = std::min(self.lowest_next, done.next_step);
+  self.versions[done.shard] = done.versions;
+  if (self.reading.empty())
+    on_read(process, done.replica);
+}
+
+/// What a replica reads contains all contributions that its rule promises.
+void random_server_job::check_read(const pull_done& done,
+                                   const values& read_values) {
+  for (std::uint32_t p = 0; p < read_values.size(); ++p) {
+    const auto& rule = rules_[done.shard][p];
+    const auto has = [&](std::uint32_t r, std::uint64_t below_step) {
+      for (std::uint64_t t = 0; t < below_step; ++t)
+        if (!read_values[p].contains({r, t}))
+          return false;
+      return true;
+    };
+    if (rule.kind == consistency_kind::synchronous) {
+      if (done.versions[p] < done.step)
+        fail("a synchronous part was read too early");
+      // Unless another worker has contributed to the step for this replica.
+      if (rule.backup_workers == 0 && done.versions[p] != done.step
+          && done.next_step <= done.step)
+        fail("a synchronous part is ahead of a replica");
+      continue;
+    }
+    if (!has(done.replica, done.step))
+      fail("a replica does not read its own contributions");
+    if (rule.kind == consistency_kind::bounded
+        && done.step > rule.max_staleness)
+      for (std::uint32_t r = 0; r < replicas_; ++r)
+        if (!has(r, done.step - rule.max_staleness))
+          fail("a read is more stale than its bound");
+  }
+}
+
+/// All shards have answered: the replica computes, and pushes.
+void random_server_job::on_read(std::uint64_t process, std::uint32_t id) {
+  auto& from = workers_[process];
+  auto& self = from.replicas[id];
+  if (self.is_adopted) {
+    self.is_adopted = false;
+    self.step = self.lowest_next;
+    for (std::uint64_t t = 0; t < self.step; ++t)
+      on_contributed(id, t);
+    if (self.step < steps_)
+      read(process, id);
+    return;
+  }
+  const auto step = self.step++;
+  const auto versions = self.versions;
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    for (std::uint32_t p = 0; p < rules_[s].size(); ++p)
+      perform(process, from.machine->push(s, {id, step, p}, versions.at(s)[p],
+                                          std::make_shared<const int>(0)));
+  if (self.step < steps_)
+    at(1 + below(5), [this, process, id] {
+      auto& x = workers_[process];
+      if (x.is_alive && x.replicas.contains(id))
+        read(process, id);
+    });
+}
+
+void random_server_job::perform(std::uint64_t process,
+                                const worker_reaction& effects) {
+  const auto to_shard = [this](std::uint64_t primary, std::uint32_t s,
+                               auto&& call) {
+    deliver([this, primary, s, call] {
+      auto& to = servers_[primary];
+      if (to.is_alive)
+        perform(primary, s, call(*to.copies[s].machine));
+    });
+  };
+  for (const auto& one : effects)
+    std::visit(
+      overloaded{
+        [&](const send_accepted& x) {
+          to_shard(x.primary, x.shard,
+                   [what = x.accepted](shard& to) { return to.on(what); });
+        },
+        [&](const send_push& x) {
+          to_shard(x.primary, x.shard, [process, x](shard& to) {
+            return to.on(process, x.push, x.gradient);
+          });
+        },
+        [&](const send_pull& x) {
+          to_shard(x.primary, x.shard, [process, what = x.pull](shard& to) {
+            return to.on(process, what);
+          });
+        },
+        [&](const push_done& x) {
+          acknowledged_[x.shard].insert(x.id);
+          auto& done = parts_done_[{x.id.replica, x.id.step}];
+          done.insert({x.shard, x.id.part});
+          if (done.size() == all_parts_)
+            on_contributed(x.id.replica, x.id.step);
+        },
+        [&](const pull_done&) { fail("a pull ends without an answer"); },
+        [&](const worker_error& x) {
+          fail("a push was rejected: " + std::to_string(int(x.result)));
+        },
+      },
+      one);
+}
+
+void random_server_job::perform(std::uint64_t process, std::uint32_t s,
+                                const shard_reaction& effects) {
+  auto& self = servers_[process].copies[s];
+  const auto to_worker = [this](std::uint64_t receiver, auto&& call) {
+    deliver([this, receiver, call] {
+      auto& to = workers_[receiver];
+      if (to.is_alive)
+        call(receiver, to);
+    });
+  };
+  const auto to_copy = [this, s](std::uint64_t receiver, auto&& call) {
+    deliver([this, receiver, s, call] {
+      auto& to = servers_[receiver];
+      if (to.is_alive)
+        call(receiver, to.copies[s]);
+    });
+  };
+  for (const auto& one : effects)
+    std::visit(
+      overloaded{
+        [&](const apply& x) {
+          const auto& made = x.update;
+          for (const auto& c : made.contributions)
+            if (!self.applied[made.part]
+                   .insert({c.pushed.id.replica, c.pushed.id.step})
+                   .second)
+              fail("a contribution is applied twice");
+          for (const auto& c : made.dropped)
+            self.dropped[made.part].insert(
+              {c.pushed.id.replica, c.pushed.id.step});
+        },
+        [&](const answer_push& x) {
+          repeated_ += x.pushed.result == push_result::repeated;
+          stale_ += x.pushed.result == push_result::stale_view;
+          dropped_ += x.pushed.result == push_result::dropped;
+          to_worker(x.worker,
+                    [this, s, what = x.pushed](std::uint64_t to, auto& at) {
+                      perform(to, at.machine->on(s, what));
+                    });
+        },
+        [&](const answer_pull& x) {
+          to_worker(x.worker, [this, s, what = x.pulled, read = self.applied](
+                                std::uint64_t to, auto& at) {
+            for (const auto& done : at.machine->on(s, what))
+              on_pulled(to, std::get<pull_done>(done), read);
+          });
+        },
+        [&](const answer_decision& x) {
+          if (undecided_.contains(x.decided.step))
+            undecided_[x.decided.step].erase(s);
+        },
+        [&](const send_record& x) {
+          to_copy(x.backup, [this, s, x](std::uint64_t to, auto& at) {
+            perform(to, s, at.machine->on(x.record, x.gradient));
+          });
+        },
+        [&](const send_snapshot& x) {
+          to_copy(
+            x.backup, [this, s, x, applied = self.applied,
+                       dropped = self.dropped](std::uint64_t to, auto& at) {
+              const auto effects = at.machine->on(x.snapshot, x.gradients);
+              if (!effects.empty()
+                  && std::holds_alternative<install_snapshot>(effects[0])) {
+                at.applied = applied;
+                at.dropped = dropped;
+              }
+              perform(to, s, effects);
+            });
+        },
+        [&](const install_snapshot&) {},
+        [&](const send_stored& x) {
+          to_copy(x.primary,
+                  [this, s, what = x.stored](std::uint64_t to, auto& at) {
+                    perform(to, s, at.machine->on(what));
+                  });
+        },
+        [&](const send_counted& x) {
+          to_copy(x.backup,
+                  [this, s, what = x.counted](std::uint64_t to, auto& at) {
+                    perform(to, s, at.machine->on(what));
+                  });
+        },
+        [&](const send_serving& x) {
+          check_serving(process, s);
+          for (const auto receiver : x.workers)
+            to_worker(receiver,
+                      [this, s, what = x.serving](std::uint64_t to, auto& at) {
+                        perform(to, at.machine->on(s, what));
+                      });
+        },
+        [&](const protocol_error& x) { fail(x.reason); },
+      },
+      one);
+}
+
+// -- views --------------------------------------------------------------------
+
+/// True if each shard has another copy that can become the primary.
+bool random_server_job::can_spare_server(std::uint64_t process) const {
+  for (std::uint32_t s = 0; s < shards_; ++s) {
+    bool has_other = false;
+    for (const auto& [other, one] : servers_) {
+      const auto position = one.copies[s].machine->position();
+      has_other |= other != process && one.is_alive && !one.is_excluded
+                   && position.counts && position.term == placed_[s].term
+                   && one.copies[s].machine->view_id() == view_id_;
+    }
+    if (!has_other)
+      return false;
+  }
+  return true;
+}
+
+void random_server_job::inject() {
+  const auto choose = [this](auto& all) -> std::uint64_t {
+    std::vector<std::uint64_t> found;
+    for (const auto& [process, one] : all)
+      if (one.is_alive && !one.is_excluded)
+        found.push_back(process);
+    return found[below(found.size())];
+  };
+  const auto end = [this](auto& one) {
+    const bool dies = chance(60);
+    (dies ? one.is_alive : one.is_excluded) = !dies;
+    ++(dies ? deaths_ : exclusions_);
+  };
+  if (chance(60)) {
+    const auto process = choose(servers_);
+    if (!can_spare_server(process))
+      return;
+    end(servers_[process]);
+    if (chance(70))
+      add_server();
+  } else if (chance(80)) {
+    const auto process = choose(workers_);
+    add_worker();
+    end(workers_[process]);
+  }
+  change_view();
+}
+
+/// Makes the next view of the processes that are alive and not excluded. All of
+/// them learn it, at different times.
+void random_server_job::change_view() {
+  ++view_id_;
+  const auto is_member = [](const auto& one) {
+    return one.second.is_alive && !one.second.is_excluded;
+  };
+  for (std::uint32_t s = 0; s < shards_; ++s) {
+    auto& to = placed_[s];
+    if (to.primary == 0) {
+      to.primary =
+        std::next(servers_.begin(), std::int64_t(s % servers_.size()))->first;
+      to.term = view_id_;
+    } else if (!is_member(*servers_.find(to.primary))) {
+      std::uint64_t best = 0, highest = 0;
+      for (const auto& one : servers_) {
+        const auto position = one.second.copies[s].machine->position();
+        // Members report their positions in the view before the change.
+        if (is_member(one) && position.counts && position.term == to.term
+            && one.second.copies[s].machine->view_id() + 1 == view_id_
+            && (best == 0 || position.sequence > highest)) {
+          best = one.first;
+          highest = position.sequence;
+        }
+      }
+      if (best == 0)
+        return fail("no copy can become the primary");
+      to.previous_term = std::exchange(to.term, view_id_);
+      to.primary = best;
+      ++promotions_;
+    }
+    const bool moves = chance(20); // the backups
+    std::erase_if(to.backups, [&](std::uint64_t x) {
+      return x == to.primary || !is_member(*servers_.find(x))
+             || (moves && chance(50));
+    });
+    std::vector<std::uint64_t> others;
+    for (const auto& one : servers_)
+      if (is_member(one))
+        others.push_back(one.first);
+    std::ranges::shuffle(others, random_);
+    for (const auto x : others)
+      if (x != to.primary && to.backups.size() + 1 < copies_
+          && !std::ranges::count(to.backups, x))
+        to.backups.push_back(x);
+    std::ranges::sort(to.backups);
+  }
+  std::vector<std::uint64_t> workers;
+  for (const auto& one : workers_)
+    if (is_member(one))
+      workers.push_back(one.first);
+  for (auto& [id, host] : hosts_)
+    if (std::ranges::count(workers, host) == 0) {
+      host = workers[below(workers.size())];
+      ++adoptions_;
+    }
+  for (const auto& one : servers_)
+    if (is_member(one))
+      enter_view(one.first);
+  for (const auto process : workers)
+    enter_view(process);
+}
+
+void random_server_job::enter_view(std::uint64_t process) {
+  if (has_faults_ && view_id_ > 1 && chance(15))
+    return; // it learns the view after it
+  std::vector<std::uint64_t> workers, primaries;
+  for (const auto& [one, state] : workers_)
+    if (state.is_alive && !state.is_excluded)
+      workers.push_back(one);
+  for (const auto& one : placed_)
+    primaries.push_back(one.primary);
+  at(1 + below(2 * max_delay_), [=, this, view_id = view_id_, placed = placed_,
+                                 hosts = hosts_] {
+    if (const auto found = servers_.find(process); found != servers_.end()) {
+      for (std::uint32_t s = 0; found->second.is_alive && s < shards_; ++s) {
+        auto& to = found->second.copies[s];
+        const auto& where = placed[s];
+        const auto effects =
+          to.machine->on_view({view_id, where.term, where.previous_term,
+                               where.primary, where.backups, workers});
+        if (to.machine->position().sequence == 0 && !to.machine->is_primary())
+          to.applied = to.dropped = values(rules_[s].size());
+        perform(process, s, effects);
+      }
+      return;
+    }
+    auto& to = workers_[process];
+    if (!to.is_alive)
+      return;
+    perform(process, to.machine->on_view({view_id, primaries}));
+    for (const auto& [id, host] : hosts)
+      if (host == process && hosts_.at(id) == process
+          && !to.replicas.contains(id))
+        start_replica(process, id, view_id > 1);
+  });
+}
+
+/// A primary begins to serve: it is the only one of its view, and has all
+/// contributions that were acknowledged.
+void random_server_job::check_serving(std::uint64_t process, std::uint32_t s) {
+  const auto& machine = *servers_[process].copies[s].machine;
+  const auto [first, is_new] =
+    served_.try_emplace({machine.view_id(), s}, process);
+  if (first->second != process)
+    fail("two primaries of a shard serve in one view");
+  if (machine.view_id() != view_id_)
+    return;
+  for (const auto& id : acknowledged_[s])
+    if (machine.contributions(id.part).check(id.replica, id.step)
+        != push_result::repeated)
+      fail("an acknowledged contribution is lost");
+}
+
+// -- decisions on synchronous steps -------------------------------------------
+
+/// A replica has contributed to all parts of all shards in a step.
+void random_server_job::on_contributed(std::uint32_t id, std::uint64_t step) {
+  auto& all = contributed_[step];
+  if (std::ranges::count(all, id) == 0)
+    all.push_back(id);
+  send_decisions();
+}
+
+void random_server_job::send_decisions() {
+  for (auto step = std::uint64_t(decisions_.size());
+       step < steps_
+       && contributed_[step].size() >= replicas_ - backup_workers_;
+       ++step) {
+    auto chosen = contributed_[step];
+    chosen.resize(replicas_ - backup_workers_);
+    std::ranges::sort(chosen);
+    decisions_[step] = chosen;
+    for (std::uint32_t s = 0; s < shards_; ++s)
+      undecided_[step].insert(s);
+  }
+  for (const auto& [step, open] : undecided_)
+    for (const auto s : open) {
+      const auto to = placed_[s].primary;
+      if (step > 0 && undecided_[step - 1].contains(s))
+        continue;
+      deliver([this, to, s, what = decision{view_id_, step, decisions_[step]}] {
+        if (servers_[to].is_alive)
+          perform(to, s, servers_[to].copies[s].machine->on(what));
+      });
+    }
+}
+
+bool random_server_job::is_done() const {
+  for (const auto& [id, host] : hosts_) {
+    const auto& process = workers_.at(host);
+    const auto found = process.replicas.find(id);
+    if (found == process.replicas.end() || found->second.is_adopted
+        || found->second.step < steps_ || process.machine->unacknowledged() > 0)
+      return false;
+  }
+  return decisions_.size() == steps_
+         && std::ranges::all_of(undecided_,
+                                [](const auto& x) { return x.second.empty(); });
+}
+
+/// Each contribution is applied, or was dropped, and all copies that count are
+/// equal.
+void random_server_job::check_end() {
+  for (std::uint32_t s = 0; s < shards_; ++s) {
+    const auto& primary = servers_[placed_[s].primary].copies[s];
+    for (std::uint32_t p = 0; p < rules_[s].size(); ++p) {
+      const auto& rule = rules_[s][p];
+      const bool has_late = rule.backup_workers > 0;
+      contributions expected;
+      for (std::uint64_t t = 0; t < steps_; ++t)
+        if (has_late)
+          for (const auto r : decisions_[t])
+            expected.insert({r, t});
+        else
+          for (std::uint32_t r = 0; r < replicas_; ++r)
+            expected.insert({r, t});
+      if (primary.applied[p] != expected)
+        fail("the final value of part " + std::to_string(p) + " of shard "
+             + std::to_string(s) + " is wrong");
+      for (const auto& x : primary.dropped[p])
+        if (expected.contains(x))
+          fail("a contribution that counts was dropped");
+    }
+    for (const auto backup : placed_[s].backups) {
+      const auto& copy = servers_[backup].copies[s];
+      if (!copy.machine->position().counts)
+        fail("a backup does not follow");
+      if (copy.applied != primary.applied)
+        fail("a backup differs from its primary");
+    }
+  }
+}
+
+TEST(ShardFaults, LoseAndRepeatNoContribution) {
+  std::uint64_t deaths = 0, exclusions = 0, promotions = 0, repeated = 0,
+                stale = 0, dropped = 0, adoptions = 0;
+  for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
+    random_server_job job{seed};
+    const auto problem = job.run();
+    ASSERT_EQ(problem, "") << "with seed " << seed;
+    deaths += job.deaths();
+    exclusions += job.exclusions();
+    promotions += job.promotions();
+    repeated += job.repeated_pushes();
+    stale += job.stale_answers();
+    dropped += job.dropped_contributions();
+    adoptions += job.adoptions();
+  }
+  EXPECT_GT(deaths, 500u);
+  EXPECT_GT(exclusions, 500u);
+  EXPECT_GT(promotions, 200u);
+  EXPECT_GT(repeated, 1'000u);
+  EXPECT_GT(stale, 100u);
+  EXPECT_GT(dropped, 100u);
+  EXPECT_GT(adoptions, 500u);
+}
+
+} // namespace
+
+} // namespace troupe::parameter_server

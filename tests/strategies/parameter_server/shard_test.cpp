@@ -1,0 +1,253 @@
+#include "troupe/strategies/parameter_server/shard.hpp"
+#include "troupe/strategies/parameter_server/worker.hpp"
+
+#include <gtest/gtest.h>
+
+// Single steps of the protocol. Runs under faults are in shard_faults_test.cpp.
+
+namespace troupe::parameter_server {
+
+namespace {
+
+using enum consistency_kind;
+
+/// Returns the only effect of this type in the reaction.
+template <class Effect, class Reaction>
+const Effect& only(const Reaction& all) {
+  const Effect* found = nullptr;
+  for (const auto& one : all)
+    if (const auto* x = std::get_if<Effect>(&one)) {
+      EXPECT_FALSE(found) << "two effects of one type";
+      found = x;
+    }
+  if (!found)
+    throw std::logic_error("the effect is missing");
+  return *found;
+}
+
+template <class Effect, class Reaction>
+std::size_t count(const Reaction& all) {
+  std::size_t out = 0;
+  for (const auto& one : all)
+    out += std::holds_alternative<Effect>(one);
+  return out;
+}
+
+constexpr std::uint64_t primary_id = 10, backup_id = 11, worker_id = 20;
+
+shard_view view(std::uint64_t id, std::vector<std::uint64_t> backups) {
+  return {id, 1, 0, primary_id, std::move(backups), {worker_id}};
+}
+
+push push_of(std::uint32_t replica, std::uint64_t step, std::uint32_t part = 0,
+             std::uint64_t view_id = 1) {
+  return {view_id, {replica, step, part}, 0};
+}
+
+push_result result_of(const shard_reaction& all) {
+  return only<answer_push>(all).pushed.result;
+}
+
+/// A primary and a backup that counts.
+struct pair_of_copies {
+  explicit pair_of_copies(const std::vector<consistency>& parts)
+    : primary{primary_id, parts, 2}, backup{backup_id, parts, 2} {
+    const auto first = primary.on_view(view(1, {backup_id}));
+    backup.on_view(view(1, {backup_id}));
+    const auto& sent = only<send_snapshot>(first);
+    deliver(backup.on(sent.snapshot, sent.gradients));
+  }
+
+  /// Gives the primary what the backup answers, and the reverse.
+  void deliver(const shard_reaction& from_backup) {
+    for (const auto& one : from_backup)
+      if (const auto* x = std::get_if<send_stored>(&one))
+        for (const auto& effect : primary.on(x->stored)) {
+          answers.push_back(effect);
+          if (const auto* told = std::get_if<send_counted>(&effect))
+            deliver(backup.on(told->counted));
+        }
+  }
+
+  shard primary, backup;
+  shard_reaction answers; ///< Effects of the primary.
+};
+
+TEST(Shard, AnswersAPushWithoutABackupAtOnce) {
+  shard alone{primary_id, {{asynchronous}}, 2};
+  EXPECT_EQ(count<send_serving>(alone.on_view(view(1, {}))), 1u);
+  const auto done = alone.on(worker_id, push_of(1, 0), nullptr);
+  EXPECT_EQ(only<apply>(done).update.version, 1u);
+  EXPECT_EQ(result_of(done), push_result::accepted);
+  const auto again = alone.on(worker_id, push_of(1, 0), nullptr);
+  EXPECT_EQ(result_of(again), push_result::repeated);
+  EXPECT_EQ(count<apply>(again), 0u);
+}
+
+TEST(Shard, AppliesAndAnswersAPushWhenTheBackupHasIt) {
+  pair_of_copies both{{{asynchronous}}};
+  const auto gradient = std::make_shared<const int>(1);
+  const auto sent = both.primary.on(worker_id, push_of(0, 0), gradient);
+  EXPECT_EQ(count<apply>(sent), 0u);
+  EXPECT_EQ(count<answer_push>(sent), 0u);
+  const auto& next = only<send_record>(sent);
+  EXPECT_EQ(next.gradient, gradient);
+  // Until then a repeated push is not answered, and a read waits.
+  EXPECT_TRUE(both.primary.on(worker_id, push_of(0, 0), gradient).empty());
+  EXPECT_TRUE(both.primary.on(worker_id, pull{1, 0, 1, {0}}).empty());
+  both.answers.clear();
+  both.deliver(both.backup.on(next.record, gradient));
+  ASSERT_EQ(both.answers.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<apply>(both.answers[0]));
+  EXPECT_EQ(result_of(both.answers), push_result::accepted);
+  EXPECT_EQ(only<answer_pull>(both.answers).pulled.next_step, 1u);
+}
+
+TEST(Shard, SaysWhyItRejectsAPush) {
+  shard alone{primary_id, {{asynchronous}}, 2};
+  alone.on_view(view(3, {}));
+  const auto why = [&](const push& x) {
+    return result_of(alone.on(worker_id, x, nullptr));
+  };
+  EXPECT_EQ(why(push_of(2, 0, 0, 3)), push_result::unknown_replica);
+  EXPECT_EQ(why(push_of(0, 0, 1, 3)), push_result::unknown_part);
+  EXPECT_EQ(why(push_of(0, 65, 0, 3)), push_result::future_step);
+  EXPECT_EQ(why(push_of(0, 0, 0, 2)), push_result::stale_view);
+  // The sender is ahead: this copy will learn the view too.
+  EXPECT_TRUE(alone.on(worker_id, push_of(0, 0, 0, 4), nullptr).empty());
+}
+
+TEST(Shard, RejectsPullsAndDecisionsThatCannotBe) {
+  shard alone{primary_id, {{synchronous}}, 2};
+  alone.on_view(view(1, {}));
+  const auto is_error = [](const shard_reaction& x) {
+    return x.size() == 1 && std::holds_alternative<protocol_error>(x[0]);
+  };
+  EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 2, 0, {0}})));
+  EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 0, 0, {1}})));
+  alone.on(worker_id, push_of(0, 0), nullptr);
+  EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 1}})));
+  EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 0}})));
+  EXPECT_TRUE(is_error(alone.on(decision{1, 1, {0}})));
+  const auto done = alone.on(decision{1, 0, {0}});
+  EXPECT_EQ(only<apply>(done).update.contributions.size(), 1u);
+  EXPECT_EQ(only<answer_decision>(done).decided.step, 0u);
+  // Sent again, it is only answered.
+  EXPECT_EQ(alone.on(decision{1, 0, {0}}).size(), 1u);
+  EXPECT_EQ(result_of(alone.on(worker_id, push_of(1, 0), nullptr)),
+            push_result::dropped);
+}
+
+TEST(Shard, ABackupRejectsWhatCannotFollow) {
+  pair_of_copies both{{{asynchronous}}};
+  const auto reply = [&](const record& x) {
+    return both.backup.on(x, nullptr);
+  };
+  const auto is_error = [](const shard_reaction& x) {
+    return x.size() == 1 && std::holds_alternative<protocol_error>(x[0]);
+  };
+  EXPECT_TRUE(is_error(reply({1, 1, {}, {}})));
+  EXPECT_TRUE(is_error(reply({1, 1, {push_of(2, 0)}, {}})));
+  EXPECT_TRUE(is_error(reply({1, 1, {push_of(0, 0, 1)}, {}})));
+  EXPECT_TRUE(is_error(reply({1, 1, {push_of(0, 65)}, {}})));
+  EXPECT_TRUE(is_error(reply({1, 1, {push_of(0, 0), push_of(1, 0)}, {}})));
+  EXPECT_TRUE(reply({2, 1, {push_of(0, 0)}, {}}).empty()); // of another view
+  // One that is missing is asked for by the number that was stored.
+  EXPECT_EQ(
+    only<send_stored>(reply({1, 2, {push_of(0, 0)}, {}})).stored.sequence, 0u);
+  EXPECT_EQ(
+    only<send_stored>(reply({1, 1, {push_of(0, 0)}, {}})).stored.sequence, 1u);
+  EXPECT_TRUE(is_error(both.backup.on(snapshot{1, 5, {}}, {})));
+  EXPECT_TRUE(
+    is_error(both.backup.on(snapshot{1, 5, {{0, {{}, {}}, {}}}}, {nullptr})));
+}
+
+TEST(Shard, ABackupBecomesThePrimaryAndWaitsForTheWorkers) {
+  pair_of_copies both{{{asynchronous}}};
+  const auto sent = both.primary.on(worker_id, push_of(0, 0), nullptr);
+  both.backup.on(only<send_record>(sent).record, nullptr);
+  EXPECT_TRUE(both.backup.position().counts);
+  EXPECT_EQ(both.backup.position().sequence, 1u);
+  const shard_view next{2, 2, 1, backup_id, {}, {worker_id}};
+  EXPECT_EQ(count<send_serving>(both.backup.on_view(next)), 0u);
+  EXPECT_TRUE(both.backup.on(worker_id, push_of(0, 0, 0, 2), nullptr).empty());
+  EXPECT_EQ(count<send_serving>(both.backup.on(accepted{2, worker_id})), 1u);
+  // It has the contribution that the first primary did not acknowledge.
+  EXPECT_EQ(result_of(both.backup.on(worker_id, push_of(0, 0, 0, 2), nullptr)),
+            push_result::repeated);
+  // The first primary can acknowledge nothing more.
+  const auto late = both.primary.on(worker_id, push_of(1, 0), nullptr);
+  EXPECT_EQ(count<answer_push>(late), 0u);
+  EXPECT_TRUE(both.backup.on(only<send_record>(late).record, nullptr).empty());
+}
+
+TEST(Shard, ACopyThatLacksUpdatesDoesNotBecomeThePrimary) {
+  shard backup{backup_id, {{asynchronous}}, 2};
+  backup.on_view(view(1, {backup_id}));
+  const auto refused = backup.on_view({2, 2, 1, backup_id, {}, {worker_id}});
+  EXPECT_EQ(count<protocol_error>(refused), 1u);
+  EXPECT_FALSE(backup.is_primary());
+}
+
+TEST(Shard, ABackupThatMissedAViewDoesNotCountUntilItIsTold) {
+  pair_of_copies both{{{asynchronous}}};
+  both.backup.on_view(view(3, {backup_id}));
+  EXPECT_FALSE(both.backup.position().counts);
+  both.primary.on_view(view(3, {backup_id}));
+  both.deliver({send_stored{primary_id, {3, backup_id, true, 0, false}}});
+  EXPECT_TRUE(both.backup.position().counts);
+}
+
+TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
+  worker self{worker_id, 1};
+  EXPECT_EQ(count<send_accepted>(self.on_view({1, {primary_id}})), 1u);
+  // Nothing is sent before the shard serves.
+  EXPECT_TRUE(self.push(0, {0, 0, 0}, 4, nullptr).empty());
+  EXPECT_TRUE(self.pull(0, 0, 1, {0}).empty());
+  const auto sent = self.on(0, serving{1});
+  EXPECT_EQ(only<send_push>(sent).push.read_version, 4u);
+  EXPECT_EQ(only<send_pull>(sent).pull.step, 1u);
+  EXPECT_EQ(self.on_timeout().size(), 2u);
+  // A view of other primaries: all of it goes to the new one.
+  EXPECT_EQ(only<send_accepted>(self.on_view({2, {backup_id}})).primary,
+            backup_id);
+  EXPECT_TRUE(self.on(0, serving{1}).empty());
+  const auto again = self.on(0, serving{2});
+  EXPECT_EQ(only<send_push>(again).primary, backup_id);
+  EXPECT_EQ(only<send_push>(again).push.view_id, 2u);
+  EXPECT_EQ(only<send_pull>(again).pull.view_id, 2u);
+  EXPECT_EQ(self.unacknowledged(), 1u);
+  EXPECT_EQ(only<push_done>(self.on(0, pushed{2, {0, 0, 0}})).id.step, 0u);
+  EXPECT_EQ(self.unacknowledged(), 0u);
+  EXPECT_TRUE(self.on(0, pushed{2, {0, 0, 0}}).empty());
+}
+
+TEST(Worker, IgnoresAnswersToOlderPulls) {
+  worker self{worker_id, 1};
+  self.on_view({1, {primary_id}});
+  self.on(0, serving{1});
+  self.pull(0, 0, 1, {0});
+  self.pull(0, 0, 2, {0, 1});
+  EXPECT_TRUE(self.on(0, pulled{1, 0, 1, 1, {1}}).empty());
+  EXPECT_TRUE(self.on(0, pulled{0, 0, 2, 2, {1, 1}}).empty());
+  EXPECT_TRUE(self.on(0, pulled{1, 0, 2, 2, {1}}).empty());
+  EXPECT_TRUE(self.on(0, pulled{1, 1, 2, 2, {1, 1}}).empty());
+  EXPECT_EQ(only<pull_done>(self.on(0, pulled{1, 0, 2, 2, {5, 6}})).versions,
+            (std::vector<std::uint64_t>{5, 6}));
+}
+
+TEST(Worker, ReportsWhyAPushWasRejected) {
+  worker self{worker_id, 1};
+  self.on_view({1, {primary_id}});
+  self.on(0, serving{1});
+  self.push(0, {0, 9, 3}, 0, nullptr);
+  EXPECT_TRUE(
+    self.on(0, pushed{0, {0, 9, 3}, push_result::stale_view}).empty());
+  const auto all = self.on(0, pushed{1, {0, 9, 3}, push_result::unknown_part});
+  EXPECT_EQ(only<worker_error>(all).result, push_result::unknown_part);
+  EXPECT_EQ(self.unacknowledged(), 0u);
+}
+
+} // namespace
+
+} // namespace troupe::parameter_server
