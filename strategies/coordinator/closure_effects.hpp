@@ -1,0 +1,49 @@
+#pragma once
+
+#include "troupe/strategies/coordinator/messages.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace troupe::coordinator {
+
+/// The effects of closures at one shard. A worker stores what an execution has
+/// changed; it takes place when the coordinator has decided for this execution.
+/// So a closure counts once, however often it is executed and whatever branch
+/// each execution takes.
+///
+///   cost  the effects that wait for a decision, and 8 bytes for each closure
+///         that was decided and is not below the coordinator's `done_below`
+class closure_effects {
+public:
+  /// Keeps the effects of an execution until the decision. No effect if they
+  /// were stored before.
+  /// @returns false: the closure was decided before, so they have no effect.
+  bool store(const execution& from, payload effects);
+
+  /// What a decision does.
+  struct verdict {
+    /// False: the effects of the execution were never stored here, so the
+    /// coordinator has broken the protocol.
+    bool is_possible = true;
+    /// What takes place now. Empty: the decision was repeated.
+    std::optional<payload> applied{};
+  };
+  verdict decide(const decision& received);
+
+  /// True if a decision on the closure was received.
+  bool is_decided(std::uint64_t ordinal) const {
+    return ordinal < done_below_ || decided_.contains(ordinal);
+  }
+  /// Number of executions whose effects wait.
+  std::size_t waiting() const { return waiting_.size(); }
+
+private:
+  std::map<execution, payload> waiting_;
+  std::set<std::uint64_t> decided_; ///< Not below `done_below_`.
+  std::uint64_t done_below_ = 0;
+};
+
+} // namespace troupe::coordinator

@@ -1,0 +1,95 @@
+#pragma once
+
+#include "troupe/strategies/fields.hpp"
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+// Messages between a cluster coordinator, its workers and the shards of the
+// parameters. Arguments, results, errors and gradients travel beside them.
+
+namespace troupe::coordinator {
+
+using troupe::inspect, troupe::serialize;
+
+/// What travels beside a message. A state machine only keeps it. Null: there is
+/// nothing.
+using payload = std::shared_ptr<const void>;
+
+/// Identifies one execution of a closure.
+struct execution {
+  /// Number of the closure: how many were scheduled before it.
+  std::uint64_t ordinal = 0;
+  /// Counted by the coordinator, from 1, for each closure.
+  std::uint32_t attempt = 1;
+  auto fields() { return std::tie(ordinal, attempt); }
+  friend auto operator<=>(const execution&, const execution&) = default;
+};
+
+// -- coordinator to worker ----------------------------------------------------
+
+/// Executes a closure. The function and its arguments travel beside it.
+struct run {
+  coordinator::execution execution;
+  /// All closures below it are done: the worker forgets them, and executes none
+  /// of them.
+  std::uint64_t done_below = 0;
+  auto fields() { return std::tie(execution, done_below); }
+};
+
+/// Stops an execution. The worker answers with `stopped`, also if it does not
+/// know the execution.
+struct cancel {
+  coordinator::execution execution;
+  auto fields() { return std::tie(execution); }
+};
+
+// -- worker to coordinator ----------------------------------------------------
+
+/// An execution has ended without an error, and all its effects are stored at
+/// their shards, where they wait for the decision. The result travels beside
+/// it.
+struct ended {
+  coordinator::execution execution;
+  std::vector<std::uint32_t> shards; ///< With effects. Ascending.
+  auto fields() { return std::tie(execution, shards); }
+};
+
+/// An execution has thrown. The error travels beside it.
+struct failed {
+  coordinator::execution execution;
+  auto fields() { return std::tie(execution); }
+};
+
+/// The sender does not execute this any more, and will send nothing about it.
+struct stopped {
+  coordinator::execution execution;
+  auto fields() { return std::tie(execution); }
+};
+
+// -- coordinator to shard -----------------------------------------------------
+
+/// The effects of this execution take place. Those of all other executions of
+/// the closure have none.
+struct decision {
+  coordinator::execution execution;
+  /// All closures below it are done: the shard forgets them, and rejects their
+  /// effects.
+  std::uint64_t done_below = 0;
+  auto fields() { return std::tie(execution, done_below); }
+};
+
+// -- shard to coordinator -----------------------------------------------------
+
+/// The effects of the closure have taken place, and all copies of the shard
+/// know it.
+struct decided {
+  std::uint32_t shard = 0;
+  std::uint64_t ordinal = 0;
+  auto fields() { return std::tie(shard, ordinal); }
+};
+
+} // namespace troupe::coordinator

@@ -1,0 +1,174 @@
+#pragma once
+
+#include "troupe/strategies/coordinator/messages.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <variant>
+#include <vector>
+
+/// A cluster coordinator schedules closures on workers. The state machine is
+/// the side of the coordinator, `closure_effects` that of a shard, and
+/// `executions` that of a worker.
+///
+///   who      a coordinator, W workers, which come and go, S shards
+///   messages coordinator to worker: run, cancel; to shard: decision
+///            worker to coordinator: ended, failed, stopped
+///            shard to coordinator: decided
+///   start    with `schedule`: the closure gets the next ordinal
+///   on a free place of a worker: run the closure with the lowest ordinal that
+///            waits, as a new attempt. A worker has a number of places
+///   on ended  of the current attempt: it is the end of the closure. Send the
+///            decision to the shards that have effects. When all have answered,
+///            the closure is done, and its result is ready
+///   on failed  of the current attempt: the error of the coordinator, if it is
+///            the first. All closures that wait are cancelled, and those that
+///            run are stopped. When none runs, the error is reported, once.
+///            After that the coordinator can be used again
+///   on run   a worker begins an execution once. If it began one again that was
+///            stopped, shards could have effects of two branches
+///   on a worker that is lost: its closures wait again, unless they have ended
+///   on timeout  send again each run, cancel and decision without an answer
+///   end      with the job. A coordinator that comes back schedules the same
+///            closures in the same order; those whose ends are recorded are
+///            done without an execution
+///   cost     two messages for a closure without effects; two more for each
+///            shard with effects
+///   order    closures start in the order of their ordinals, and end in any
+///   faults   an older attempt, an unknown execution, a sender that does not
+///            run it, a repeated message -> ignored. So the effects of an
+///            attempt that was given up never take place
+namespace troupe::coordinator {
+
+// -- effects ------------------------------------------------------------------
+
+/// Sends `run` to a worker, with the function and its arguments.
+struct send_run {
+  std::uint64_t worker = 0; ///< Receiver.
+  coordinator::run run;
+  payload closure;
+};
+/// Sends `cancel` to a worker.
+struct send_cancel {
+  std::uint64_t worker = 0; ///< Receiver.
+  coordinator::cancel cancel;
+};
+/// Sends `decision` to a shard.
+struct send_decision {
+  std::uint32_t shard = 0; ///< Receiver.
+  coordinator::decision decision;
+};
+/// A closure is done: its result can be fetched.
+struct result_ready {
+  std::uint64_t ordinal = 0;
+  payload result;
+};
+/// A closure was cancelled, and will not be executed.
+struct cancelled {
+  std::uint64_t ordinal = 0;
+};
+/// A closure has thrown. No closure is executed at this time. The host reports
+/// the error to the next caller of schedule, join or done, and calls `resume`.
+struct error_ready {
+  std::uint64_t ordinal = 0;
+  payload error;
+};
+
+using effect = std::variant<send_run, send_cancel, send_decision, result_ready,
+                            cancelled, error_ready>;
+/// Effects; the host performs them in this order.
+using reaction = std::vector<effect>;
+
+/// How a closure has ended.
+struct recorded_end {
+  payload result;
+};
+
+class state_machine {
+public:
+  /// @param max_unfinished closures that may be scheduled and not done.
+  explicit state_machine(std::size_t max_unfinished = 256 * 1024)
+    : max_unfinished_{max_unfinished} {}
+  /// Goes on after an earlier coordinator.
+  /// @param ends closures that have ended, by ordinal.
+  state_machine(std::size_t max_unfinished,
+                std::map<std::uint64_t, recorded_end> ends)
+    : max_unfinished_{max_unfinished}, recorded_{std::move(ends)} {}
+
+  /// False: the caller has to wait, because too many closures are not done, or
+  /// because an error is being handled.
+  bool can_schedule() const {
+    return !error_ && unfinished_.size() < max_unfinished_;
+  }
+  /// Adds a closure. @pre `can_schedule()`.
+  /// @returns its effects; the ordinal is `scheduled() - 1` then.
+  reaction schedule(payload closure);
+  /// Number of closures that were scheduled.
+  std::uint64_t scheduled() const { return next_; }
+  /// True if all closures are done or cancelled, and no error is being handled.
+  bool is_done() const { return unfinished_.empty() && !error_; }
+  /// True if an error has been reported by `error_ready`, and `resume` was not
+  /// called since.
+  bool has_error() const { return error_ && is_reported_; }
+  /// The error was reported to the caller. @pre `has_error()`.
+  void resume();
+
+  /// A worker can execute this many closures at once.
+  reaction on_worker(std::uint64_t worker, std::uint32_t places);
+  /// A worker is lost, or has left.
+  reaction on_worker_lost(std::uint64_t worker);
+
+  reaction on(std::uint64_t worker, const ended& received, payload result);
+  reaction on(std::uint64_t worker, const failed& received, payload error);
+  reaction on(std::uint64_t worker, const stopped& received);
+  reaction on(const decided& received);
+  /// An interval has passed in which all others can answer.
+  reaction on_timeout();
+
+  /// All closures below it are done or cancelled.
+  std::uint64_t done_below() const {
+    return unfinished_.empty() ? next_ : unfinished_.begin()->first;
+  }
+
+private:
+  /// A closure that is not done.
+  struct closure {
+    payload function;
+    std::uint32_t attempt = 0; ///< The last one. Zero: it was never executed.
+    /// Worker of the current attempt. Empty: it waits, or has ended.
+    std::optional<std::uint64_t> worker{};
+    bool has_ended = false;
+    payload result{};                 ///< After its end.
+    std::set<std::uint32_t> shards{}; ///< They have not answered the decision.
+  };
+  struct first_error {
+    std::uint64_t ordinal = 0;
+    payload error;
+  };
+
+  void start_waiting(reaction& out);
+  void finish_if_decided(reaction& out, std::uint64_t ordinal);
+  void report_if_stopped(reaction& out);
+  void cancel_waiting(reaction& out);
+  closure* find_running(std::uint64_t worker, const execution& which);
+  void release(closure& one);
+  run run_of(std::uint64_t ordinal, const closure& one) const {
+    return {{ordinal, one.attempt}, done_below()};
+  }
+  decision decision_on(std::uint64_t ordinal, const closure& one) const {
+    return {{ordinal, one.attempt}, done_below()};
+  }
+
+  const std::size_t max_unfinished_;
+  std::map<std::uint64_t, recorded_end> recorded_;
+  std::uint64_t next_ = 0; ///< Ordinal of the next closure.
+  std::map<std::uint64_t, closure> unfinished_;   ///< By ordinal.
+  std::set<std::uint64_t> waiting_;               ///< Ordinals.
+  std::map<std::uint64_t, std::uint32_t> places_; ///< Free ones, by worker.
+  std::optional<first_error> error_;
+  bool is_reported_ = false;
+};
+
+} // namespace troupe::coordinator

@@ -1,0 +1,201 @@
+#include "troupe/strategies/coordinator/closure_effects.hpp"
+#include "troupe/strategies/coordinator/executions.hpp"
+#include "troupe/strategies/coordinator/state_machine.hpp"
+
+#include <gtest/gtest.h>
+
+// Single steps of the coordinator. Runs under faults are in
+// coordinator_faults_test.cpp.
+
+namespace troupe::coordinator {
+
+namespace {
+
+template <class Effect>
+std::vector<Effect> all(const reaction& from) {
+  std::vector<Effect> out;
+  for (const auto& one : from)
+    if (const auto* x = std::get_if<Effect>(&one))
+      out.push_back(*x);
+  return out;
+}
+
+payload text(const char* x) {
+  return std::make_shared<const std::string>(x);
+}
+
+constexpr std::uint64_t w0 = 100, w1 = 101;
+
+TEST(Coordinator, RunsClosuresInOrderOnFreePlaces) {
+  state_machine machine;
+  EXPECT_TRUE(machine.schedule(text("a")).empty());
+  machine.schedule(text("b"));
+  machine.schedule(text("c"));
+  const auto first = all<send_run>(machine.on_worker(w0, 1));
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].run.execution, (execution{0, 1}));
+  const auto second = all<send_run>(machine.on_worker(w1, 2));
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_EQ(second[0].run.execution.ordinal, 1u);
+  EXPECT_EQ(second[1].run.execution.ordinal, 2u);
+  EXPECT_TRUE(machine.on_worker(w0, 5).empty()); // known
+}
+
+TEST(Coordinator, ReportsTheResultOfAClosureWithoutEffectsAtOnce) {
+  state_machine machine;
+  machine.on_worker(w0, 1);
+  machine.schedule(nullptr);
+  EXPECT_FALSE(machine.is_done());
+  const auto result = text("r");
+  const auto ready =
+    all<result_ready>(machine.on(w0, ended{{0, 1}, {}}, result));
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(ready[0].result, result);
+  EXPECT_TRUE(machine.is_done());
+  EXPECT_TRUE(machine.on(w0, ended{{0, 1}, {}}, result).empty());
+}
+
+TEST(Coordinator, WaitsUntilAllShardsHaveTheDecision) {
+  state_machine machine;
+  machine.on_worker(w0, 1);
+  machine.schedule(nullptr);
+  const auto sent =
+    all<send_decision>(machine.on(w0, ended{{0, 1}, {0, 2}}, nullptr));
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[1].shard, 2u);
+  EXPECT_EQ(sent[1].decision.done_below, 0u);
+  EXPECT_TRUE(machine.on(decided{2, 0}).empty());
+  const auto again = all<send_decision>(machine.on_timeout());
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].shard, 0u);
+  EXPECT_EQ(all<result_ready>(machine.on(decided{0, 0})).size(), 1u);
+  EXPECT_EQ(machine.done_below(), 1u);
+}
+
+TEST(Coordinator, RunsTheClosuresOfALostWorkerAgain) {
+  state_machine machine;
+  machine.on_worker(w0, 2);
+  machine.schedule(nullptr);
+  machine.schedule(nullptr);
+  machine.on(w0, ended{{0, 1}, {0}}, nullptr); // has ended
+  machine.on_worker_lost(w0);
+  const auto again = all<send_run>(machine.on_worker(w1, 1));
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].run.execution, (execution{1, 2}));
+  // The lost worker goes on: its attempt does not count.
+  EXPECT_TRUE(machine.on(w0, ended{{1, 1}, {}}, nullptr).empty());
+  EXPECT_TRUE(machine.on(w1, ended{{1, 1}, {}}, nullptr).empty());
+  EXPECT_EQ(
+    all<result_ready>(machine.on(w1, ended{{1, 2}, {}}, nullptr)).size(), 1u);
+}
+
+// A26 of the acceptance cases of TensorFlow.
+TEST(Coordinator, A26AnErrorCancelsTheOthersAndIsReportedOnce) {
+  state_machine machine;
+  machine.on_worker(w0, 3);
+  for (int i = 0; i < 5; ++i)
+    machine.schedule(nullptr);
+  const auto error = text("thrown");
+  const auto first = machine.on(w0, failed{{1, 1}}, error);
+  const auto waiting = all<cancelled>(first);
+  ASSERT_EQ(waiting.size(), 2u); // 3 and 4
+  EXPECT_EQ(waiting[0].ordinal, 3u);
+  ASSERT_EQ(all<send_cancel>(first).size(), 2u); // 0 and 2
+  EXPECT_TRUE(all<error_ready>(first).empty());
+  EXPECT_FALSE(machine.can_schedule());
+  // One ends before it is stopped, and counts. A second error is not reported.
+  EXPECT_EQ(
+    all<result_ready>(machine.on(w0, ended{{0, 1}, {}}, nullptr)).size(), 1u);
+  const auto last = machine.on(w0, failed{{2, 1}}, text("second"));
+  ASSERT_EQ(all<error_ready>(last).size(), 1u);
+  EXPECT_EQ(all<error_ready>(last)[0].error, error);
+  EXPECT_TRUE(machine.has_error());
+  EXPECT_FALSE(machine.is_done());
+  machine.resume();
+  EXPECT_TRUE(machine.is_done());
+  EXPECT_EQ(all<send_run>(machine.schedule(nullptr)).size(), 1u);
+}
+
+TEST(Coordinator, ReportsAnErrorWhenTheLastWorkerThatRunsIsLost) {
+  state_machine machine;
+  machine.on_worker(w0, 1);
+  machine.on_worker(w1, 1);
+  machine.schedule(nullptr);
+  machine.schedule(nullptr);
+  EXPECT_TRUE(
+    all<error_ready>(machine.on(w0, failed{{0, 1}}, nullptr)).empty());
+  const auto lost = machine.on_worker_lost(w1);
+  EXPECT_EQ(all<cancelled>(lost).size(), 1u);
+  EXPECT_EQ(all<error_ready>(lost).size(), 1u);
+}
+
+TEST(Coordinator, BoundsTheClosuresThatAreNotDone) {
+  state_machine machine{2};
+  machine.on_worker(w0, 1);
+  machine.schedule(nullptr);
+  EXPECT_TRUE(machine.can_schedule());
+  machine.schedule(nullptr);
+  EXPECT_FALSE(machine.can_schedule());
+  machine.on(w0, ended{{0, 1}, {}}, nullptr);
+  EXPECT_TRUE(machine.can_schedule());
+}
+
+TEST(Coordinator, FindsTheRecordedEndsOfAnEarlierOne) {
+  const auto result = text("r");
+  state_machine machine{10, {{1, {result}}}};
+  machine.on_worker(w0, 4);
+  EXPECT_EQ(all<send_run>(machine.schedule(nullptr)).size(), 1u);
+  const auto known = machine.schedule(nullptr);
+  EXPECT_TRUE(all<send_run>(known).empty());
+  ASSERT_EQ(all<result_ready>(known).size(), 1u);
+  EXPECT_EQ(all<result_ready>(known)[0].result, result);
+}
+
+TEST(ClosureEffects, TakePlaceOnceForTheDecidedExecution) {
+  closure_effects effects;
+  const auto first = text("first"), second = text("second");
+  EXPECT_TRUE(effects.store({5, 1}, first));
+  EXPECT_TRUE(effects.store({5, 2}, second));
+  EXPECT_EQ(*effects.decide({{5, 2}, 3}).applied, second);
+  EXPECT_FALSE(effects.decide({{5, 2}, 3}).applied);
+  EXPECT_FALSE(effects.decide({{5, 1}, 3}).applied);
+  EXPECT_EQ(effects.waiting(), 0u);
+  EXPECT_FALSE(effects.store({5, 1}, first));
+  EXPECT_FALSE(effects.store({2, 1}, first)); // below the mark
+}
+
+TEST(ClosureEffects, RejectADecisionOnEffectsThatWereNotStored) {
+  closure_effects effects;
+  effects.store({0, 1}, nullptr);
+  EXPECT_FALSE(effects.decide({{0, 2}, 0}).is_possible);
+  EXPECT_FALSE(effects.decide({{1, 1}, 0}).is_possible);
+  EXPECT_EQ(effects.waiting(), 1u);
+}
+
+TEST(ClosureEffects, ForgetClosuresThatAreDone) {
+  closure_effects effects;
+  effects.store({0, 1}, nullptr); // cancelled: never decided
+  effects.store({1, 1}, nullptr);
+  effects.store({2, 1}, nullptr);
+  effects.decide({{1, 1}, 1});
+  EXPECT_EQ(effects.waiting(), 1u);
+  effects.decide({{2, 1}, 2});
+  EXPECT_EQ(effects.waiting(), 0u);
+  EXPECT_TRUE(effects.is_decided(0));
+}
+
+TEST(Executions, BeginOnce) {
+  executions begun;
+  EXPECT_TRUE(begun.begin({{3, 1}, 0}));
+  EXPECT_FALSE(begun.begin({{3, 1}, 0}));
+  EXPECT_TRUE(begun.begin({{3, 2}, 0}));
+  begun.on(cancel{{4, 1}});
+  EXPECT_FALSE(begun.begin({{4, 1}, 0}));
+  EXPECT_TRUE(begun.begin({{5, 1}, 5}));
+  EXPECT_EQ(begun.size(), 1u);
+  EXPECT_FALSE(begun.begin({{3, 3}, 0})); // is done
+}
+
+} // namespace
+
+} // namespace troupe::coordinator
