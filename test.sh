@@ -12,7 +12,8 @@
 # ./test.sh all              the three runs: without sanitizers, asan and tsan
 #
 # Installs missing packages first. Tests on real data read it from the folder
-# TROUPE_DATA_DIR. If this variable is not set, they are skipped.
+# TROUPE_DATA_DIR, and tests that compare with TensorFlow from the file
+# TROUPE_TF_VALUES. If these variables are not set, they are skipped.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh
