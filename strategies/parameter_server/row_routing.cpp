@@ -9,12 +9,6 @@ namespace troupe::parameter_server {
 
 namespace {
 
-void check_shard(std::uint32_t shard, std::uint32_t shards) {
-  if (shard >= shards)
-    throw std::logic_error("shard " + std::to_string(shard) + " of "
-                           + std::to_string(shards));
-}
-
 /// @param list bytes of the rows that are in the order of the positions.
 /// @param whole bytes of the rows that the positions name.
 void check_positions(std::span<const std::size_t> positions,
@@ -33,14 +27,22 @@ void check_positions(std::span<const std::size_t> positions,
 
 } // namespace
 
-std::size_t routed_rows::begin(std::uint32_t shard) const {
-  check_shard(shard, shards());
-  return begins_[shard];
+void routed_rows::check(std::uint32_t shard) const {
+  if (shard >= shards())
+    throw std::logic_error("shard " + std::to_string(shard) + " of "
+                           + std::to_string(shards()));
 }
 
-std::size_t routed_rows::count(std::uint32_t shard) const {
-  check_shard(shard, shards());
-  return begins_[shard + 1] - begins_[shard];
+std::span<const std::int64_t> routed_rows::rows(std::uint32_t shard) const {
+  check(shard);
+  return std::span{rows_}.first(begins_[shard + 1]).subspan(begins_[shard]);
+}
+
+std::span<const std::size_t> routed_rows::positions(std::uint32_t shard) const {
+  check(shard);
+  return std::span{positions_}
+    .first(begins_[shard + 1])
+    .subspan(begins_[shard]);
 }
 
 routed_rows route(const row_sharding& sharding, std::string_view name,

@@ -25,15 +25,11 @@ class routed_rows {
 public:
   /// Returns the rows of a shard, counted from its first row.
   /// @errors throws std::logic_error if there is no such shard.
-  std::span<const std::int64_t> rows(std::uint32_t shard) const {
-    return std::span{rows_}.subspan(begin(shard), count(shard));
-  }
+  std::span<const std::int64_t> rows(std::uint32_t shard) const;
   /// Returns the positions of these rows in the list that was routed,
   /// ascending.
   /// @errors throws std::logic_error if there is no such shard.
-  std::span<const std::size_t> positions(std::uint32_t shard) const {
-    return std::span{positions_}.subspan(begin(shard), count(shard));
-  }
+  std::span<const std::size_t> positions(std::uint32_t shard) const;
   std::uint32_t shards() const {
     return static_cast<std::uint32_t>(begins_.size() - 1);
   }
@@ -41,8 +37,7 @@ public:
 private:
   friend routed_rows route(const row_sharding&, std::string_view,
                            std::span<const std::int64_t>);
-  std::size_t begin(std::uint32_t shard) const;
-  std::size_t count(std::uint32_t shard) const;
+  void check(std::uint32_t shard) const;
 
   std::vector<std::int64_t> rows_;     ///< By shard.
   std::vector<std::size_t> positions_; ///< By shard.

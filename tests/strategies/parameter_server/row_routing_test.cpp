@@ -269,5 +269,8 @@ TEST(GatherRows, AndScatterRowsRejectSizesThatDoNotFit) {
   EXPECT_EQ(scatter({0}, 4), "1 rows of 4 bytes in 8 bytes");
   EXPECT_EQ(gather({0, 3}, 4), "row 3 of 4 bytes in 12 bytes");
   EXPECT_EQ(scatter({0, 3}, 4), "row 3 of 4 bytes in 12 bytes");
+  EXPECT_EQ(gather({0, 1, 2, 3, 4, 5, 6, 12}, 1),
+            "row 12 of 1 bytes in 12 bytes");
   EXPECT_EQ(gather({0, 1}, 0), "2 rows of 0 bytes in 8 bytes");
+  EXPECT_NO_THROW(gather_rows(three, positions{0, 1}, 0, {}));
 }
