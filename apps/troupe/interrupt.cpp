@@ -60,9 +60,8 @@ void on_first_interrupt(int signal_number) {
   install_handler(signal_number, on_second_interrupt);
 }
 
-void on_first_leave(int signal_number) {
+void on_leave(int) {
   leave_requested = true;
-  install_handler(signal_number, on_second_interrupt);
 }
 
 void install_handlers(void (*handler)(int)) {
@@ -80,6 +79,6 @@ void end_on_interrupts() {
 interrupt_flags watch_for_interrupts(bool sigterm_leaves) {
   install_handlers(on_first_interrupt);
   if (sigterm_leaves)
-    install_handler(SIGTERM, on_first_leave);
+    install_handler(SIGTERM, on_leave);
   return {&stop_requested, &leave_requested};
 }

@@ -17,7 +17,9 @@ struct interrupt_flags {
 
 /// From now on, the first interrupt only sets a flag. A second signal of the
 /// same number ends the program immediately with a message and code `unsaved`.
-/// @param sigterm_leaves SIGTERM sets `leave`, instead of `stop`.
+/// @param sigterm_leaves each SIGTERM sets `leave`, instead of `stop`. It never
+///        ends the program immediately: a second request to leave says no more
+///        than the first.
 interrupt_flags watch_for_interrupts(bool sigterm_leaves = false);
 
 /// Message with which a second interrupt ends the program.

@@ -1,4 +1,5 @@
 #include "background.hpp"
+#include "signal_sets.hpp"
 #include "tool.hpp"
 #include "troupe/net/base/descriptor.hpp"
 
@@ -24,19 +25,6 @@ protected:
                                "cd " + folder.string()
                                  + " && exec " TROUPE_TOOL " " + words
                                  + " 2>&1"}};
-  }
-
-  /// Returns true if the signal set with this name in /proc/<id>/status
-  /// contains `number`.
-  static bool has_signal(pid_t id, const std::string& set, int number) {
-    std::ifstream input{"/proc/" + std::to_string(id) + "/status"};
-    for (std::string line; std::getline(input, line);)
-      if (line.starts_with(set + ":"))
-        return (std::stoull(line.substr(set.size() + 1), nullptr, 16)
-                  >> (number - 1)
-                & 1)
-               != 0;
-    return false;
   }
 
   template <class F>

@@ -56,6 +56,17 @@ TEST_F(OnSigterm, OneOfThreeLeavesAndTheOthersGiveTheSameWeights) {
   EXPECT_EQ(files(), 1u); // the summary
 }
 
+TEST_F(OnSigterm, AWorkerThatIsToldTwiceLeavesOnce) {
+  const auto done =
+    run_with_signals({1, 1}, SIGTERM, std::string{training} + three_that_leave);
+  SCOPED_TRACE(done.err);
+  EXPECT_EQ(done.code, 0);
+  EXPECT_EQ(count(done.err, "left the job after step "), 1u);
+  EXPECT_NE(("\n" + done.out).find("\nweights_sha256 " + undisturbed(*this)),
+            done.out.npos)
+    << done.out;
+}
+
 /// A worker that has left is not started again.
 TEST_F(OnSigterm, ALeaveIsNoRestart) {
   const auto done = run_with_signal(

@@ -1,11 +1,15 @@
 #pragma once
 
+#include "signal_sets.hpp"
 #include "tool.hpp"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace troupe {
@@ -33,6 +37,16 @@ protected:
     return 0;
   }
 
+  /// Sends a signal. Waits until SIGTERM is no longer pending, so that a
+  /// process that gets it twice handles both.
+  static void send(pid_t target, int signal) {
+    ::kill(target, signal);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+    while (signal == SIGTERM && has_signal(target, "ShdPnd", signal)
+           && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+  }
+
   /// Sends a signal to workers, or to the tool (`parent`), after the first
   /// epoch of a run, in this order.
   outcome run_with_signals(const std::vector<int>& workers, int signal,
@@ -46,7 +60,7 @@ protected:
         const auto target = worker == parent ? tool : process_of(tool, worker);
         EXPECT_GT(target, 0);
         if (target > 0)
-          ::kill(target, signal);
+          send(target, signal);
       }
       sent = true;
     };
