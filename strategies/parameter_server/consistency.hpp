@@ -8,7 +8,7 @@ namespace troupe::parameter_server {
 /// How contributions change a part of the parameters. The numbers are a wire
 /// format: append, never reuse.
 enum class consistency_kind : std::uint8_t {
-  /// Each contribution is an update of its own, and is applied on arrival.
+  /// Each contribution is an update of its own.
   asynchronous = 0,
   /// As `asynchronous`, but a replica does not read a part that lacks old
   /// contributions (stale synchronous parallel; Ho et al. 2013).

@@ -45,13 +45,14 @@ struct push {
 /// a new one takes the place of the one before.
 struct pull {
   std::uint64_t view_id = 0; ///< View of the sender.
+  std::uint64_t number = 0;  ///< Counted by the worker.
   std::uint32_t replica = 0;
   /// The step for which the replica reads. A replica that was moved to another
   /// process reads for step 0, which is answered at once, and goes on at the
   /// lowest `pulled::next_step` of all shards.
   std::uint64_t step = 0;
-  std::vector<std::uint32_t> parts;
-  auto fields() { return std::tie(view_id, replica, step, parts); }
+  std::vector<std::uint32_t> parts; ///< Ascending.
+  auto fields() { return std::tie(view_id, number, replica, step, parts); }
 };
 
 /// The sender, with all its replicas, has entered the view, and reads no
@@ -77,9 +78,10 @@ struct decision {
 
 /// What became of a push. The numbers are a wire format: append, never reuse.
 enum class push_result : std::uint8_t {
-  accepted = 0, ///< All copies of the shard have it.
-  repeated = 1, ///< All copies of the shard had it before.
-  dropped = 2,  ///< It came after the decision on its step, and has no effect.
+  accepted = 0, ///< All copies of the shard that are in sync have it.
+  repeated = 1, ///< They had it before.
+  /// Its step was decided before. It counts if the decision names it.
+  decided = 2,
   stale_view = 3,
   unknown_replica = 4,
   unknown_part = 5,
@@ -98,14 +100,14 @@ struct pushed {
 /// Answer to `pull`. The parameters travel beside it.
 struct pulled {
   std::uint64_t view_id = 0; ///< View of the shard.
-  std::uint32_t replica = 0;
-  std::uint64_t step = 0; ///< Step of the pull.
+  std::uint64_t number = 0;  ///< Number of the pull.
+  std::uint32_t replica = 0; ///< Replica of the pull.
   /// First step to which a contribution of the replica is missing, of all parts
   /// of this shard.
   std::uint64_t next_step = 0;
   std::vector<std::uint64_t> versions; ///< Of each part that was asked for.
   auto fields() {
-    return std::tie(view_id, replica, step, next_step, versions);
+    return std::tie(view_id, number, replica, next_step, versions);
   }
 };
 
@@ -145,6 +147,12 @@ struct stored {
   auto fields() {
     return std::tie(view_id, backup, has_state, sequence, counts);
   }
+};
+
+/// Primary to backup: the receiver answers with `stored`.
+struct inquire {
+  std::uint64_t view_id = 0; ///< View of the primary.
+  auto fields() { return std::tie(view_id); }
 };
 
 /// Primary to backup: from now on the primary acknowledges nothing that the

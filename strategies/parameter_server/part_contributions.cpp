@@ -10,7 +10,7 @@ namespace {
 
 bool is_received(const replica_clock& clock, std::uint64_t step) {
   return step < clock.next_step
-         || (step > clock.next_step
+         || (step > clock.next_step && step - clock.next_step <= max_steps_ahead
              && (clock.later_steps >> (step - clock.next_step - 1) & 1) != 0);
 }
 
@@ -25,6 +25,12 @@ void receive(replica_clock& clock, std::uint64_t step) {
   clock.next_step += 1 + std::uint64_t(following);
   clock.later_steps =
     following >= 63 ? 0 : clock.later_steps >> (following + 1);
+}
+
+/// All steps below `next_step` count as received.
+void advance(replica_clock& clock, std::uint64_t next_step) {
+  while (clock.next_step < next_step)
+    receive(clock, clock.next_step);
 }
 
 /// Order of the contributions that wait.
@@ -44,18 +50,22 @@ push_result part_contributions::check(std::uint32_t replica,
   const auto& clock = clocks_[replica];
   if (step > clock.next_step && step - clock.next_step > max_steps_ahead)
     return push_result::future_step;
+  if (rule_.kind == consistency_kind::synchronous
+      && step > version_ + max_steps_ahead)
+    return push_result::future_step;
   return is_received(clock, step) ? push_result::repeated
                                   : push_result::accepted;
 }
 
 std::optional<update> part_contributions::add(const contribution& given) {
   const auto& id = given.pushed.id;
+  if (is_decided(id.step))
+    return {};
   receive(clocks_[id.replica], id.step);
   if (rule_.kind != consistency_kind::synchronous)
     return update{part_, ++version_, {given}};
-  if (!is_decided(id.step))
-    waiting_.insert(std::ranges::upper_bound(waiting_, key(given), {}, key),
-                    given);
+  waiting_.insert(std::ranges::upper_bound(waiting_, key(given), {}, key),
+                  given);
   return {};
 }
 
@@ -68,7 +78,10 @@ bool part_contributions::can_decide(const decision& next) const {
     return std::ranges::binary_search(waiting_, std::tuple{next.step, replica},
                                       {}, key);
   };
-  return next.step == version_ && std::ranges::all_of(next.contributors, waits);
+  const auto given = next.contributors.size();
+  return next.step == version_ && given > 0
+         && given + rule_.backup_workers >= clocks_.size()
+         && std::ranges::all_of(next.contributors, waits);
 }
 
 update part_contributions::decide(const decision& next) {
@@ -83,6 +96,8 @@ update part_contributions::decide(const decision& next) {
     (counts ? made.contributions : made.dropped).push_back(std::move(*x));
   }
   waiting_.erase(waiting_.begin(), end);
+  for (auto& clock : clocks_)
+    advance(clock, version_);
   return made;
 }
 

@@ -10,7 +10,7 @@
 namespace troupe::parameter_server {
 
 /// Number of steps that a replica may push to a part after the first one that
-/// is missing.
+/// is missing, and to a synchronous part after the next decision.
 inline constexpr std::uint64_t max_steps_ahead = 64;
 
 /// A push and its gradient.
@@ -45,7 +45,9 @@ struct update {
 ///                 A replica reads for step c after c decisions. So no shard
 ///                 applies a step of which another shard lacks a contribution,
 ///                 and a replica that was moved can repeat the step from the
-///                 same parameters
+///                 same parameters. A decision also moves the clocks of the
+///                 replicas that it does not name: they go on at the version
+///                 that they read
 ///   cost          16 bytes for each replica, and the gradients that wait for a
 ///                 decision
 class part_contributions {
@@ -56,14 +58,15 @@ public:
   /// Says what `add` would do: `accepted`, `repeated` or `future_step`.
   /// @pre `replica` is below the number of replicas.
   push_result check(std::uint32_t replica, std::uint64_t step) const;
-  /// Adds a contribution. @pre `check` returns `accepted`.
+  /// Adds a contribution. No effect if its step is decided.
+  /// @pre `check` returns `accepted`, or the step is decided.
   /// @returns the update that it makes, if it makes one at once.
   std::optional<update> add(const contribution& given);
   /// True if the decision on this step was applied, so that a contribution to
-  /// it is dropped.
+  /// it has no effect.
   bool is_decided(std::uint64_t step) const;
-  /// True if `decide` can be called: it is the next decision, and all
-  /// contributors have contributed.
+  /// True if `decide` can be called: it is the next decision, all contributors
+  /// have contributed, and they are enough.
   bool can_decide(const decision& next) const;
   /// @pre `can_decide`.
   update decide(const decision& next);

@@ -21,11 +21,17 @@ bool is_ascending(const std::vector<std::uint32_t>& all) {
 shard::shard(std::uint64_t self, const std::vector<consistency>& parts,
              std::uint32_t replicas)
   : self_{self}, replicas_{replicas}, rules_{parts} {
-  reset();
+  clear();
 }
 
 /// Drops all state.
-void shard::reset() {
+void shard::reset(shard_reaction& out) {
+  if (has_state_ || applied_ > 0)
+    out.push_back(drop_state{});
+  clear();
+}
+
+void shard::clear() {
   parts_.clear();
   for (std::uint32_t i = 0; i < rules_.size(); ++i)
     parts_.emplace_back(i, rules_[i], replicas_);
@@ -40,6 +46,7 @@ void shard::reset() {
 shard_reaction shard::on_view(const shard_view& next) {
   if (next.view_id <= view_.view_id)
     return {};
+  const bool has_served = serves();
   const auto before = std::exchange(view_, next);
   const auto role_before = std::exchange(
     role_, next.primary == self_                             ? role::primary
@@ -56,18 +63,21 @@ shard_reaction shard::on_view(const shard_view& next) {
       out.push_back(send_stored{view_.primary, own_position()});
   } else if (role_ != role::primary) {
     // The state of this copy may not be that of the primary.
-    reset();
+    reset(out);
   } else if (role_before == role::primary && next.term == before.term) {
+    if (!has_served)
+      awaited_workers_ = {next.workers.begin(), next.workers.end()};
     lead(out);
   } else if (next.previous_term == 0
-             || (counts_ && before.term == next.previous_term)) {
+             || (counts_ && before.term == next.previous_term
+                 && before.view_id + 1 == next.term)) {
     if (next.previous_term != 0)
       awaited_workers_ = {next.workers.begin(), next.workers.end()};
     last_ = applied_;
     lead(out);
   } else {
     role_ = role::none;
-    reset();
+    reset(out);
     out.push_back(protocol_error{
       "a view makes a copy of a shard the primary that lacks updates"});
   }
@@ -83,8 +93,12 @@ void shard::lead(shard_reaction& out) {
     one.record.view_id = view_.view_id;
   for (const auto task : view_.backups) {
     const auto [at, is_new] = followers_.try_emplace(task);
-    at->second.knows_that_it_counts = false;
-    if (is_new)
+    at->second.has_answered = at->second.knows_that_it_counts = false;
+    if (is_new) {
+      at->second.stored = applied_;
+      at->second.snapshot = applied_;
+    }
+    if (at->second.snapshot)
       follow_anew(out, task, at->second);
     else
       send_log(out, task, at->second);
@@ -96,8 +110,7 @@ void shard::lead(shard_reaction& out) {
 
 /// Sends a snapshot, and then all records that follow it.
 void shard::follow_anew(shard_reaction& out, std::uint64_t backup,
-                        follower& to) {
-  to = {.stored = applied_, .snapshot = applied_};
+                        const follower& to) {
   snapshot made{view_.view_id, applied_, {}};
   std::vector<payload> gradients;
   for (const auto& one : parts_) {
@@ -131,6 +144,8 @@ shard_reaction shard::on(std::uint64_t worker, const push& received,
     return {answer_push{worker, refusal(id, push_result::unknown_part)}};
   if (pending_pushes_.contains(id))
     return {}; // answered when all backups have it
+  if (parts_[id.part].is_decided(id.step))
+    return {answer_push{worker, refusal(id, push_result::decided)}};
   const auto result = parts_[id.part].check(id.replica, id.step);
   if (result != push_result::accepted)
     return {answer_push{worker, refusal(id, result)}};
@@ -187,10 +202,17 @@ shard_reaction shard::on(const stored& received) {
     return {};
   auto& from = found->second;
   shard_reaction out;
-  if (!received.has_state && !from.snapshot)
-    follow_anew(out, received.backup, from); // it was no backup in between
-  if (from.snapshot
-      && (!received.has_state || received.sequence < *from.snapshot))
+  if (!received.has_state) {
+    if (from.has_answered || from.snapshot)
+      return out; // it was sent before the snapshot arrived
+    // It was no backup in a view that this process has missed.
+    from.stored = applied_;
+    from.snapshot = applied_;
+    follow_anew(out, received.backup, from);
+    return out;
+  }
+  from.has_answered = true;
+  if (from.snapshot && received.sequence < *from.snapshot)
     return out;
   if (from.snapshot) {
     from.snapshot.reset();
@@ -206,7 +228,8 @@ shard_reaction shard::on(const stored& received) {
 /// Tells a backup that it counts, unless it has answered that it knows.
 void shard::tell_if_it_counts(shard_reaction& out, std::uint64_t backup,
                               const follower& to) const {
-  if (!to.snapshot && to.stored >= to.counts_from && !to.knows_that_it_counts)
+  if (to.has_answered && !to.snapshot && to.stored >= to.counts_from
+      && !to.knows_that_it_counts)
     out.push_back(send_counted{backup, {view_.view_id}});
 }
 
@@ -221,7 +244,7 @@ void shard::apply_stored(shard_reaction& out) {
     const auto& next = one.record;
     if (next.sequence <= applied_ || next.sequence > until)
       continue;
-    const bool is_dropped =
+    const bool is_late =
       !next.pushed.empty()
       && parts_[next.pushed[0].id.part].is_decided(next.pushed[0].id.step);
     perform(out, next, one.gradient);
@@ -235,7 +258,7 @@ void shard::apply_stored(shard_reaction& out) {
     pending_pushes_.erase(id);
     out.push_back(answer_push{
       one.worker,
-      refusal(id, is_dropped ? push_result::dropped : push_result::accepted)});
+      refusal(id, is_late ? push_result::decided : push_result::accepted)});
   }
   trim_log();
   answer_pulls(out);
@@ -271,6 +294,8 @@ shard_reaction shard::on_timeout() {
   for (auto& [backup, one] : followers_)
     if (one.snapshot) {
       follow_anew(out, backup, one);
+    } else if (!one.has_answered) {
+      out.push_back(send_inquire{backup, {view_.view_id}});
     } else {
       send_log(out, backup, one);
       tell_if_it_counts(out, backup, one);
@@ -299,10 +324,13 @@ shard_reaction shard::on(std::uint64_t worker, const pull& received) {
   const auto is_unknown = [&](std::uint32_t part) {
     return part >= parts_.size();
   };
-  if (received.replica >= replicas_
+  if (received.replica >= replicas_ || !is_ascending(received.parts)
       || std::ranges::any_of(received.parts, is_unknown))
     return {protocol_error{"a pull names an unknown replica or part"}};
-  pulls_[received.replica] = {worker, received};
+  auto& waiting = pulls_[received.replica];
+  if (waiting.worker == worker && received.number < waiting.wanted.number)
+    return {}; // an older one that was late
+  waiting = {worker, received};
   shard_reaction out;
   answer_pulls(out);
   return out;
@@ -327,7 +355,7 @@ bool shard::can_read(const pull& wanted) const {
 }
 
 pulled shard::answer_to(const pull& wanted) const {
-  pulled out{view_.view_id, wanted.replica, wanted.step, 0, {}};
+  pulled out{view_.view_id, wanted.number, wanted.replica, 0, {}};
   for (const auto part : wanted.parts)
     out.versions.push_back(parts_[part].version());
   auto next = parts_.empty() ? 0 : parts_[0].next_step(wanted.replica);
@@ -353,8 +381,9 @@ shard_reaction shard::on(const record& received, const payload& gradient) {
                   });
       const auto& id = received.pushed[0].id;
       return id.replica < replicas_ && id.part < parts_.size()
-             && parts_[id.part].check(id.replica, id.step)
-                  == push_result::accepted;
+             && (parts_[id.part].is_decided(id.step)
+                 || parts_[id.part].check(id.replica, id.step)
+                      == push_result::accepted);
     };
     if (!holds_one || !is_possible())
       return {protocol_error{"record " + std::to_string(received.sequence)
@@ -363,6 +392,12 @@ shard_reaction shard::on(const record& received, const payload& gradient) {
   }
   out.push_back(send_stored{view_.primary, own_position()});
   return out;
+}
+
+shard_reaction shard::on(const inquire& received) {
+  if (role_ != role::backup || received.view_id != view_.view_id)
+    return {};
+  return {send_stored{view_.primary, own_position()}};
 }
 
 shard_reaction shard::on(const counted& received) {

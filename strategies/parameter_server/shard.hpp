@@ -21,16 +21,16 @@
 ///   messages worker to primary: pull, push, accepted
 ///            chief to primary: decision
 ///            primary to worker: pulled, pushed, serving; to the chief: decided
-///            primary to backup: record, snapshot, counted
+///            primary to backup: record, snapshot, counted, inquire
 ///            backup to primary: stored
 ///   start    with a view, which names the copies of the shard and the workers.
 ///            A primary that was a backup before serves when all workers have
 ///            accepted the view. Until then it takes no request
 ///   on push  of a new contribution: append it to the log, and send the record
-///            to the backups. When all backups have it: add it to those of
-///            its part, apply the update if it makes one, and answer. So what a
-///            replica reads, and what was acknowledged, survives the loss of
-///            the primary
+///            to the backups. When all backups that have a snapshot have it:
+///            add it to those of its part, apply the update if it makes one,
+///            and answer. So what a replica reads, and what was acknowledged,
+///            survives the loss of the primary
 ///   on pull  answer when the replica may read all parts, with parameters that
 ///            contain all updates that were applied by then
 ///   on decision  as push, for the synchronous parts
@@ -48,10 +48,13 @@
 ///   order    contributions are applied in the order of the log, in all copies
 ///   faults   another view -> answered with stale_view; between copies ignored.
 ///            So a primary that was replaced can acknowledge nothing
-///            a push that was received before -> answered, and has no effect
-///            unknown replica or part, a step too far ahead -> answered so
-///            a decision on contributions that were never made, an impossible
-///            snapshot -> protocol_error
+///            a push that was received before, or to a step that is decided ->
+///            answered so, and has no effect
+///            a push of an unknown replica or part, or too far ahead ->
+///            answered so
+///            a pull of an unknown replica or part, a decision on contributions
+///            that were never made, an impossible record or snapshot ->
+///            protocol_error
 namespace troupe::parameter_server {
 
 /// The copies of a shard, and the workers, in a view. Processes are named by
@@ -68,9 +71,11 @@ struct shard_view {
 };
 
 /// How much of the state of a shard a copy has. The next primary is a copy with
-/// the term of the current view and `counts`, and of these the one with the
-/// highest sequence. If there is none, acknowledged updates may be lost.
+/// the id and the term of the view that is changed, and with `counts`; of these
+/// the one with the highest sequence. If there is none, acknowledged updates
+/// may be lost.
 struct copy_position {
+  std::uint64_t view_id = 0;  ///< The last view that it has entered.
   std::uint64_t term = 0;     ///< Term of the primary that it has followed.
   std::uint64_t sequence = 0; ///< Last record that it has applied.
   bool counts = false;        ///< It has all updates that were acknowledged.
@@ -109,12 +114,19 @@ struct send_snapshot {
   parameter_server::snapshot snapshot;
   std::vector<payload> gradients; ///< Of all contributions that wait.
 };
+/// Drops the parameters and slots: this copy has no state any more.
+struct drop_state {};
 /// Takes the parameters and slots that came with a snapshot.
 struct install_snapshot {};
 /// Sends `stored` to the primary.
 struct send_stored {
   std::uint64_t primary = 0; ///< Receiver.
   parameter_server::stored stored;
+};
+/// Sends `inquire` to a backup.
+struct send_inquire {
+  std::uint64_t backup = 0; ///< Receiver.
+  parameter_server::inquire inquire;
 };
 /// Sends `counted` to a backup.
 struct send_counted {
@@ -133,8 +145,8 @@ struct protocol_error {
 
 using shard_effect =
   std::variant<apply, answer_push, answer_pull, answer_decision, send_record,
-               send_snapshot, install_snapshot, send_stored, send_counted,
-               send_serving, protocol_error>;
+               send_snapshot, drop_state, install_snapshot, send_inquire,
+               send_stored, send_counted, send_serving, protocol_error>;
 /// Effects; the host performs them in this order.
 using shard_reaction = std::vector<shard_effect>;
 
@@ -164,6 +176,7 @@ public:
   // -- a backup ---------------------------------------------------------------
 
   shard_reaction on(const record& received, const payload& gradient);
+  shard_reaction on(const inquire& received);
   shard_reaction on(const counted& received);
   /// @param gradients of all contributions that wait, by part.
   shard_reaction on(const snapshot& received,
@@ -182,7 +195,7 @@ public:
     return static_cast<std::uint32_t>(parts_.size());
   }
   copy_position position() const {
-    return {view_.term, applied_, is_primary() || counts_};
+    return {view_.view_id, view_.term, applied_, is_primary() || counts_};
   }
 
 private:
@@ -195,6 +208,7 @@ private:
     /// Last record that was acknowledged before the primary waited for this
     /// backup. It counts when it has stored that record too.
     std::uint64_t counts_from = 0;
+    bool has_answered = false;         ///< In this view; it has a state then.
     bool knows_that_it_counts = false; ///< It has answered `counted`.
   };
   struct entry {
@@ -207,7 +221,8 @@ private:
     pull wanted;
   };
 
-  void reset();
+  void reset(shard_reaction& out);
+  void clear();
   void lead(shard_reaction& out);
   void append(shard_reaction& out, entry&& added);
   void apply_stored(shard_reaction& out);
@@ -220,7 +235,8 @@ private:
                 const follower& to) const;
   void tell_if_it_counts(shard_reaction& out, std::uint64_t backup,
                          const follower& to) const;
-  void follow_anew(shard_reaction& out, std::uint64_t backup, follower& to);
+  void follow_anew(shard_reaction& out, std::uint64_t backup,
+                   const follower& to);
   void trim_log();
   pushed refusal(const push_id& id, push_result why) const {
     return {view_.view_id, id, why};

@@ -1,5 +1,8 @@
 #include "troupe/strategies/parameter_server/worker.hpp"
 
+#include <stdexcept>
+#include <string>
+
 namespace troupe::parameter_server {
 
 worker::worker(std::uint64_t self, std::uint32_t shards)
@@ -8,6 +11,10 @@ worker::worker(std::uint64_t self, std::uint32_t shards)
 worker_reaction worker::on_view(const worker_view& next) {
   if (next.view_id <= view_.view_id)
     return {};
+  if (next.primaries.size() != shards_.size())
+    throw std::logic_error("a view of " + std::to_string(next.primaries.size())
+                           + " shards for a worker of "
+                           + std::to_string(shards_.size()));
   view_ = next;
   for (auto& one : shards_)
     one.serves = false;
@@ -32,23 +39,25 @@ worker_reaction worker::pull(std::uint32_t shard, std::uint32_t replica,
                              std::vector<std::uint32_t> parts) {
   auto& at = shards_.at(shard);
   auto& wanted = at.pulls[replica];
-  wanted = {view_.view_id, replica, step, std::move(parts)};
+  wanted = {view_.view_id, ++last_pull_, replica, step, std::move(parts)};
   if (!at.serves)
     return {};
   return {send_pull{view_.primaries[shard], shard, wanted}};
 }
 
 worker_reaction worker::on(std::uint32_t shard, const pushed& received) {
-  auto& at = shards_.at(shard);
+  auto* const at = find(shard);
+  if (!at)
+    return {};
   if (received.result == push_result::stale_view)
     return {}; // sent again in the next view
-  if (at.pushes.erase(received.id) == 0)
+  if (at->pushes.erase(received.id) == 0)
     return {}; // a repeated answer
   switch (received.result) {
     case push_result::accepted:
     case push_result::repeated:
       return {push_done{shard, received.id}};
-    case push_result::dropped:
+    case push_result::decided:
       return {push_done{shard, received.id, true}};
     default:
       return {worker_error{shard, received.result, received.id}};
@@ -56,23 +65,28 @@ worker_reaction worker::on(std::uint32_t shard, const pushed& received) {
 }
 
 worker_reaction worker::on(std::uint32_t shard, const pulled& received) {
-  auto& at = shards_.at(shard);
-  const auto wanted = at.pulls.find(received.replica);
-  if (received.view_id != view_.view_id || wanted == at.pulls.end()
-      || wanted->second.step != received.step
+  auto* const at = find(shard);
+  if (!at)
+    return {};
+  const auto wanted = at->pulls.find(received.replica);
+  if (received.view_id != view_.view_id || wanted == at->pulls.end()
+      || wanted->second.number != received.number
       || wanted->second.parts.size() != received.versions.size())
     return {}; // of an older pull
-  at.pulls.erase(wanted);
-  return {pull_done{shard, received.replica, received.step, received.next_step,
-                    received.versions}};
+  const pull_done done{shard, received.replica, wanted->second.step,
+                       received.next_step, received.versions};
+  at->pulls.erase(wanted);
+  return {done};
 }
 
 worker_reaction worker::on(std::uint32_t shard, const serving& received) {
-  auto& at = shards_.at(shard);
+  auto* const at = find(shard);
+  if (!at)
+    return {};
   worker_reaction out;
-  if (received.view_id != view_.view_id || at.serves)
+  if (view_.view_id == 0 || received.view_id != view_.view_id || at->serves)
     return out;
-  at.serves = true;
+  at->serves = true;
   send_all(out, shard);
   return out;
 }
@@ -86,6 +100,18 @@ worker_reaction worker::on_timeout() {
       out.push_back(
         send_accepted{view_.primaries[i], i, {view_.view_id, self_}});
   return out;
+}
+
+worker::connection* worker::find(std::uint32_t shard) {
+  return shard < shards_.size() ? &shards_[shard] : nullptr;
+}
+
+void worker::release(std::uint32_t replica) {
+  for (auto& one : shards_) {
+    one.pulls.erase(replica);
+    std::erase_if(one.pushes,
+                  [&](const auto& x) { return x.first.replica == replica; });
+  }
 }
 
 void worker::send_all(worker_reaction& out, std::uint32_t shard) const {

@@ -42,7 +42,9 @@ struct send_pull {
 struct push_done {
   std::uint32_t shard = 0;
   push_id id;
-  bool was_dropped = false; ///< It came after the decision on its step.
+  /// The step was decided when the shard gave this answer. The decision says
+  /// whether the contribution counts.
+  bool is_decided = false;
 };
 /// A pull is complete. The host has the parameters of the answer.
 struct pull_done {
@@ -76,8 +78,9 @@ public:
   /// @param shards number of shards of the job.
   worker(std::uint64_t self, std::uint32_t shards);
 
-  /// A view has taken effect. Call it when no replica of this process reads
-  /// parameters in place any more. No effect if it is not newer.
+  /// A view has taken effect. @pre it has a primary for each shard. Call it
+  /// when no replica of this process reads parameters in place any more. No
+  /// effect if it is not newer.
   worker_reaction on_view(const worker_view& next);
 
   /// @pre `id` was not pushed by this worker before.
@@ -87,6 +90,11 @@ public:
   worker_reaction pull(std::uint32_t shard, std::uint32_t replica,
                        std::uint64_t step, std::vector<std::uint32_t> parts);
 
+  /// Forgets the pulls and pushes of a replica that was moved away.
+  void release(std::uint32_t replica);
+
+  // The shard of a message is the one that the sender says it is. No effect if
+  // there is no such shard.
   worker_reaction on(std::uint32_t shard, const pushed& received);
   worker_reaction on(std::uint32_t shard, const pulled& received);
   worker_reaction on(std::uint32_t shard, const serving& received);
@@ -107,10 +115,12 @@ private:
     std::map<std::uint32_t, parameter_server::pull> pulls; ///< By replica.
   };
 
+  connection* find(std::uint32_t shard);
   void send_all(worker_reaction& out, std::uint32_t shard) const;
 
   const std::uint64_t self_;
   worker_view view_;
+  std::uint64_t last_pull_ = 0;
   std::vector<connection> shards_;
 };
 

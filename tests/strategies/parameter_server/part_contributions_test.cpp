@@ -98,7 +98,7 @@ TEST(PartContributions, AddsTheContributionsOfASynchronousStepByReplica) {
 }
 
 TEST(PartContributions, DropsContributionsThatTheDecisionDoesNotName) {
-  part_contributions part{7, {synchronous, 0, 1}, 3};
+  part_contributions part{7, {synchronous, 0, 2}, 3};
   part.add(of(0, 0));
   part.add(of(2, 0));
   part.add(of(2, 1)); // waits for the decision on step 1
@@ -108,10 +108,47 @@ TEST(PartContributions, DropsContributionsThatTheDecisionDoesNotName) {
   EXPECT_EQ(replicas_in(made.contributions), (ids{0}));
   EXPECT_EQ(replicas_in(made.dropped), (ids{2}));
   EXPECT_TRUE(part.is_decided(0));
-  EXPECT_EQ(part.check(1, 0), push_result::accepted); // has no effect
+  EXPECT_EQ(part.next_step(1), 1u); // it goes on at the next step
+  EXPECT_EQ(part.check(1, 1), push_result::accepted);
   EXPECT_FALSE(part.add(of(1, 0)));
   EXPECT_EQ(part.state().waiting.size(), 1u);
   EXPECT_EQ(replicas_in(part.decide({1, 1, {2}}).contributions), (ids{2}));
+}
+
+TEST(PartContributions, ADecisionNamesEnoughContributors) {
+  for (std::uint32_t backup_workers = 0; backup_workers < 4; ++backup_workers) {
+    part_contributions part{7, {synchronous, 0, backup_workers}, 3};
+    for (std::uint32_t replica = 0; replica < 3; ++replica)
+      part.add(of(replica, 0));
+    const ids all{0, 1, 2};
+    for (std::uint32_t n = 0; n <= 3; ++n)
+      EXPECT_EQ(part.can_decide({1, 0, {all.begin(), all.begin() + n}}),
+                n > 0 && n + backup_workers >= 3)
+        << n << " of 3 with " << backup_workers << " backup workers";
+  }
+}
+
+TEST(PartContributions, AReplicaThatIsLateGoesOnAtTheVersion) {
+  part_contributions part{7, {synchronous, 0, 1}, 2};
+  for (std::uint64_t t = 0; t < 200; ++t) {
+    part.add(of(0, t));
+    part.decide({1, t, {0}});
+  }
+  EXPECT_EQ(part.next_step(1), 200u);
+  EXPECT_EQ(part.check(1, 200), push_result::accepted);
+  part.add(of(1, 200));
+  part.add(of(0, 200));
+  EXPECT_EQ(replicas_in(part.decide({1, 200, {0, 1}}).contributions),
+            (ids{0, 1}));
+}
+
+TEST(PartContributions, BoundsTheContributionsThatWait) {
+  part_contributions part{7, {synchronous}, 2};
+  std::uint64_t step = 0;
+  while (step < 1'000 && part.check(0, step) == push_result::accepted)
+    part.add(of(0, step++));
+  EXPECT_EQ(step, max_steps_ahead + 1);
+  EXPECT_EQ(part.check(0, step), push_result::future_step);
 }
 
 TEST(PartContributions, GoesOnFromTheStateOfAnotherOne) {
@@ -154,6 +191,7 @@ TEST(PartContributions, RejectsAnImpossibleState) {
   EXPECT_FALSE(is_taken(changed([](auto& x) { x.waiting[0].id.part = 6; })));
   EXPECT_FALSE(is_taken(changed([](auto& x) { x.waiting[0].id.step = 3; })));
   EXPECT_FALSE(is_taken(changed([](auto& x) { x.clocks[0].later_steps = 0; })));
+  EXPECT_FALSE(is_taken(changed([](auto& x) { x.waiting[1].id.step = 65; })));
   EXPECT_FALSE(
     is_taken(changed([](auto& x) { std::swap(x.waiting[0], x.waiting[1]); })));
   EXPECT_FALSE(is_taken(changed([](auto& x) { x.waiting[1] = x.waiting[0]; })));

@@ -137,6 +137,9 @@ private:
   std::uint64_t view_id_ = 0;
   std::vector<copies_of_shard> placed_; ///< By shard, in the newest view.
   std::map<std::uint32_t, std::uint64_t> hosts_; ///< Worker by replica.
+  /// The workers of each view, and the last view that each worker has entered.
+  std::map<std::uint64_t, std::vector<std::uint64_t>> workers_of_;
+  std::map<std::uint64_t, std::uint64_t> entered_;
   /// The primary that has served, by view and shard.
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> served_;
   std::map<std::uint32_t, std::set<push_id>> acknowledged_; ///< By shard.
@@ -434,15 +437,18 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
               {c.pushed.id.replica, c.pushed.id.step});
         },
         [&](const answer_push& x) {
+          if (x.pushed.result <= push_result::decided)
+            check_serving(process, s);
           repeated_ += x.pushed.result == push_result::repeated;
           stale_ += x.pushed.result == push_result::stale_view;
-          dropped_ += x.pushed.result == push_result::dropped;
+          dropped_ += x.pushed.result == push_result::decided;
           to_worker(x.worker,
                     [this, s, what = x.pushed](std::uint64_t to, auto& at) {
                       perform(to, at.machine->on(s, what));
                     });
         },
         [&](const answer_pull& x) {
+          check_serving(process, s);
           to_worker(x.worker, [this, s, what = x.pulled, read = self.applied](
                                 std::uint64_t to, auto& at) {
             for (const auto& done : at.machine->on(s, what))
@@ -471,7 +477,16 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
               perform(to, s, effects);
             });
         },
+        [&](const drop_state&) {
+          self.applied = self.dropped = values(rules_[s].size());
+        },
         [&](const install_snapshot&) {},
+        [&](const send_inquire& x) {
+          to_copy(x.backup,
+                  [this, s, what = x.inquire](std::uint64_t to, auto& at) {
+                    perform(to, s, at.machine->on(what));
+                  });
+        },
         [&](const send_stored& x) {
           to_copy(x.primary,
                   [this, s, what = x.stored](std::uint64_t to, auto& at) {
@@ -507,7 +522,7 @@ bool random_server_job::can_spare_server(std::uint64_t process) const {
       const auto position = one.copies[s].machine->position();
       has_other |= other != process && one.is_alive && !one.is_excluded
                    && position.counts && position.term == placed_[s].term
-                   && one.copies[s].machine->view_id() == view_id_;
+                   && position.view_id == view_id_;
     }
     if (!has_other)
       return false;
@@ -562,7 +577,7 @@ void random_server_job::change_view() {
         const auto position = one.second.copies[s].machine->position();
         // Members report their positions in the view before the change.
         if (is_member(one) && position.counts && position.term == to.term
-            && one.second.copies[s].machine->view_id() + 1 == view_id_
+            && position.view_id + 1 == view_id_
             && (best == 0 || position.sequence > highest)) {
           best = one.first;
           highest = position.sequence;
@@ -599,6 +614,7 @@ void random_server_job::change_view() {
       host = workers[below(workers.size())];
       ++adoptions_;
     }
+  workers_of_[view_id_] = workers;
   for (const auto& one : servers_)
     if (is_member(one))
       enter_view(one.first);
@@ -615,40 +631,53 @@ void random_server_job::enter_view(std::uint64_t process) {
       workers.push_back(one);
   for (const auto& one : placed_)
     primaries.push_back(one.primary);
-  at(1 + below(2 * max_delay_), [=, this, view_id = view_id_, placed = placed_,
-                                 hosts = hosts_] {
-    if (const auto found = servers_.find(process); found != servers_.end()) {
-      for (std::uint32_t s = 0; found->second.is_alive && s < shards_; ++s) {
-        auto& to = found->second.copies[s];
-        const auto& where = placed[s];
-        const auto effects =
-          to.machine->on_view({view_id, where.term, where.previous_term,
-                               where.primary, where.backups, workers});
-        if (to.machine->position().sequence == 0 && !to.machine->is_primary())
-          to.applied = to.dropped = values(rules_[s].size());
-        perform(process, s, effects);
-      }
-      return;
-    }
-    auto& to = workers_[process];
-    if (!to.is_alive)
-      return;
-    perform(process, to.machine->on_view({view_id, primaries}));
-    for (const auto& [id, host] : hosts)
-      if (host == process && hosts_.at(id) == process
-          && !to.replicas.contains(id))
-        start_replica(process, id, view_id > 1);
-  });
+  at(1 + below(2 * max_delay_),
+     [=, this, view_id = view_id_, placed = placed_, hosts = hosts_] {
+       if (const auto found = servers_.find(process); found != servers_.end()) {
+         for (std::uint32_t s = 0; found->second.is_alive && s < shards_; ++s) {
+           auto& to = found->second.copies[s];
+           const auto& where = placed[s];
+           const auto effects =
+             to.machine->on_view({view_id, where.term, where.previous_term,
+                                  where.primary, where.backups, workers});
+           perform(process, s, effects);
+         }
+         return;
+       }
+       auto& to = workers_[process];
+       if (!to.is_alive)
+         return;
+       entered_[process] = std::max(entered_[process], view_id);
+       perform(process, to.machine->on_view({view_id, primaries}));
+       std::vector<std::uint32_t> moved;
+       for (const auto& [id, unused] : to.replicas)
+         if (hosts.at(id) != process)
+           moved.push_back(id);
+       for (const auto id : moved) {
+         to.machine->release(id);
+         to.replicas.erase(id);
+       }
+       for (const auto& [id, host] : hosts)
+         if (host == process && hosts_.at(id) == process
+             && !to.replicas.contains(id))
+           start_replica(process, id, view_id > 1);
+     });
 }
 
-/// A primary begins to serve: it is the only one of its view, and has all
-/// contributions that were acknowledged.
+/// A primary serves: it is the only one of its view, all workers have entered
+/// the view if it was a backup before, and it has all contributions that were
+/// acknowledged.
 void random_server_job::check_serving(std::uint64_t process, std::uint32_t s) {
   const auto& machine = *servers_[process].copies[s].machine;
   const auto [first, is_new] =
     served_.try_emplace({machine.view_id(), s}, process);
   if (first->second != process)
     fail("two primaries of a shard serve in one view");
+  if (machine.position().term > 1)
+    for (const auto one : workers_of_[machine.position().term])
+      if (entered_[one] < machine.position().term
+          && std::ranges::count(workers_of_[machine.view_id()], one) > 0)
+        fail("a new primary serves before a worker has accepted it");
   if (machine.view_id() != view_id_)
     return;
   for (const auto& id : acknowledged_[s])

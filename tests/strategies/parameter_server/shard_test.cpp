@@ -94,7 +94,7 @@ TEST(Shard, AppliesAndAnswersAPushWhenTheBackupHasIt) {
   EXPECT_EQ(next.gradient, gradient);
   // Until then a repeated push is not answered, and a read waits.
   EXPECT_TRUE(both.primary.on(worker_id, push_of(0, 0), gradient).empty());
-  EXPECT_TRUE(both.primary.on(worker_id, pull{1, 0, 1, {0}}).empty());
+  EXPECT_TRUE(both.primary.on(worker_id, pull{1, 1, 0, 1, {0}}).empty());
   both.answers.clear();
   both.deliver(both.backup.on(next.record, gradient));
   ASSERT_EQ(both.answers.size(), 3u);
@@ -118,14 +118,16 @@ TEST(Shard, SaysWhyItRejectsAPush) {
 }
 
 TEST(Shard, RejectsPullsAndDecisionsThatCannotBe) {
-  shard alone{primary_id, {{synchronous}}, 2};
+  shard alone{primary_id, {{synchronous, 0, 1}}, 2};
   alone.on_view(view(1, {}));
   const auto is_error = [](const shard_reaction& x) {
     return x.size() == 1 && std::holds_alternative<protocol_error>(x[0]);
   };
-  EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 2, 0, {0}})));
-  EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 0, 0, {1}})));
+  EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 1, 2, 0, {0}})));
+  EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 1, 0, 0, {1}})));
+  EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 1, 0, 0, {0, 0}})));
   alone.on(worker_id, push_of(0, 0), nullptr);
+  EXPECT_TRUE(is_error(alone.on(decision{1, 0, {}})));
   EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 1}})));
   EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 0}})));
   EXPECT_TRUE(is_error(alone.on(decision{1, 1, {0}})));
@@ -135,7 +137,7 @@ TEST(Shard, RejectsPullsAndDecisionsThatCannotBe) {
   // Sent again, it is only answered.
   EXPECT_EQ(alone.on(decision{1, 0, {0}}).size(), 1u);
   EXPECT_EQ(result_of(alone.on(worker_id, push_of(1, 0), nullptr)),
-            push_result::dropped);
+            push_result::decided);
 }
 
 TEST(Shard, ABackupRejectsWhatCannotFollow) {
@@ -198,6 +200,49 @@ TEST(Shard, ABackupThatMissedAViewDoesNotCountUntilItIsTold) {
   EXPECT_TRUE(both.backup.position().counts);
 }
 
+TEST(Shard, WaitsForTheWorkersInEachViewUntilItHasServed) {
+  pair_of_copies both{{{asynchronous}}};
+  both.backup.on_view({2, 2, 1, backup_id, {}, {worker_id}});
+  EXPECT_EQ(count<send_serving>(
+              both.backup.on_view({3, 2, 1, backup_id, {}, {worker_id}})),
+            0u);
+  EXPECT_TRUE(both.backup.on(accepted{2, worker_id}).empty());
+  EXPECT_EQ(count<send_serving>(both.backup.on(accepted{3, worker_id})), 1u);
+  // A worker that has not heard it asks again.
+  EXPECT_EQ(count<send_serving>(both.backup.on(accepted{3, worker_id})), 1u);
+  EXPECT_EQ(count<send_serving>(
+              both.backup.on_view({4, 2, 1, backup_id, {}, {worker_id}})),
+            1u);
+}
+
+TEST(Shard, ALateAnswerWithoutAStateDoesNotEndTheWaitForABackup) {
+  pair_of_copies both{{{asynchronous}}};
+  EXPECT_TRUE(both.primary.on(stored{1, backup_id, false, 0, false}).empty());
+  const auto sent = both.primary.on(worker_id, push_of(0, 0), nullptr);
+  EXPECT_EQ(count<answer_push>(sent), 0u);
+}
+
+TEST(Shard, TellsABackupThatItCountsOnlyWhenItHasAnsweredInThisView) {
+  pair_of_copies both{{{asynchronous}}};
+  both.primary.on_view(view(3, {backup_id}));
+  const auto asked = both.primary.on_timeout();
+  EXPECT_EQ(count<send_counted>(asked), 0u);
+  EXPECT_EQ(count<send_inquire>(asked), 1u);
+  // The backup has lost its state in a view that the primary has missed.
+  const auto again = both.primary.on(stored{3, backup_id, false, 0, false});
+  EXPECT_EQ(count<send_snapshot>(again), 1u);
+  EXPECT_EQ(count<send_counted>(both.primary.on_timeout()), 0u);
+}
+
+TEST(Shard, ACopyThatMissedTheViewBeforeDoesNotBecomeThePrimary) {
+  pair_of_copies both{{{asynchronous}}};
+  // It has missed view 2, in which the primary may have had no backup.
+  const auto refused =
+    both.backup.on_view({3, 3, 1, backup_id, {}, {worker_id}});
+  EXPECT_EQ(count<protocol_error>(refused), 1u);
+  EXPECT_EQ(count<drop_state>(refused), 1u);
+}
+
 TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
   worker self{worker_id, 1};
   EXPECT_EQ(count<send_accepted>(self.on_view({1, {primary_id}})), 1u);
@@ -226,14 +271,41 @@ TEST(Worker, IgnoresAnswersToOlderPulls) {
   worker self{worker_id, 1};
   self.on_view({1, {primary_id}});
   self.on(0, serving{1});
+  const auto number = [](const worker_reaction& x) {
+    return only<send_pull>(x).pull.number;
+  };
+  const auto first = number(self.pull(0, 0, 2, {0, 1}));
+  const auto second = number(self.pull(0, 0, 2, {1, 2}));
+  EXPECT_TRUE(self.on(0, pulled{1, first, 0, 2, {1, 1}}).empty());
+  EXPECT_TRUE(self.on(0, pulled{0, second, 0, 2, {1, 1}}).empty());
+  EXPECT_TRUE(self.on(0, pulled{1, second, 0, 2, {1}}).empty());
+  EXPECT_TRUE(self.on(0, pulled{1, second, 1, 2, {1, 1}}).empty());
+  EXPECT_EQ(
+    only<pull_done>(self.on(0, pulled{1, second, 0, 2, {5, 6}})).versions,
+    (std::vector<std::uint64_t>{5, 6}));
+}
+
+TEST(Worker, IgnoresShardsAndViewsThatDoNotExist) {
+  worker self{worker_id, 1};
+  self.push(0, {0, 0, 0}, 0, nullptr);
+  EXPECT_TRUE(self.on(0, serving{0}).empty());
+  self.on_view({1, {primary_id}});
+  EXPECT_TRUE(self.on(1, serving{1}).empty());
+  EXPECT_TRUE(self.on(1, pushed{1, {0, 0, 0}}).empty());
+  EXPECT_TRUE(self.on(1, pulled{1, 1, 0, 0, {}}).empty());
+  EXPECT_THROW(self.on_view({2, {}}), std::logic_error);
+}
+
+TEST(Worker, ForgetsAReplicaThatWasMoved) {
+  worker self{worker_id, 1};
+  self.on_view({1, {primary_id}});
+  self.on(0, serving{1});
+  self.push(0, {0, 0, 0}, 0, nullptr);
+  self.push(0, {1, 0, 0}, 0, nullptr);
   self.pull(0, 0, 1, {0});
-  self.pull(0, 0, 2, {0, 1});
-  EXPECT_TRUE(self.on(0, pulled{1, 0, 1, 1, {1}}).empty());
-  EXPECT_TRUE(self.on(0, pulled{0, 0, 2, 2, {1, 1}}).empty());
-  EXPECT_TRUE(self.on(0, pulled{1, 0, 2, 2, {1}}).empty());
-  EXPECT_TRUE(self.on(0, pulled{1, 1, 2, 2, {1, 1}}).empty());
-  EXPECT_EQ(only<pull_done>(self.on(0, pulled{1, 0, 2, 2, {5, 6}})).versions,
-            (std::vector<std::uint64_t>{5, 6}));
+  self.release(0);
+  EXPECT_EQ(self.on_timeout().size(), 1u);
+  EXPECT_EQ(self.unacknowledged(), 1u);
 }
 
 TEST(Worker, ReportsWhyAPushWasRejected) {
