@@ -5,7 +5,9 @@
 
 namespace troupe::coordinator {
 
-bool closure_effects::store(const execution& from, payload effects) {
+bool closure_effects::store(const execution& from, payload effects,
+                            std::uint64_t done_below) {
+  forget(done_below);
   if (is_decided(from.ordinal))
     return false;
   waiting_.try_emplace(from, std::move(effects));
@@ -22,11 +24,16 @@ closure_effects::verdict closure_effects::decide(const decision& received) {
     out.applied = std::move(found->second);
     decided_.insert(ordinal);
   }
-  done_below_ = std::max(done_below_, received.done_below);
+  forget(received.done_below);
+  return out;
+}
+
+/// Forgets all closures below a number, and effects that never take place.
+void closure_effects::forget(std::uint64_t done_below) {
+  done_below_ = std::max(done_below_, done_below);
   decided_.erase(decided_.begin(), decided_.lower_bound(done_below_));
   std::erase_if(waiting_,
                 [&](const auto& x) { return is_decided(x.first.ordinal); });
-  return out;
 }
 
 } // namespace troupe::coordinator

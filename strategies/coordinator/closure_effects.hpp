@@ -14,14 +14,18 @@ namespace troupe::coordinator {
 /// So a closure counts once, however often it is executed and whatever branch
 /// each execution takes.
 ///
-///   cost  the effects that wait for a decision, and 8 bytes for each closure
-///         that was decided and is not below the coordinator's `done_below`
+///   cost  the effects that wait for a decision, and an entry of a set for each
+///         closure that was decided and is not below `done_below` of the last
+///         message. The coordinator bounds their number. Effects of executions
+///         without a decision are dropped when `done_below` has passed them
 class closure_effects {
 public:
   /// Keeps the effects of an execution until the decision. No effect if they
   /// were stored before.
+  /// @param done_below as in `run`, which the worker has received.
   /// @returns false: the closure was decided before, so they have no effect.
-  bool store(const execution& from, payload effects);
+  bool store(const execution& from, payload effects,
+             std::uint64_t done_below = 0);
 
   /// What a decision does.
   struct verdict {
@@ -37,10 +41,14 @@ public:
   bool is_decided(std::uint64_t ordinal) const {
     return ordinal < done_below_ || decided_.contains(ordinal);
   }
+  /// Number of closures that are kept although they are decided.
+  std::size_t decided() const { return decided_.size(); }
   /// Number of executions whose effects wait.
   std::size_t waiting() const { return waiting_.size(); }
 
 private:
+  void forget(std::uint64_t done_below);
+
   std::map<execution, payload> waiting_;
   std::set<std::uint64_t> decided_; ///< Not below `done_below_`.
   std::uint64_t done_below_ = 0;

@@ -10,8 +10,8 @@ namespace troupe::coordinator {
 
 /// The executions that a worker has begun, or was told to cancel before they
 /// began. It begins each of them once, however often `run` arrives.
-/// @cost 16 bytes for each execution of a closure that is not below the
-///       coordinator's `done_below`.
+/// @cost an entry of a set for each execution of a closure that is not below
+///       `done_below` of the last `run`. The coordinator bounds their number.
 class executions {
 public:
   /// @returns true if the worker executes it now.

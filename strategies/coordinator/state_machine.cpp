@@ -9,10 +9,6 @@ namespace troupe::coordinator {
 reaction state_machine::schedule(payload closure) {
   reaction out;
   const auto ordinal = next_++;
-  if (const auto end = recorded_.extract(ordinal)) {
-    out.push_back(result_ready{ordinal, end.mapped().result});
-    return out;
-  }
   unfinished_[ordinal].function = std::move(closure);
   waiting_.insert(ordinal);
   start_waiting(out);
@@ -32,7 +28,7 @@ void state_machine::start_waiting(reaction& out) {
     --free->second;
     one.worker = free->first;
     ++one.attempt;
-    out.push_back(send_run{free->first, run_of(ordinal, one), one.function});
+    out.emplace_back(send_run{free->first, run_of(ordinal, one), one.function});
   }
 }
 
@@ -82,13 +78,21 @@ reaction state_machine::on(std::uint64_t worker, const ended& received,
   auto* const one = find_running(worker, received.execution);
   if (!one)
     return out;
+  const auto& with = received.shards;
+  if (std::ranges::adjacent_find(with, std::greater_equal{}) != with.end()
+      || (!with.empty() && with.back() >= shards_)) {
+    out.emplace_back(protocol_error{
+      worker, "the end of closure " + std::to_string(ordinal)
+                + " names shards that do not exist, or one of them twice"});
+    return out;
+  }
   release(*one);
   one->function.reset();
   one->has_ended = true;
   one->result = std::move(result);
   one->shards = {received.shards.begin(), received.shards.end()};
   for (const auto shard : one->shards)
-    out.push_back(send_decision{shard, decision_on(ordinal, *one)});
+    out.emplace_back(send_decision{shard, decision_on(ordinal, *one)});
   finish_if_decided(out, ordinal);
   report_if_stopped(out);
   start_waiting(out);
@@ -100,7 +104,7 @@ void state_machine::finish_if_decided(reaction& out, std::uint64_t ordinal) {
   if (found == unfinished_.end() || !found->second.has_ended
       || !found->second.shards.empty())
     return;
-  out.push_back(result_ready{ordinal, std::move(found->second.result)});
+  out.emplace_back(result_ready{ordinal, std::move(found->second.result)});
   unfinished_.erase(found);
 }
 
@@ -124,14 +128,15 @@ reaction state_machine::on(std::uint64_t worker, const failed& received,
   release(*one);
   if (error_) { // only the first one is reported
     unfinished_.erase(ordinal);
-    out.push_back(cancelled{ordinal});
+    out.emplace_back(cancelled{ordinal});
   } else {
     error_ = {ordinal, std::move(error)};
     unfinished_.erase(ordinal);
     cancel_waiting(out);
     for (const auto& [other, running] : unfinished_)
       if (running.worker)
-        out.push_back(send_cancel{*running.worker, {{other, running.attempt}}});
+        out.emplace_back(
+          send_cancel{*running.worker, {{other, running.attempt}}});
   }
   report_if_stopped(out);
   return out;
@@ -141,7 +146,7 @@ reaction state_machine::on(std::uint64_t worker, const failed& received,
 void state_machine::cancel_waiting(reaction& out) {
   for (const auto ordinal : std::exchange(waiting_, {})) {
     unfinished_.erase(ordinal);
-    out.push_back(cancelled{ordinal});
+    out.emplace_back(cancelled{ordinal});
   }
 }
 
@@ -152,7 +157,7 @@ reaction state_machine::on(std::uint64_t worker, const stopped& received) {
     return out;
   release(*one);
   unfinished_.erase(received.execution.ordinal);
-  out.push_back(cancelled{received.execution.ordinal});
+  out.emplace_back(cancelled{received.execution.ordinal});
   report_if_stopped(out);
   return out;
 }
@@ -163,7 +168,7 @@ void state_machine::report_if_stopped(reaction& out) {
   if (!error_ || is_reported_ || std::ranges::any_of(unfinished_, runs))
     return;
   is_reported_ = true;
-  out.push_back(error_ready{error_->ordinal, error_->error});
+  out.emplace_back(error_ready{error_->ordinal, error_->error});
 }
 
 void state_machine::resume() {
@@ -175,11 +180,12 @@ reaction state_machine::on_timeout() {
   reaction out;
   for (const auto& [ordinal, one] : unfinished_) {
     if (one.worker && error_)
-      out.push_back(send_cancel{*one.worker, {{ordinal, one.attempt}}});
+      out.emplace_back(send_cancel{*one.worker, {{ordinal, one.attempt}}});
     else if (one.worker)
-      out.push_back(send_run{*one.worker, run_of(ordinal, one), one.function});
+      out.emplace_back(
+        send_run{*one.worker, run_of(ordinal, one), one.function});
     for (const auto shard : one.shards)
-      out.push_back(send_decision{shard, decision_on(ordinal, one)});
+      out.emplace_back(send_decision{shard, decision_on(ordinal, one)});
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -31,13 +32,12 @@
 ///            stopped, shards could have effects of two branches
 ///   on a worker that is lost: its closures wait again, unless they have ended
 ///   on timeout  send again each run, cancel and decision without an answer
-///   end      with the job. A coordinator that comes back schedules the same
-///            closures in the same order; those whose ends are recorded are
-///            done without an execution
+///   end      with the job
 ///   cost     two messages for a closure without effects; two more for each
 ///            shard with effects
 ///   order    closures start in the order of their ordinals, and end in any
-///   faults   an older attempt, an unknown execution, a sender that does not
+///   faults   an end that names shards which do not exist -> protocol_error
+///            an older attempt, an unknown execution, a sender that does not
 ///            run it, a repeated message -> ignored. So the effects of an
 ///            attempt that was given up never take place
 namespace troupe::coordinator {
@@ -76,31 +76,31 @@ struct error_ready {
   payload error;
 };
 
+/// A worker has broken the protocol. The host ends its connection, and calls
+/// `on_worker_lost`.
+struct protocol_error {
+  std::uint64_t worker = 0;
+  std::string reason; ///< Text for people.
+};
+
 using effect = std::variant<send_run, send_cancel, send_decision, result_ready,
-                            cancelled, error_ready>;
+                            cancelled, error_ready, protocol_error>;
 /// Effects; the host performs them in this order.
 using reaction = std::vector<effect>;
 
-/// How a closure has ended.
-struct recorded_end {
-  payload result;
-};
-
 class state_machine {
 public:
-  /// @param max_unfinished closures that may be scheduled and not done.
-  explicit state_machine(std::size_t max_unfinished = 256 * 1024)
-    : max_unfinished_{max_unfinished} {}
-  /// Goes on after an earlier coordinator.
-  /// @param ends closures that have ended, by ordinal.
-  state_machine(std::size_t max_unfinished,
-                std::map<std::uint64_t, recorded_end> ends)
-    : max_unfinished_{max_unfinished}, recorded_{std::move(ends)} {}
+  /// @param shards number of shards of the job.
+  /// @param max_unfinished closures from the first one that is not done to the
+  ///        last one that is scheduled.
+  explicit state_machine(std::uint32_t shards,
+                         std::uint64_t max_unfinished = 256 * 1024)
+    : shards_{shards}, max_unfinished_{max_unfinished} {}
 
-  /// False: the caller has to wait, because too many closures are not done, or
+  /// False: the caller has to wait, because an early closure is not done, or
   /// because an error is being handled.
   bool can_schedule() const {
-    return !error_ && unfinished_.size() < max_unfinished_;
+    return !error_ && next_ - done_below() < max_unfinished_;
   }
   /// Adds a closure. @pre `can_schedule()`.
   /// @returns its effects; the ordinal is `scheduled() - 1` then.
@@ -161,8 +161,8 @@ private:
     return {{ordinal, one.attempt}, done_below()};
   }
 
-  const std::size_t max_unfinished_;
-  std::map<std::uint64_t, recorded_end> recorded_;
+  const std::uint32_t shards_;
+  const std::uint64_t max_unfinished_;
   std::uint64_t next_ = 0; ///< Ordinal of the next closure.
   std::map<std::uint64_t, closure> unfinished_;   ///< By ordinal.
   std::set<std::uint64_t> waiting_;               ///< Ordinals.

@@ -117,6 +117,10 @@ private:
       }
     if (below(2) == 0)
       add_worker();
+    // One that was given up, and is alive, is found again.
+    for (const auto& [id, one] : workers_)
+      if (one.is_alive && below(3) == 0)
+        perform(machine_.on_worker(id, 1));
   }
 
   void tick() {
@@ -217,6 +221,7 @@ private:
                      if (!ready_.insert(x.ordinal).second)
                        fail("a closure is done twice");
                    },
+                   [&](const protocol_error& x) { fail(x.reason); },
                    [&](const cancelled& x) { cancelled_.insert(x.ordinal); },
                    [&](const error_ready& x) {
                      ++errors_;
@@ -270,7 +275,7 @@ private:
   std::string problem_;
   std::uint64_t closures_ = 0, last_worker_ = 0;
   std::optional<std::uint64_t> thrower_;
-  state_machine machine_{10};
+  state_machine machine_{shards, 10};
   std::vector<shard> shards_ = [] {
     std::vector<shard> out(shards);
     out[0].value = total;

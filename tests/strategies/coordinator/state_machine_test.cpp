@@ -27,7 +27,7 @@ payload text(const char* x) {
 constexpr std::uint64_t w0 = 100, w1 = 101;
 
 TEST(Coordinator, RunsClosuresInOrderOnFreePlaces) {
-  state_machine machine;
+  state_machine machine{3};
   EXPECT_TRUE(machine.schedule(text("a")).empty());
   machine.schedule(text("b"));
   machine.schedule(text("c"));
@@ -42,7 +42,7 @@ TEST(Coordinator, RunsClosuresInOrderOnFreePlaces) {
 }
 
 TEST(Coordinator, ReportsTheResultOfAClosureWithoutEffectsAtOnce) {
-  state_machine machine;
+  state_machine machine{3};
   machine.on_worker(w0, 1);
   machine.schedule(nullptr);
   EXPECT_FALSE(machine.is_done());
@@ -56,7 +56,7 @@ TEST(Coordinator, ReportsTheResultOfAClosureWithoutEffectsAtOnce) {
 }
 
 TEST(Coordinator, WaitsUntilAllShardsHaveTheDecision) {
-  state_machine machine;
+  state_machine machine{3};
   machine.on_worker(w0, 1);
   machine.schedule(nullptr);
   const auto sent =
@@ -73,7 +73,7 @@ TEST(Coordinator, WaitsUntilAllShardsHaveTheDecision) {
 }
 
 TEST(Coordinator, RunsTheClosuresOfALostWorkerAgain) {
-  state_machine machine;
+  state_machine machine{3};
   machine.on_worker(w0, 2);
   machine.schedule(nullptr);
   machine.schedule(nullptr);
@@ -91,7 +91,7 @@ TEST(Coordinator, RunsTheClosuresOfALostWorkerAgain) {
 
 // A26 of the acceptance cases of TensorFlow.
 TEST(Coordinator, A26AnErrorCancelsTheOthersAndIsReportedOnce) {
-  state_machine machine;
+  state_machine machine{3};
   machine.on_worker(w0, 3);
   for (int i = 0; i < 5; ++i)
     machine.schedule(nullptr);
@@ -117,7 +117,7 @@ TEST(Coordinator, A26AnErrorCancelsTheOthersAndIsReportedOnce) {
 }
 
 TEST(Coordinator, ReportsAnErrorWhenTheLastWorkerThatRunsIsLost) {
-  state_machine machine;
+  state_machine machine{3};
   machine.on_worker(w0, 1);
   machine.on_worker(w1, 1);
   machine.schedule(nullptr);
@@ -130,7 +130,7 @@ TEST(Coordinator, ReportsAnErrorWhenTheLastWorkerThatRunsIsLost) {
 }
 
 TEST(Coordinator, BoundsTheClosuresThatAreNotDone) {
-  state_machine machine{2};
+  state_machine machine{3, 2};
   machine.on_worker(w0, 1);
   machine.schedule(nullptr);
   EXPECT_TRUE(machine.can_schedule());
@@ -140,15 +140,40 @@ TEST(Coordinator, BoundsTheClosuresThatAreNotDone) {
   EXPECT_TRUE(machine.can_schedule());
 }
 
-TEST(Coordinator, FindsTheRecordedEndsOfAnEarlierOne) {
-  const auto result = text("r");
-  state_machine machine{10, {{1, {result}}}};
-  machine.on_worker(w0, 4);
-  EXPECT_EQ(all<send_run>(machine.schedule(nullptr)).size(), 1u);
-  const auto known = machine.schedule(nullptr);
-  EXPECT_TRUE(all<send_run>(known).empty());
-  ASSERT_EQ(all<result_ready>(known).size(), 1u);
-  EXPECT_EQ(all<result_ready>(known)[0].result, result);
+TEST(Coordinator, OneLongClosureBoundsThoseAfterIt) {
+  state_machine machine{3, 4};
+  machine.on_worker(w0, 2);
+  machine.schedule(nullptr); // does not end
+  std::uint64_t ordinal = 0;
+  while (ordinal < 100 && machine.can_schedule()) {
+    machine.schedule(nullptr);
+    machine.on(w0, ended{{++ordinal, 1}, {}}, nullptr);
+  }
+  EXPECT_EQ(ordinal, 3u);
+  machine.on(w0, ended{{0, 1}, {}}, nullptr);
+  EXPECT_TRUE(machine.can_schedule());
+}
+
+TEST(Coordinator, RejectsAnEndThatNamesNoShard) {
+  state_machine machine{3};
+  machine.on_worker(w0, 1);
+  machine.schedule(nullptr);
+  for (const std::vector<std::uint32_t>& with :
+       {std::vector<std::uint32_t>{3}, {1, 1}, {2, 0}}) {
+    const auto rejected = machine.on(w0, ended{{0, 1}, with}, nullptr);
+    EXPECT_EQ(all<protocol_error>(rejected).size(), 1u);
+    EXPECT_EQ(rejected.size(), 1u);
+  }
+  EXPECT_FALSE(machine.is_done());
+}
+
+TEST(Coordinator, IgnoresStoppedIfNothingWasCancelled) {
+  state_machine machine{3};
+  machine.on_worker(w0, 1);
+  machine.schedule(nullptr);
+  EXPECT_TRUE(machine.on(w0, stopped{{0, 1}}).empty());
+  EXPECT_EQ(
+    all<result_ready>(machine.on(w0, ended{{0, 1}, {}}, nullptr)).size(), 1u);
 }
 
 TEST(ClosureEffects, TakePlaceOnceForTheDecidedExecution) {
@@ -170,6 +195,17 @@ TEST(ClosureEffects, RejectADecisionOnEffectsThatWereNotStored) {
   EXPECT_FALSE(effects.decide({{0, 2}, 0}).is_possible);
   EXPECT_FALSE(effects.decide({{1, 1}, 0}).is_possible);
   EXPECT_EQ(effects.waiting(), 1u);
+}
+
+TEST(ClosureEffects, AreStoredOnce) {
+  closure_effects effects;
+  const auto first = text("first");
+  effects.store({0, 1}, first);
+  effects.store({0, 1}, text("second"));
+  EXPECT_EQ(*effects.decide({{0, 1}, 0}).applied, first);
+  EXPECT_EQ(effects.decided(), 1u);
+  effects.store({5, 1}, nullptr, 5);
+  EXPECT_EQ(effects.decided(), 0u);
 }
 
 TEST(ClosureEffects, ForgetClosuresThatAreDone) {
