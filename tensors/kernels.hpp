@@ -124,6 +124,14 @@ struct adam_coefficients {
   float decay_factor; ///< 1 - learning rate * weight decay
 };
 
+/// Coefficients of one FTRL step; update_rules.hpp defines their symbols.
+struct ftrl_coefficients {
+  float learning_rate; ///< Not 0.
+  float twice_l2_shrinkage;
+  float l1;
+  float added_to_denominator; ///< 2 * l2 + beta / learning rate
+};
+
 /// Updates a range of parameters in one pass. The gradient is multiplied by
 /// `scale` first.
 struct update_kernels {
@@ -140,6 +148,15 @@ struct update_kernels {
   ///     - step_size * m / (inv_sqrt_bias_correction * sqrt(v) + epsilon)
   void (*adam)(float* x, const float* g, float* m, float* v, std::size_t n,
                const adam_coefficients& coefficients, float scale);
+  /// sum += g^2, x -= rate * g / sqrt(sum + epsilon)
+  void (*adagrad)(float* x, const float* g, float* sum, std::size_t n,
+                  float rate, float epsilon, float scale);
+  /// z += g + twice_l2_shrinkage * x
+  ///      - (sqrt(sum + g^2) - sqrt(sum)) / learning_rate * x, sum += g^2,
+  /// x = (clip(z, -l1, l1) - z)
+  ///     / (sqrt(sum) / learning_rate + added_to_denominator)
+  void (*ftrl)(float* x, const float* g, float* sum, float* z, std::size_t n,
+               const ftrl_coefficients& coefficients, float scale);
 };
 
 struct random_kernels {

@@ -35,6 +35,24 @@ void list(adamw& rule, F& visit) {
   visit("weight_decay", rule.weight_decay);
 }
 
+template <class F>
+void list(adagrad& rule, F& visit) {
+  visit("learning_rate", rule.learning_rate);
+  visit("initial_accumulator_value", rule.initial_accumulator_value);
+  visit("epsilon", rule.epsilon);
+}
+
+template <class F>
+void list(ftrl& rule, F& visit) {
+  visit("learning_rate", rule.learning_rate);
+  visit("initial_accumulator_value", rule.initial_accumulator_value);
+  visit("l1_regularization_strength", rule.l1_regularization_strength);
+  visit("l2_regularization_strength", rule.l2_regularization_strength);
+  visit("l2_shrinkage_regularization_strength",
+        rule.l2_shrinkage_regularization_strength);
+  visit("beta", rule.beta);
+}
+
 update_rule::variant_type by_name(std::string_view name) {
   if (name == "sgd")
     return sgd{};
@@ -42,6 +60,10 @@ update_rule::variant_type by_name(std::string_view name) {
     return adam{};
   if (name == "adamw")
     return adamw{};
+  if (name == "adagrad")
+    return adagrad{};
+  if (name == "ftrl")
+    return ftrl{};
   throw std::invalid_argument("the optimizer '" + std::string{name}
                               + "' is unknown; there are "
                               + detail::joined(update_rule_names()));
@@ -81,6 +103,20 @@ struct checker {
     (*this)(adam{x.learning_rate, x.beta1, x.beta2, x.epsilon});
     at_least_0("weight_decay", x.weight_decay);
   }
+  void operator()(const adagrad& x) const {
+    at_least_0("learning_rate", x.learning_rate);
+    at_least_0("initial_accumulator_value", x.initial_accumulator_value);
+    above_0("epsilon", x.epsilon);
+  }
+  void operator()(const ftrl& x) const {
+    at_least_0("learning_rate", x.learning_rate);
+    above_0("initial_accumulator_value", x.initial_accumulator_value);
+    at_least_0("l1_regularization_strength", x.l1_regularization_strength);
+    at_least_0("l2_regularization_strength", x.l2_regularization_strength);
+    at_least_0("l2_shrinkage_regularization_strength",
+               x.l2_shrinkage_regularization_strength);
+    at_least_0("beta", x.beta);
+  }
 };
 
 adam_coefficients coefficients_at(const adam& rule, std::uint64_t step,
@@ -97,6 +133,48 @@ adam_coefficients coefficients_at(const adam& rule, std::uint64_t step,
           .epsilon = rule.epsilon,
           .decay_factor = static_cast<float>(1 - rate * decay)};
 }
+
+/// Sets the coefficients of a step of each rule that depend on the rule.
+struct coefficient_setter {
+  std::uint64_t step;
+  rule_coefficients* out;
+  using formula = rule_coefficients::formula;
+
+  void operator()(const sgd& rule) const {
+    out->momentum = rule.momentum;
+    out->kind = rule.momentum == 0 ? formula::sgd
+                : rule.nesterov    ? formula::nesterov
+                                   : formula::momentum;
+  }
+  void operator()(const adam& rule) const {
+    out->kind = formula::adam;
+    out->adam = coefficients_at(rule, step, out->learning_rate, 0);
+  }
+  void operator()(const adamw& rule) const {
+    out->kind = formula::adam;
+    out->adam = coefficients_at(
+      {rule.learning_rate, rule.beta1, rule.beta2, rule.epsilon}, step,
+      out->learning_rate, rule.weight_decay);
+  }
+  void operator()(const adagrad& rule) const {
+    out->kind = formula::adagrad;
+    out->epsilon = rule.epsilon;
+  }
+  void operator()(const ftrl& rule) const {
+    const double rate = out->learning_rate;
+    if (rate == 0) {
+      out->kind = formula::none;
+      return;
+    }
+    out->kind = formula::ftrl;
+    out->ftrl = {.learning_rate = out->learning_rate,
+                 .twice_l2_shrinkage =
+                   2 * rule.l2_shrinkage_regularization_strength,
+                 .l1 = rule.l1_regularization_strength,
+                 .added_to_denominator = static_cast<float>(
+                   2.0 * rule.l2_regularization_strength + rule.beta / rate)};
+  }
+};
 
 } // namespace
 
@@ -134,7 +212,14 @@ void update_rule::set_learning_rate(float x) {
 std::size_t update_rule::slots() const {
   if (const auto* rule = std::get_if<sgd>(&rule_))
     return rule->momentum > 0 ? 1 : 0;
-  return 2;
+  return std::holds_alternative<adagrad>(rule_) ? 1 : 2;
+}
+
+float update_rule::initial_slot_value(std::size_t slot) const {
+  if (const auto* rule = std::get_if<adagrad>(&rule_))
+    return rule->initial_accumulator_value;
+  const auto* rule = std::get_if<ftrl>(&rule_);
+  return rule && slot == 0 ? rule->initial_accumulator_value : 0;
 }
 
 void update_rule::check() const {
@@ -146,23 +231,8 @@ rule_step update_rule::step_at(std::uint64_t step, float learning_rate,
   if (step == 0)
     throw std::logic_error(std::string{name()}
                            + ", step 0: steps count from 1");
-  using formula = rule_coefficients::formula;
   rule_coefficients out{.learning_rate = learning_rate, .scale = scale};
-  if (const auto* rule = std::get_if<sgd>(&rule_)) {
-    out.momentum = rule->momentum;
-    out.kind = rule->momentum == 0 ? formula::sgd
-               : rule->nesterov    ? formula::nesterov
-                                   : formula::momentum;
-    return rule_step{out};
-  }
-  out.kind = formula::adam;
-  const auto* plain = std::get_if<adam>(&rule_);
-  const auto* decaying = std::get_if<adamw>(&rule_);
-  out.adam = plain
-               ? coefficients_at(*plain, step, learning_rate, 0)
-               : coefficients_at({decaying->learning_rate, decaying->beta1,
-                                  decaying->beta2, decaying->epsilon},
-                                 step, learning_rate, decaying->weight_decay);
+  std::visit(coefficient_setter{step, &out}, rule_);
   return rule_step{out};
 }
 
@@ -172,6 +242,8 @@ void rule_step::operator()(float* values, const float* gradient,
   const auto& c = coefficients_;
   using formula = rule_coefficients::formula;
   switch (c.kind) {
+    case formula::none:
+      return;
     case formula::sgd:
       return kernels_->sgd(values, gradient, n, c.learning_rate, c.scale);
     case formula::momentum:
@@ -182,6 +254,12 @@ void rule_step::operator()(float* values, const float* gradient,
                                 c.momentum, c.scale);
     case formula::adam:
       return kernels_->adam(values, gradient, slots[0], slots[1], n, c.adam,
+                            c.scale);
+    case formula::adagrad:
+      return kernels_->adagrad(values, gradient, slots[0], n, c.learning_rate,
+                               c.epsilon, c.scale);
+    case formula::ftrl:
+      return kernels_->ftrl(values, gradient, slots[0], slots[1], n, c.ftrl,
                             c.scale);
   }
 }
@@ -213,7 +291,8 @@ void update_rule::apply(std::span<float> values,
 }
 
 const std::vector<std::string>& update_rule_names() {
-  static const std::vector<std::string> names{"sgd", "adam", "adamw"};
+  static const std::vector<std::string> names{"sgd", "adam", "adamw", "adagrad",
+                                              "ftrl"};
   return names;
 }
 

@@ -15,9 +15,10 @@
 namespace troupe {
 
 // In-place update rules in float32. x is a parameter, g its gradient, and t the
-// step, which counts from 1. Slots are the state of a rule (v, m); they are
-// initialized to zero. Coefficients that depend on t only are computed in
-// float64 and rounded once.
+// step, which counts from 1. Slots are the state of a rule (v, m, n, z); each
+// begins with `update_rule::initial_slot_value`, which is zero unless the rule
+// says otherwise. Coefficients that depend on t only are computed in float64
+// and rounded once.
 
 /// Stochastic gradient descent.
 /// momentum 0:  x -= learning_rate * g, without a slot
@@ -58,13 +59,57 @@ struct adamw {
   float weight_decay = 1e-2f;
 };
 
+/// n += g^2, x -= learning_rate * g / sqrt(n + epsilon)
+/// The sum n begins with `initial_accumulator_value`. Epsilon is added below
+/// the root, as in Keras. PyTorch adds it to the root.
+/// @source Duchi, Hazan & Singer, JMLR 2011.
+struct adagrad {
+  float learning_rate = 1e-3f;
+  float initial_accumulator_value = 0.1f;
+  float epsilon = 1e-7f;
+};
+
+/// Follow the regularized leader, proximal.
+/// n' = n + g^2
+/// z += g + 2 * l2_shrinkage_regularization_strength * x
+///      - (sqrt(n') - sqrt(n)) / learning_rate * x
+/// x = (clip(z, -l1, l1) - z)
+///     / ((beta + sqrt(n')) / learning_rate + 2 * l2), and then n = n'
+/// l1 and l2 are the regularization strengths. The sum n begins with
+/// `initial_accumulator_value` and z with zero. The formulas and defaults are
+/// those of Keras with its learning_rate_power of -0.5, the power of the paper.
+/// x is a function of n and z. So the first update also moves an element whose
+/// gradient is zero: to zero, without shrinkage. As z depends on the learning
+/// rates of earlier steps, a schedule that decreases the rate shrinks all
+/// parameters. A step with learning rate 0 changes nothing; Keras divides by
+/// the rate.
+/// @source McMahan et al., KDD 2013.
+struct ftrl {
+  float learning_rate = 1e-3f;
+  float initial_accumulator_value = 0.1f; ///< Above 0.
+  float l1_regularization_strength = 0;
+  float l2_regularization_strength = 0;
+  float l2_shrinkage_regularization_strength = 0;
+  float beta = 0;
+};
+
 /// Formula and coefficients of one step of an update rule; `update_kernels`
 /// defines the formulas.
 struct rule_coefficients {
-  enum class formula : std::uint8_t { sgd, momentum, nesterov, adam };
+  enum class formula : std::uint8_t {
+    none, ///< Nothing changes.
+    sgd,
+    momentum,
+    nesterov,
+    adam,
+    adagrad,
+    ftrl
+  };
   formula kind = formula::sgd;
   float learning_rate = 0, momentum = 0;
+  float epsilon = 0;        ///< Of `formula::adagrad`.
   adam_coefficients adam{}; ///< Of `formula::adam`.
+  ftrl_coefficients ftrl{}; ///< Of `formula::ftrl`.
   /// Factor by which the gradient is multiplied first.
   float scale = 1;
 };
@@ -90,16 +135,18 @@ private:
   rule_coefficients coefficients_;
 };
 
-/// An update rule: sgd, adam or adamw.
+/// An update rule: sgd, adam, adamw, adagrad or ftrl.
 class update_rule {
 public:
-  using variant_type = std::variant<sgd, adam, adamw>;
+  using variant_type = std::variant<sgd, adam, adamw, adagrad, ftrl>;
 
   /// @errors throws std::invalid_argument for an invalid hyperparameter, with
   ///         its name and valid range.
   update_rule(const sgd& rule) : rule_{rule} { check(); }
   update_rule(const adam& rule) : rule_{rule} { check(); }
   update_rule(const adamw& rule) : rule_{rule} { check(); }
+  update_rule(const adagrad& rule) : rule_{rule} { check(); }
+  update_rule(const ftrl& rule) : rule_{rule} { check(); }
 
   /// Makes a rule by name; hyperparameters that are not given have defaults.
   /// @errors throws std::invalid_argument for an unknown name, and lists the
@@ -116,6 +163,9 @@ public:
 
   /// Number of floats of state for each element of a parameter: 0 to 2.
   std::size_t slots() const;
+
+  /// Returns the value of all elements of a slot before the first step.
+  float initial_slot_value(std::size_t slot) const;
 
   /// Returns one step of this rule. Its parameters are those of `apply`.
   /// @errors throws std::logic_error if the step is 0.
@@ -146,7 +196,7 @@ private:
   variant_type rule_;
 };
 
-/// Names of all update rules: sgd, adam, adamw.
+/// Names of all update rules: sgd, adam, adamw, adagrad, ftrl.
 const std::vector<std::string>& update_rule_names();
 
 } // namespace troupe

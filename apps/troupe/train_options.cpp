@@ -92,7 +92,7 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
     ->type_name("N");
   command
     .add_option("--optimizer", options.optimizer,
-                "sgd, adam or adamw, with settings as in "
+                "sgd, adam, adamw, adagrad or ftrl, with settings as in "
                 "sgd:momentum=0.9,nesterov=1 [adam]")
     ->type_name("NAME");
   command
@@ -101,7 +101,7 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
       [&options](const std::string& text) {
         options.learning_rate = parse_real("--learning-rate", text);
       },
-      "Learning rate [adam 0.001, sgd 0.01]")
+      "Learning rate [sgd 0.01, others 0.001]")
     ->type_name("RATE");
   command.add_option(
     "--schedule", options.schedule,

@@ -16,6 +16,8 @@ cudaError_t update(const rule_coefficients& step, float* x, const float* g,
              momentum = step.momentum;
   using formula = rule_coefficients::formula;
   switch (step.kind) {
+    case formula::none:
+      return cudaSuccess;
     case formula::sgd:
       return for_each(stream, n, [=] __device__(std::size_t i) {
         x[i] = x[i] - rate * (g[i] * scale);
@@ -51,6 +53,36 @@ cudaError_t update(const rule_coefficients& step, float* x, const float* g,
           c.step_size * mean
           / (c.inv_sqrt_bias_correction * std::sqrt(square) + c.epsilon);
         x[i] = c.decay_factor * x[i] - change;
+      });
+    }
+    case formula::adagrad: {
+      auto* const sum = slots[0];
+      const auto epsilon = step.epsilon;
+      return for_each(stream, n, [=] __device__(std::size_t i) {
+        const float slope = g[i] * scale;
+        const float squares = sum[i] + slope * slope;
+        sum[i] = squares;
+        x[i] = x[i] - rate * slope / std::sqrt(squares + epsilon);
+      });
+    }
+    case formula::ftrl: {
+      auto *const sum = slots[0], *const z = slots[1];
+      const auto c = step.ftrl;
+      return for_each(stream, n, [=] __device__(std::size_t i) {
+        const float slope = g[i] * scale;
+        const float before = sum[i], value = x[i];
+        const float squares = before + slope * slope;
+        const float root = std::sqrt(squares);
+        const float linear =
+          z[i]
+          + ((slope + c.twice_l2_shrinkage * value)
+             - (root - std::sqrt(before)) / c.learning_rate * value);
+        sum[i] = squares;
+        z[i] = linear;
+        float clipped = linear > c.l1 ? c.l1 : linear;
+        clipped = clipped < -c.l1 ? -c.l1 : clipped;
+        x[i] = (clipped - linear)
+               / (root / c.learning_rate + c.added_to_denominator);
       });
     }
   }

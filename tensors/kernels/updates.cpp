@@ -57,7 +57,40 @@ static void adam(float* x, const float* g, float* m, float* v, std::size_t n,
   });
 }
 
+static void adagrad(float* x, const float* g, float* sum, std::size_t n,
+                    float rate, float epsilon, float scale) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    const auto slope = load(g + i, k) * scale;
+    const auto squares = load(sum + i, k) + slope * slope;
+    store(sum + i, squares, k);
+    store(x + i, load(x + i, k) - rate * slope / sqrt_of(squares + epsilon), k);
+  });
+}
+
+static void ftrl(float* x, const float* g, float* sum, float* z, std::size_t n,
+                 const ftrl_coefficients& coefficients, float scale) {
+  const auto c = coefficients; // A local copy, which no store can alias.
+  in_vectors(n, [=](std::size_t i, auto k) {
+    const auto slope = load(g + i, k) * scale;
+    const auto before = load(sum + i, k), value = load(x + i, k);
+    const auto squares = before + slope * slope;
+    const auto root = sqrt_of(squares);
+    const auto linear =
+      load(z + i, k)
+      + ((slope + c.twice_l2_shrinkage * value)
+         - (root - sqrt_of(before)) / c.learning_rate * value);
+    store(sum + i, squares, k);
+    store(z + i, linear, k);
+    auto clipped = linear > c.l1 ? splat(c.l1) : linear;
+    clipped = clipped < -c.l1 ? splat(-c.l1) : clipped;
+    store(x + i,
+          (clipped - linear)
+            / (root / c.learning_rate + c.added_to_denominator),
+          k);
+  });
+}
+
 extern const update_kernels updates;
-const update_kernels updates = {sgd, momentum, nesterov, adam};
+const update_kernels updates = {sgd, momentum, nesterov, adam, adagrad, ftrl};
 
 } // namespace troupe::TROUPE_LEVEL

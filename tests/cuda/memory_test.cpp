@@ -97,6 +97,14 @@ TEST_F(OnACard, UpdateRulesHaveTheBitsOfTheCpu) {
     sgd{.learning_rate = 0.1f, .momentum = 0.9f, .nesterov = true},
     adam{},
     adamw{.weight_decay = 0.1f},
+    adagrad{},
+    ftrl{.learning_rate = 0.1f},
+    ftrl{.learning_rate = 0.1f,
+         .l1_regularization_strength = 0.5f,
+         .l2_regularization_strength = 0.2f,
+         .l2_shrinkage_regularization_strength = 0.1f,
+         .beta = 0.3f},
+    ftrl{.learning_rate = 0},
   };
   for (const auto& rule : rules) {
     auto x = counted(n), g = counted(n);
@@ -108,8 +116,10 @@ TEST_F(OnACard, UpdateRulesHaveTheBitsOfTheCpu) {
       g.mutable_data<float>()[i] *= 1e-20f;
     std::vector<tensor> slots, there_slots;
     for (std::size_t s = 0; s < rule.slots(); ++s) {
-      slots.push_back(tensor::zeros(x.dims()));
-      there_slots.push_back(tensor::zeros(x.dims(), dtype::float32, card));
+      const auto value = rule.initial_slot_value(s);
+      slots.push_back(tensor::full(x.dims(), value));
+      there_slots.push_back(
+        tensor::full(x.dims(), value, dtype::float32, card));
     }
     auto there = x.to(card);
     const auto there_g = g.to(card);

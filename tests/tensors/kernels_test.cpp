@@ -151,6 +151,14 @@ TEST(Kernels, UpdatesHaveTheSameBitsAtEveryLevel) {
       k.adam(b[0], b[1], b[2], b[3], n,
              {0.01f, 0.9f, 0.1f, 0.999f, 0.001f, 1.7f, 1e-8f, 0.99f}, 0.3f);
     });
+    expect_same_bits("adagrad", n, [n](const kernel_table& k, bench& b) {
+      k.relu(b[2], b[2], n); // Like sums of squares: not negative.
+      k.adagrad(b[0], b[1], b[2], n, 0.1f, 1e-7f, 0.3f);
+    });
+    expect_same_bits("ftrl", n, [n](const kernel_table& k, bench& b) {
+      k.relu(b[2], b[2], n);
+      k.ftrl(b[0], b[1], b[2], b[3], n, {0.1f, 0.02f, 0.3f, 0.7f}, 0.3f);
+    });
   }
 }
 

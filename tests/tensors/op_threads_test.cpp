@@ -166,13 +166,17 @@ TEST(OpThreads, DoNotChangeTheBitsOfUpdates) {
   for (const auto& rule :
        {update_rule{sgd{}}, update_rule{sgd{.momentum = 0.9f}},
         update_rule{sgd{.momentum = 0.9f, .nesterov = true}},
-        update_rule{adam{}}, update_rule{adamw{}}}) {
+        update_rule{adam{}}, update_rule{adamw{}}, update_rule{adagrad{}},
+        update_rule{ftrl{.l1_regularization_strength = 0.5f}}}) {
     SCOPED_TRACE(rule.name());
     expect_same_bits_with_any_threads([&] {
       const auto n = std::int64_t{large};
       std::vector<tensor> state{noise({n}, 0), noise({n}, 1), noise({n}, 2)};
-      for (auto& v : state[2].mutable_data<float>())
-        v = v * v; // adam's second slot is a mean of squares
+      // The second slot of adam, and the first one of adagrad and ftrl, hold
+      // squares.
+      for (std::size_t s = 1; s < state.size(); ++s)
+        for (auto& v : state[s].mutable_data<float>())
+          v = v * v;
       const std::array<std::span<float>, 2> slots{
         state[1].mutable_data<float>(), state[2].mutable_data<float>()};
       const auto gradient = noise({n}, 3);

@@ -11,8 +11,10 @@
 
 namespace {
 
+using troupe::adagrad;
 using troupe::adam;
 using troupe::adamw;
+using troupe::ftrl;
 using troupe::hyperparameters;
 using troupe::sgd;
 using troupe::update_rule;
@@ -25,9 +27,10 @@ struct trained {
   std::uint64_t step = 0;
 
   trained(const update_rule& rule, std::vector<float> x)
-    : rule{rule},
-      x{std::move(x)},
-      slots(rule.slots(), std::vector<float>(this->x.size())) {}
+    : rule{rule}, x{std::move(x)} {
+    for (std::size_t s = 0; s < rule.slots(); ++s)
+      slots.emplace_back(this->x.size(), rule.initial_slot_value(s));
+  }
 
   void apply(const std::vector<float>& g, float scale = 1) {
     ++step;
@@ -60,29 +63,55 @@ const update_rule rules[] = {
   adam{},
   adam{.learning_rate = 0.1f, .beta1 = 0, .beta2 = 0.5f, .epsilon = 1},
   adamw{.learning_rate = 0.05f, .weight_decay = 0.1f},
+  adagrad{},
+  adagrad{.learning_rate = 0.1f, .initial_accumulator_value = 0, .epsilon = 1},
+  ftrl{.learning_rate = 0.1f},
+  ftrl{.learning_rate = 0.2f,
+       .initial_accumulator_value = 0.5f,
+       .l1_regularization_strength = 0.3f,
+       .l2_regularization_strength = 0.2f,
+       .l2_shrinkage_regularization_strength = 0.1f,
+       .beta = 0.7f},
 };
 
 /// Updates one element `x` by the definition of a rule, in float64. `g` is the
 /// gradient of the element, `s` are the slots of the element, and `t` is the
 /// number of the step.
 void reference(const update_rule& rule, double& x, double g, double* s, int t) {
-  double rate = 0, momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0, decay = 0;
-  bool nesterov = false;
-  for (const auto& [name, value] : rule.numbers()) {
-    rate = name == "learning_rate" ? value : rate;
-    momentum = name == "momentum" ? value : momentum;
-    nesterov = name == "nesterov" ? value == 1 : nesterov;
-    beta1 = name == "beta1" ? value : beta1;
-    beta2 = name == "beta2" ? value : beta2;
-    epsilon = name == "epsilon" ? value : epsilon;
-    decay = name == "weight_decay" ? value : decay;
-  }
+  const auto numbers = rule.numbers();
+  const auto number = [&](std::string_view name) {
+    for (const auto& one : numbers)
+      if (one.name == name)
+        return one.value;
+    return 0.0;
+  };
+  const auto rate = number("learning_rate"), momentum = number("momentum"),
+             beta1 = number("beta1"), beta2 = number("beta2"),
+             epsilon = number("epsilon");
   if (rule.name() == "sgd") {
     s[0] = momentum * s[0] + g;
-    x -= rate * (nesterov ? g + momentum * s[0] : s[0]);
+    x -= rate * (number("nesterov") == 1 ? g + momentum * s[0] : s[0]);
     return;
   }
-  x *= 1 - rate * decay;
+  if (rule.name() == "adagrad") {
+    s[0] += g * g;
+    x -= rate * g / std::sqrt(s[0] + epsilon);
+    return;
+  }
+  if (rule.name() == "ftrl") {
+    const auto l1 = number("l1_regularization_strength"),
+               l2 = number("l2_regularization_strength"),
+               shrinkage = number("l2_shrinkage_regularization_strength");
+    const auto sigma = (std::sqrt(s[0] + g * g) - std::sqrt(s[0])) / rate;
+    s[0] += g * g;
+    s[1] += g + 2 * shrinkage * x - sigma * x;
+    x = std::abs(s[1]) <= l1
+          ? 0
+          : (std::copysign(l1, s[1]) - s[1])
+              / ((number("beta") + std::sqrt(s[0])) / rate + 2 * l2);
+    return;
+  }
+  x *= 1 - rate * number("weight_decay");
   s[0] = beta1 * s[0] + (1 - beta1) * g;
   s[1] = beta2 * s[1] + (1 - beta2) * g * g;
   const auto mean = s[0] / (1 - std::pow(beta1, t));
@@ -95,6 +124,8 @@ TEST(UpdateRules, MatchTheirFloat64DefinitionForTwentySteps) {
   for (const auto& rule : rules) {
     trained tested{rule, noise(n, 1)};
     std::vector<double> x(tested.x.begin(), tested.x.end()), s(2 * n);
+    for (std::size_t i = 0; i < 2 * n; ++i)
+      s[i] = static_cast<double>(rule.initial_slot_value(i % 2));
     for (int t = 1; t <= 20; ++t) {
       const auto g = noise(n, 100 + static_cast<unsigned>(t));
       tested.apply(g);
@@ -136,6 +167,50 @@ TEST(UpdateRules, HaveTheValuesOfTheirClosedForms) {
   trained decays{adamw{.learning_rate = 0.5f, .weight_decay = 0.5f}, {1, -8}};
   decays.apply({0, 0});
   EXPECT_EQ(decays.x, (std::vector<float>{0.75f, -6}));
+
+  trained slower{adagrad{.learning_rate = 0.5f, .initial_accumulator_value = 7},
+                 {1}};
+  slower.apply({3}); // n = 16, and epsilon is below the precision of n
+  EXPECT_EQ(slower.x[0], 1 - 0.5f * 3 / 4);
+}
+
+TEST(UpdateRules, FtrlHasTheValuesOfItsClosedForm) {
+  // n = 9 + 4^2. The roots of n are 3 and 5.
+  const auto after_one_step = [](ftrl rule, float x) {
+    rule.learning_rate = 0.5f;
+    rule.initial_accumulator_value = 9;
+    trained one{rule, {x}};
+    one.apply({4});
+    return one.x[0];
+  };
+  EXPECT_EQ(after_one_step({}, 2), 0.4f); // z = 4 - 2 / 0.5 * 2
+  EXPECT_EQ(after_one_step({.l1_regularization_strength = 1}, 2), 0.3f);
+  EXPECT_EQ(after_one_step({.l1_regularization_strength = 1}, 0), -0.3f);
+  EXPECT_EQ(after_one_step({.l1_regularization_strength = 4}, 2), 0);
+  EXPECT_EQ(after_one_step({.l2_regularization_strength = 3}, 2), 0.25f);
+  EXPECT_EQ(after_one_step({.beta = 3}, 2), 0.25f);
+  // z = 4 + 2 * 0.25 * 2 - 8
+  EXPECT_EQ(after_one_step({.l2_shrinkage_regularization_strength = 0.25f}, 2),
+            0.3f);
+}
+
+TEST(UpdateRules, FtrlComputesAnElementFromItsSlots) {
+  trained it{ftrl{.learning_rate = 0.1f}, {3, 3}};
+  it.apply({0, 1});
+  EXPECT_EQ(it.x[0], 0);
+  EXPECT_NE(it.x[1], 0);
+}
+
+TEST(UpdateRules, FtrlChangesNothingWithLearningRate0) {
+  trained it{ftrl{.learning_rate = 0.1f}, {3, -1}};
+  it.apply({2, 1});
+  const auto before = it;
+  it.rule.set_learning_rate(0);
+  it.apply({1, 5});
+  EXPECT_EQ(it.x, before.x);
+  EXPECT_EQ(it.slots, before.slots);
+  const update_rule constructed{ftrl{.learning_rate = 0}};
+  EXPECT_EQ(constructed.learning_rate(), 0);
 }
 
 TEST(UpdateRules, ARangeHasTheBitsOfTheWhole) {
@@ -206,12 +281,35 @@ TEST(UpdateRules, HaveTheirNameAndHyperparameters) {
                                  {"beta2", 0.999},
                                  {"epsilon", 1e-8}};
   EXPECT_EQ(update_rule{"adam"}.numbers(), expected);
+  const hyperparameters of_ftrl{{"learning_rate", 0.001},
+                                {"initial_accumulator_value", 0.1},
+                                {"l1_regularization_strength", 0},
+                                {"l2_regularization_strength", 0},
+                                {"l2_shrinkage_regularization_strength", 0},
+                                {"beta", 0}};
+  EXPECT_EQ(update_rule{"ftrl"}.numbers(), of_ftrl);
+  const hyperparameters of_adagrad{{"learning_rate", 0.001},
+                                   {"initial_accumulator_value", 0.1},
+                                   {"epsilon", 1e-7}};
+  EXPECT_EQ(update_rule{"adagrad"}.numbers(), of_adagrad);
 }
 
-TEST(UpdateRules, HaveASlotOnlyWithMomentum) {
+TEST(UpdateRules, HaveTheSlotsOfTheirFormula) {
   EXPECT_EQ(update_rule{sgd{}}.slots(), 0u);
   EXPECT_EQ(update_rule{sgd{.momentum = 0.5f}}.slots(), 1u);
   EXPECT_EQ(update_rule{adam{}}.slots(), 2u);
+  EXPECT_EQ(update_rule{adagrad{}}.slots(), 1u);
+  EXPECT_EQ(update_rule{ftrl{}}.slots(), 2u);
+}
+
+TEST(UpdateRules, BeginOnlyTheSumsOfSquaresWithAValue) {
+  const update_rule sums{adagrad{.initial_accumulator_value = 0.25f}},
+    both{ftrl{.initial_accumulator_value = 0.5f}}, means{adam{}};
+  EXPECT_EQ(sums.initial_slot_value(0), 0.25f);
+  EXPECT_EQ(both.initial_slot_value(0), 0.5f);
+  EXPECT_EQ(both.initial_slot_value(1), 0);
+  EXPECT_EQ(means.initial_slot_value(0), 0);
+  EXPECT_EQ(means.initial_slot_value(1), 0);
 }
 
 TEST(UpdateRules, ReportInvalidHyperparametersInOneSentence) {
@@ -223,8 +321,18 @@ TEST(UpdateRules, ReportInvalidHyperparametersInOneSentence) {
     }
     return std::string{"no error"};
   };
-  EXPECT_EQ(refusal([] { return update_rule{"adagrad"}; }),
-            "the optimizer 'adagrad' is unknown; there are sgd, adam, adamw");
+  EXPECT_EQ(refusal([] { return update_rule{"rmsprop"}; }),
+            "the optimizer 'rmsprop' is unknown; there are sgd, adam, adamw, "
+            "adagrad, ftrl");
+  EXPECT_EQ(
+    refusal([] { return update_rule{ftrl{.initial_accumulator_value = 0}}; }),
+    "ftrl: initial_accumulator_value is 0; it must be above 0");
+  EXPECT_EQ(refusal([] {
+              return update_rule{adagrad{.initial_accumulator_value = -1}};
+            }),
+            "adagrad: initial_accumulator_value is -1; it must be at least 0");
+  EXPECT_EQ(refusal([] { return update_rule{ftrl{.beta = -0.5f}}; }),
+            "ftrl: beta is -0.5; it must be at least 0");
   EXPECT_EQ(refusal([] {
               const hyperparameters numbers{{"momentum", 0.9}};
               return update_rule{"adam", numbers};

@@ -36,8 +36,9 @@ model_state::model_state(const models::model_description& architecture,
     auto& mine = slots.emplace_back();
     for (std::size_t s = 0; s < rule.slots(); ++s)
       mine.push_back(
-        tensor::zeros({static_cast<std::int64_t>(model_parameters.size())},
-                      dtype::float32, model_parameters.values(copy).device()));
+        tensor::full({static_cast<std::int64_t>(model_parameters.size())},
+                     rule.initial_slot_value(s), dtype::float32,
+                     model_parameters.values(copy).device()));
   }
   used_copies_ = count_used_copies();
 }

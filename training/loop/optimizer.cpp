@@ -100,6 +100,12 @@ struct optimizer::impl final : placement_observer {
                                  + " twice in one call; list it once");
   }
 
+  /// Returns a slot as it is before the first step.
+  tensor new_slot(std::size_t slot, const shape& dims, const device& where) {
+    return tensor::full(dims, rule().initial_slot_value(slot), dtype::float32,
+                        where);
+  }
+
   /// Makes the slots of a variable that has none yet, in one copy.
   void make_slots(std::size_t copy, std::uint32_t variable_id,
                   const shape& dims) {
@@ -108,7 +114,7 @@ struct optimizer::impl final : placement_observer {
     const sharing_scope slots_are_not_contributed{false};
     auto [entry, is_new] = copies[copy].slots.try_emplace(variable_id);
     for (std::size_t s = 0; is_new && s < rule().slots(); ++s)
-      entry->second[s] = tensor::zeros(dims, dtype::float32, on);
+      entry->second[s] = new_slot(s, dims, on);
   }
 
   /// Returns a variable of a copy with its slots.
@@ -300,13 +306,13 @@ void optimizer::impl::keep_state() {
 
 void optimizer::impl::restore_state() {
   copies[0].updates = kept_updates;
-  // The slots that the step has made in any copy are 0 again.
+  // The slots that the step has made in any copy are as before the first step.
   for (auto& copy : copies)
     for (auto& [id, slots] : copy.slots)
       for (std::size_t s = 0; s < rule().slots(); ++s)
         slots[s].copy_from(kept_slots.contains(id)
                              ? kept_slots.at(id)[s]
-                             : tensor::zeros(slots[s].dims()));
+                             : new_slot(s, slots[s].dims(), {}));
   broadcast_first_copy();
 }
 

@@ -185,6 +185,17 @@ TEST(TrainOptions, ParsesSettingsOfOptimizerAndSchedule) {
   EXPECT_EQ(config.rule().slots(), 1u);
   EXPECT_FLOAT_EQ(config.learning_rate_schedule(100).at(9), 0.25f);
   EXPECT_FLOAT_EQ(config.learning_rate_schedule(100).at(10), 0.125f);
+  const hyperparameters of_ftrl{{"learning_rate", 0.001},
+                                {"initial_accumulator_value", 0.1},
+                                {"l1_regularization_strength", 0.01},
+                                {"l2_regularization_strength", 0},
+                                {"l2_shrinkage_regularization_strength", 0},
+                                {"beta", 1}};
+  EXPECT_EQ(resolve_options(
+              {.optimizer = "ftrl:l1_regularization_strength=0.01,beta=1"})
+              .rule()
+              .numbers(),
+            of_ftrl);
   const auto cosine = resolve_options({.schedule = "cosine"});
   EXPECT_FLOAT_EQ(cosine.learning_rate_schedule(100).at(100), 0);
   EXPECT_FLOAT_EQ(cosine.learning_rate_schedule(100).at(0), 1e-3f);

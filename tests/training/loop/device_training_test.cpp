@@ -88,9 +88,13 @@ outcome fitted(const strategy& on, const models::model_description& net,
   return outcome_of(it, seen);
 }
 
-const std::vector<update_rule> rules{sgd{}, sgd{.momentum = 0.9f},
+const std::vector<update_rule> rules{sgd{},
+                                     sgd{.momentum = 0.9f},
                                      sgd{.momentum = 0.9f, .nesterov = true},
-                                     adam{}, adamw{}};
+                                     adam{},
+                                     adamw{},
+                                     adagrad{},
+                                     ftrl{}};
 
 TEST(DeviceTraining, InitialWeightsHaveTheBitsOfTheCpu) {
   simulated_devices devices;

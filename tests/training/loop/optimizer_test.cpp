@@ -3,6 +3,7 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
+#include "troupe/tests/training/strategies/workers.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 
 #include <gtest/gtest.h>
@@ -62,6 +63,60 @@ TEST(Optimizer, StepEqualsThatOfTheRule) {
   optimizer.set_learning_rate(1);
   optimizer.apply(gradients, params.variables());
   EXPECT_EQ(params.values().data<float>()[0], -5.0f);
+}
+
+/// A loop that failed in the first step of an optimizer makes this step again.
+TEST(Optimizer, ReturnsToTheInitialValuesOfItsSlots) {
+  for (const update_rule& rule : {update_rule{sgd{.momentum = 0.9f}},
+                                  update_rule{adagrad{}}, update_rule{ftrl{}}})
+    test::expect_success_on_workers(
+      2, 1, [&](const strategy& on, std::uint32_t) {
+        const auto scope = on.scope();
+        auto it = test::small_model();
+        optimizer own{rule};
+        const auto value_after_a_step = [&] {
+          on.run([&] {
+            own.apply(std::vector{tensor::full(it.variables()[0].dims(), 2)},
+                      std::span{it.variables()}.first(1));
+          });
+          return it.variables()[0].value().detach().clone();
+        };
+        const auto before = it.variables()[0].value().detach().clone();
+        const auto for_each_observer = [&](auto fn) {
+          for (const auto& one : on.state()->observers)
+            if (const auto observer = one.lock())
+              fn(*observer);
+        };
+        for_each_observer([](auto& x) { x.keep_state(); });
+        const auto once = value_after_a_step();
+        for_each_observer([](auto& x) { x.restore_state(); });
+        EXPECT_TRUE(same_bits(it.variables()[0].value().detach(), before));
+        EXPECT_TRUE(same_bits(value_after_a_step(), once)) << rule.name();
+      });
+}
+
+/// The slots of a model have the values with which the rule begins.
+TEST(Optimizer, OfAModelBeginsAsOneOfAProgram) {
+  for (const update_rule& rule :
+       {update_rule{adagrad{}}, update_rule{ftrl{.learning_rate = 0.1f}}})
+    for (const std::uint32_t replicas : {1, 2}) {
+      const auto on = turns(replicas);
+      const auto scope = on.scope();
+      model it{small_net(), rule, {.seed = 5}};
+      for (const auto& step : on.distribute(digits_200().batch(40)))
+        on.run(
+          [&](replica_context& self, const batch& mine) {
+            tape t;
+            const auto losses =
+              models::cross_entropy(it(mine.inputs), mine.labels) / 40;
+            it.optimizer().apply(
+              self.all_reduce(sum, t.gradient(losses, it.variables())),
+              it.variables());
+          },
+          step);
+      EXPECT_EQ(it.weights_sha256(), weights_after_own_loop(on, rule))
+        << rule.name() << ", " << replicas << " replicas";
+    }
 }
 
 TEST(Optimizer, InvalidArgumentsAreRejected) {

@@ -92,7 +92,8 @@ TEST_F(Resume, SecondFitResumesWithItsOwnEpochs) {
 TEST_F(Resume, WorksForEveryOptimizerAndRepeatedly) {
   for (const update_rule& rule :
        {update_rule{sgd{}}, update_rule{sgd{.momentum = 0.9f}},
-        update_rule{adamw{}}}) {
+        update_rule{adamw{}}, update_rule{adagrad{}},
+        update_rule{ftrl{.beta = 1}}}) {
     auto whole = fresh(rule);
     whole.fit(batches(), options());
     auto interrupted = fresh(rule);

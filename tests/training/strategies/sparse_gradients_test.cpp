@@ -91,8 +91,9 @@ tensor train_by_definition(const update_rule& rule, reduce_op op) {
   auto value = it.variables()[0].value().detach().clone();
   const auto dims = value.dims();
   const auto width = std::size_t(dims[1]);
-  std::vector<std::vector<float>> slots(rule.slots(),
-                                        std::vector<float>(value.size()));
+  std::vector<std::vector<float>> slots;
+  for (std::size_t s = 0; s < rule.slots(); ++s)
+    slots.emplace_back(value.size(), rule.initial_slot_value(s));
   for (std::size_t step = 0; step < steps; ++step) {
     std::vector<std::map<std::int64_t, std::vector<float>>> by_replica(
       replicas);
@@ -154,7 +155,10 @@ INSTANTIATE_TEST_SUITE_P(
   testing::Values(sgd{.learning_rate = 0.1f},
                   sgd{.learning_rate = 0.1f, .momentum = 0.9f},
                   adam{.learning_rate = 0.01f},
-                  adamw{.learning_rate = 0.01f, .weight_decay = 0.1f}),
+                  adamw{.learning_rate = 0.01f, .weight_decay = 0.1f},
+                  adagrad{.learning_rate = 0.1f},
+                  ftrl{.learning_rate = 0.1f,
+                       .l1_regularization_strength = 0.01f}),
   [](const auto& x) {
     return std::string{x.param.name()} + std::to_string(x.index);
   });
