@@ -27,6 +27,7 @@
 #include "troupe/tensors/ops/max_pool2d.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
+#include "troupe/tensors/ops/sigmoid_cross_entropy.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 #include "troupe/tensors/ops/unary.hpp"
 #include "troupe/tensors/parameter_gradient.hpp"

@@ -4,6 +4,7 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
+#include "troupe/tensors/ops/sigmoid_cross_entropy.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 #include "troupe/tensors/ops/unary.hpp"
 
@@ -21,7 +22,8 @@ struct registry {
   std::deque<loss> losses{
     {"softmax_cross_entropy", target_kind::classes, cross_entropy},
     {"mean_squared_error", target_kind::values, mean_squared_error},
-    {"mean_absolute_error", target_kind::values, mean_absolute_error}};
+    {"mean_absolute_error", target_kind::values, mean_absolute_error},
+    {"binary_cross_entropy", target_kind::values, binary_cross_entropy}};
 
   const loss* find(std::string_view name) const {
     for (const auto& one : losses)
@@ -36,22 +38,31 @@ registry& loss_registry() {
   return the_one;
 }
 
-/// Returns output - target for each output.
-/// @shape result [n, outputs of an example]
-tensor differences(const char* name, const tensor& outputs,
-                   const tensor& targets) {
+/// Outputs and targets of one dtype, [n, outputs of an example].
+struct compared {
+  tensor outputs, targets;
+};
+
+/// @param name of the loss, in the error text.
+compared compare(const char* name, const tensor& outputs,
+                 const tensor& targets) {
   const auto& dims = outputs.dims();
   if (!targets || !are_comparable(dims, targets.dims()))
     throw std::logic_error(
       std::string{name} + " of outputs " + to_string(outputs.spec())
       + (targets ? " and targets " + to_string(targets.spec())
                  : std::string{" without targets"}));
-  auto wanted = targets.as(outputs.type());
-  if (wanted.dims() != dims)
-    wanted = wanted.reshaped(dims);
-  const auto each =
-    static_cast<std::int64_t>(dims.axes(1, dims.rank()).elements());
-  return reshape(outputs - wanted, {dims.front(), each});
+  const shape rows{dims.front(), static_cast<std::int64_t>(
+                                   dims.axes(1, dims.rank()).elements())};
+  return {reshape(outputs, rows), targets.as(outputs.type()).reshaped(rows)};
+}
+
+/// Returns output - target for each output.
+/// @shape result [n, outputs of an example]
+tensor differences(const char* name, const tensor& outputs,
+                   const tensor& targets) {
+  const auto [given, wanted] = compare(name, outputs, targets);
+  return given - wanted;
 }
 
 } // namespace
@@ -68,6 +79,11 @@ tensor mean_squared_error(const tensor& outputs, const tensor& targets) {
 tensor mean_absolute_error(const tensor& outputs, const tensor& targets) {
   const auto difference = differences("mean_absolute_error", outputs, targets);
   return reduce_mean(relu(difference) + relu(negate(difference)), {1});
+}
+
+tensor binary_cross_entropy(const tensor& logits, const tensor& targets) {
+  const auto [given, wanted] = compare("binary_cross_entropy", logits, targets);
+  return reduce_mean(sigmoid_cross_entropy(given, wanted), {1});
 }
 
 bool are_comparable(const shape& outputs, const shape& labels) {

@@ -53,6 +53,13 @@ tensor mean_squared_error(const tensor& outputs, const tensor& targets);
 /// @shape and @errors as `mean_squared_error`.
 tensor mean_absolute_error(const tensor& outputs, const tensor& targets);
 
+/// The loss "binary_cross_entropy". It is the mean of
+/// -(target log p + (1 - target) log(1 - p)) over the outputs of each example,
+/// with p = sigmoid(output). `sigmoid` converts outputs to probabilities.
+/// @shape targets in [0, 1], usually 0 or 1; shapes as `mean_squared_error`.
+/// @errors as `mean_squared_error`.
+tensor binary_cross_entropy(const tensor& logits, const tensor& targets);
+
 /// True if labels of this shape fit outputs of this shape in a loss whose
 /// targets are `target_kind::values`.
 /// @shape outputs and labels with their batch axis

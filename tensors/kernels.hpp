@@ -46,6 +46,10 @@ struct elementwise_kernels {
   /// out = e^x, with an error of at most 1 ulp, also for subnormal results.
   /// `out` may be `x`.
   void (*exp)(float* out, const float* x, std::size_t n);
+  /// losses = max(x, 0) - x * targets + log(1 + e^-|x|), and gradient =
+  /// sigmoid(x) - targets. NaN stays NaN.
+  void (*sigmoid_cross_entropy)(float* losses, float* gradient, const float* x,
+                                const float* targets, std::size_t n);
   // Elements of bfloat16 are given as their bits, and do not overlap floats.
   /// out = x, rounded as by `bfloat16{x}`.
   void (*to_bfloat16)(std::uint16_t* out, const float* x, std::size_t n);

@@ -76,7 +76,8 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
     .add_option("--loss", options.loss,
                 "softmax_cross_entropy for class numbers, "
                 "mean_squared_error or mean_absolute_error for the numbers of "
-                "a CSV column [softmax_cross_entropy]")
+                "a CSV column, binary_cross_entropy for a column of 0 and 1 "
+                "[softmax_cross_entropy]")
     ->type_name("NAME");
   command
     .add_option("--precision", options.precision,

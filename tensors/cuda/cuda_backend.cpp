@@ -70,10 +70,10 @@ kernel_rows all_kernels() {
     {&ops::conv2d_max_pool, conv2d_max_pool_kernels()},
     {&ops::max_pool2d, max_pool2d_kernels()},
   };
-  for (const auto list :
-       {binary_kernels(), concat_kernels(), dense_kernels(), dropout_kernels(),
-        embedding_lookup_kernels(), reduce_kernels(),
-        softmax_cross_entropy_kernels(), unary_kernels()})
+  for (const auto list : {binary_kernels(), concat_kernels(), dense_kernels(),
+                          dropout_kernels(), embedding_lookup_kernels(),
+                          reduce_kernels(), sigmoid_cross_entropy_kernels(),
+                          softmax_cross_entropy_kernels(), unary_kernels()})
     for (const auto& one : list)
       out.emplace(one.definition, one.rows);
   return out;

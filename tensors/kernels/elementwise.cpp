@@ -96,6 +96,18 @@ static void exp(float* out, const float* x, std::size_t n) {
   });
 }
 
+static void sigmoid_cross_entropy(float* losses, float* gradient,
+                                  const float* x, const float* targets,
+                                  std::size_t n) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    const auto score = load(x + i, k), target = load(targets + i, k);
+    const auto e = exp_of(score < 0 ? score : -score);
+    const auto probability = (score < 0 ? e : splat(1)) / (1.0f + e);
+    store(losses + i, relu_of(score) - score * target + log_of_1_plus(e), k);
+    store(gradient + i, probability - target, k);
+  });
+}
+
 // Arithmetic with subnormal numbers would flush them, so these kernels compute
 // with bits.
 
@@ -130,10 +142,22 @@ static void relu_mask_bfloat16(std::uint16_t* __restrict g,
 }
 
 extern const elementwise_kernels elementwise;
-const elementwise_kernels elementwise = {
-  add,         add_into,      scale,         axpy,
-  bias_add,    bias_add_relu, relu,          relu_mask,
-  from_bytes,  scale_rows,    any_exceeds,   exp,
-  to_bfloat16, from_bfloat16, relu_bfloat16, relu_mask_bfloat16};
+const elementwise_kernels elementwise = {add,
+                                         add_into,
+                                         scale,
+                                         axpy,
+                                         bias_add,
+                                         bias_add_relu,
+                                         relu,
+                                         relu_mask,
+                                         from_bytes,
+                                         scale_rows,
+                                         any_exceeds,
+                                         exp,
+                                         sigmoid_cross_entropy,
+                                         to_bfloat16,
+                                         from_bfloat16,
+                                         relu_bfloat16,
+                                         relu_mask_bfloat16};
 
 } // namespace troupe::TROUPE_LEVEL

@@ -12,6 +12,7 @@
 #include "troupe/tensors/ops/max_pool2d.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
+#include "troupe/tensors/ops/sigmoid_cross_entropy.hpp"
 #include "troupe/tensors/ops/slice.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 #include "troupe/tensors/ops/to_device.hpp"
@@ -51,6 +52,7 @@ constexpr std::array list{
   &dropout,
   &softmax,
   &softmax_cross_entropy,
+  &sigmoid_cross_entropy,
 };
 
 } // namespace

@@ -28,6 +28,22 @@ TEST(Losses, OfSquaresAreMeansOverAnExamplesOutputs) {
                std::logic_error);
 }
 
+TEST(Losses, OfBinaryLabelsAreMeansOverAnExamplesOutputs) {
+  const auto ln2 = std::log(2.0);
+  const auto of_zeros = binary_cross_entropy(
+    tensor::zeros({2, 3}), tensor::of<float>({2, 3}, {0, 1, 1, 0, 0, 0.5f}));
+  ASSERT_EQ(of_zeros.dims(), (shape{2}));
+  for (const auto one : of_zeros.data<float>())
+    EXPECT_NEAR(one, ln2, 1e-7);
+  // Labels of any dtype, for a network with one output.
+  const auto sure =
+    binary_cross_entropy(tensor::of<float>({4, 1}, {120, 120, -120, -120}),
+                         tensor::of<std::int32_t>({4}, {1, 0, 1, 0}));
+  EXPECT_TRUE(same_bits(sure, tensor::of<float>({4}, {0, 120, 120, 0})));
+  EXPECT_THROW(binary_cross_entropy(tensor::zeros({2, 3}), tensor::zeros({2})),
+               std::logic_error);
+}
+
 TEST(Losses, AreFoundByName) {
   EXPECT_EQ(find_loss("softmax_cross_entropy").targets, target_kind::classes);
   EXPECT_EQ(find_loss("mean_squared_error").targets, target_kind::values);
@@ -38,7 +54,7 @@ TEST(Losses, AreFoundByName) {
     EXPECT_EQ(std::string{e.what()},
               "there is no loss \"cross_entropy_softmax\"; give one of "
               "softmax_cross_entropy, mean_squared_error, "
-              "mean_absolute_error");
+              "mean_absolute_error, binary_cross_entropy");
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -62,6 +63,53 @@ TEST(KernelExp, AcceptsNonfiniteValues) {
   EXPECT_EQ(y[4], infinity);
   EXPECT_EQ(y[5], 1);
   EXPECT_EQ(y[6], 1);
+}
+
+TEST(KernelSigmoidCrossEntropy, IsPreciseFromZeroToTheLargestScores) {
+  // Every 1013th float from -110 to 110.
+  std::vector<float> x;
+  for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(110.0f);
+       bits += 1013)
+    for (const auto sign : {0u, 0x80000000u})
+      x.push_back(std::bit_cast<float>(bits | sign));
+  for (const float target : {0.0f, 1.0f, 0.3f}) {
+    const std::vector<float> z(x.size(), target);
+    std::vector<float> losses(x.size()), gradient(x.size());
+    troupe::kernels().sigmoid_cross_entropy(losses.data(), gradient.data(),
+                                            x.data(), z.data(), x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double score = x[i], wanted = target;
+      const auto e = std::exp(-std::abs(score));
+      const auto loss = std::max(score, 0.0) - score * wanted + std::log1p(e);
+      const auto p = (score < 0 ? e : 1) / (1 + e);
+      // The product is exact for the targets 0 and 1.
+      const bool is_exact = target == 0 || target == 1;
+      ASSERT_NEAR(losses[i], loss,
+                  is_exact ? 5e-7 * loss + 1e-44 : 3e-7 * (std::abs(score) + e))
+        << x[i] << ", target " << target;
+      ASSERT_NEAR(gradient[i], p - wanted, 1.5e-7) << x[i];
+    }
+  }
+}
+
+TEST(KernelSigmoidCrossEntropy, AcceptsNonfiniteValues) {
+  const std::vector<float> x{infinity, -infinity, nan, 1e30f, -1e30f, 0},
+    z{0, 1, 0, 1, 0, nan};
+  std::vector<float> losses(x.size()), gradient(x.size());
+  troupe::kernels().sigmoid_cross_entropy(losses.data(), gradient.data(),
+                                          x.data(), z.data(), x.size());
+  EXPECT_TRUE(std::isnan(losses[0])); // infinity * 0
+  EXPECT_EQ(losses[1], infinity);
+  EXPECT_TRUE(std::isnan(losses[2]));
+  EXPECT_EQ(losses[3], 0);
+  EXPECT_EQ(losses[4], 0);
+  EXPECT_TRUE(std::isnan(losses[5]));
+  EXPECT_EQ(gradient[0], 1);
+  EXPECT_EQ(gradient[1], -1);
+  EXPECT_TRUE(std::isnan(gradient[2]));
+  EXPECT_EQ(gradient[3], 0);
+  EXPECT_EQ(gradient[4], 0);
+  EXPECT_TRUE(std::isnan(gradient[5]));
 }
 
 struct entropy {

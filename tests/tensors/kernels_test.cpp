@@ -129,6 +129,10 @@ TEST(Kernels, ElementwiseKernelsHaveTheSameBitsAtEveryLevel) {
     });
     expect_same_bits(
       "exp", n, [n](const kernel_table& k, bench& b) { k.exp(b[0], b[1], n); });
+    expect_same_bits("sigmoid_cross_entropy", n,
+                     [n](const kernel_table& k, bench& b) {
+                       k.sigmoid_cross_entropy(b[0], b[1], b[2], b[3], n);
+                     });
     expect_same_bits("exceeds", n, [n](const kernel_table& k, bench& b) {
       b.scalar = k.any_exceeds(b[0], n, 1.0f);
     });

@@ -20,6 +20,7 @@ std::span<const kernels_of_op> dense_kernels();
 std::span<const kernels_of_op> dropout_kernels();
 std::span<const kernels_of_op> embedding_lookup_kernels();
 std::span<const kernels_of_op> reduce_kernels();
+std::span<const kernels_of_op> sigmoid_cross_entropy_kernels();
 std::span<const kernels_of_op> softmax_cross_entropy_kernels();
 std::span<const kernels_of_op> unary_kernels();
 
