@@ -2,33 +2,99 @@
 
 #include "troupe/models/losses.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
+#include "troupe/tensors/kernels.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
 
 namespace troupe::models {
 
 namespace {
+
+/// Outputs and labels on the CPU, in float32.
+struct compared {
+  tensor outputs, labels;
+};
+
+/// @param name of the metric, in the error text.
+compared compare(const char* name, const tensor& outputs,
+                 const tensor& labels) {
+  if (!labels || !are_comparable(outputs.dims(), labels.dims()))
+    throw std::logic_error(std::string{name} + " of outputs "
+                           + to_string(outputs.spec())
+                           + (labels ? " and labels " + to_string(labels.spec())
+                                     : std::string{" without labels"}));
+  return {outputs.detach().to({}), labels.detach().to({}).as(dtype::float32)};
+}
 
 /// Adds `fn(output - label)` of each output to the first sum, and the number of
 /// outputs to the second one.
 template <class F>
 void add_differences(const char* name, const tensor& outputs,
                      const tensor& labels, std::span<double> sums, F fn) {
-  if (!labels || !are_comparable(outputs.dims(), labels.dims()))
-    throw std::logic_error(std::string{name} + " of outputs "
-                           + to_string(outputs.spec())
-                           + (labels ? " and labels " + to_string(labels.spec())
-                                     : std::string{" without labels"}));
   const flush_denormals flushing;
-  const auto given = outputs.detach().to({});
-  const auto wanted = labels.detach().to({}).as(dtype::float32);
+  const auto [given, wanted] = compare(name, outputs, labels);
   const auto x = given.data<float>(), y = wanted.data<float>();
   for (std::size_t i = 0; i < x.size(); ++i)
     sums[0] += fn(double{x[i]} - double{y[i]});
   sums[1] += static_cast<double>(x.size());
+}
+
+/// Replaces scores by 1 / (1 + e^-score).
+void apply_sigmoid(std::span<float> x) {
+  for (auto& one : x)
+    one = -one;
+  kernels().exp(x.data(), x.data(), x.size());
+  for (auto& one : x)
+    one = 1 / (1 + one);
+}
+
+/// Counts the outputs of a batch by their label, and by the threshold below
+/// which they are: index b for (b / buckets, (b + 1) / buckets], and 0 also for
+/// the output 0.
+/// @param sums numbers of outputs with label 1 by bucket, then of those with
+///        label 0
+void add_to_buckets(const auc_options& options, const tensor& outputs,
+                    const tensor& labels, std::span<double> sums) {
+  const flush_denormals flushing;
+  const auto [given, wanted] = compare("auc", outputs, labels);
+  const auto buckets = options.num_thresholds - 1;
+  const auto y = wanted.data<float>();
+  std::vector<float> x(given.data<float>().begin(), given.data<float>().end());
+  if (options.from_logits)
+    apply_sigmoid(x);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (y[i] != 0 && y[i] != 1)
+      throw std::logic_error("auc of a label " + std::to_string(y[i])
+                             + "; labels are 0 or 1");
+    if (x[i] < 0 || x[i] > 1)
+      throw std::logic_error("auc of an output " + std::to_string(x[i])
+                             + ", which is not in [0, 1]; set from_logits if "
+                               "the outputs are scores");
+    const auto position = std::ceil(x[i] * static_cast<float>(buckets));
+    const auto bucket =
+      position > 1 ? static_cast<std::size_t>(position) - 1 : 0;
+    sums[y[i] == 1 ? bucket : buckets + bucket] += 1;
+  }
+}
+
+/// Computes the area under the curve of true positive rates over false positive
+/// rates from the counts of `add_to_buckets`.
+double area_under_roc(std::span<const double> sums) {
+  const auto buckets = sums.size() / 2;
+  const auto positives = sums.first(buckets), negatives = sums.last(buckets);
+  double area = 0, true_positives = 0, false_positives = 0;
+  for (auto b = buckets; b-- > 0;) { // from the highest threshold down
+    const auto before = true_positives;
+    true_positives += positives[b];
+    false_positives += negatives[b];
+    area += negatives[b] * (before + true_positives) / 2;
+  }
+  const auto pairs = true_positives * false_positives;
+  return pairs > 0 ? area / pairs : 0;
 }
 
 } // namespace
@@ -63,6 +129,21 @@ metric root_mean_squared_error_metric() {
       [](std::span<const double> sums) {
         return std::sqrt(sums[0] / sums[1]);
       }};
+}
+
+metric auc_metric(const auc_options& options) {
+  if (options.num_thresholds < 2 || options.num_thresholds > 512)
+    throw std::invalid_argument("auc: num_thresholds is "
+                                + std::to_string(options.num_thresholds)
+                                + "; it must be from 2 to 512");
+  return {.name = "auc",
+          .sums = 2 * std::size_t{options.num_thresholds - 1},
+          .add =
+            [options](const tensor& outputs, const tensor& labels,
+                      std::span<double> sums) {
+              add_to_buckets(options, outputs, labels, sums);
+            },
+          .value = area_under_roc};
 }
 
 std::uint64_t correct(const tensor& scores, const tensor& labels) {

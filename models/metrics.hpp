@@ -48,6 +48,29 @@ metric mean_absolute_error_metric();
 /// (output - label)^2.
 metric root_mean_squared_error_metric();
 
+struct auc_options {
+  /// In [2, 512]. The thresholds are 0 and 1, just beyond which the first and
+  /// the last one lie, and numbers at equal distances between them.
+  std::uint32_t num_thresholds = 200;
+  /// True: the outputs are scores, which the metric converts to probabilities
+  /// by a sigmoid, as for `binary_cross_entropy`. False: they are in [0, 1].
+  bool from_logits = false;
+};
+
+/// The metric "auc": the area under the ROC curve, as tf.keras.metrics.AUC with
+/// its defaults computes it. An output above a threshold predicts the label 1.
+/// The metric counts outputs by their position between the thresholds. Between
+/// two thresholds the curve is a straight line. Counts are exact, so the order
+/// of the additions has no influence. The value is 0 if all labels are equal. A
+/// NaN counts as the output 0.
+/// @shape labels the shape of the outputs, of any dtype, each 0 or 1. [n] and
+///        [n, 1] fit each other.
+/// @errors throws std::invalid_argument for a number of thresholds out of
+///         range. `add` throws std::logic_error with the shapes if they do not
+///         fit, with a label that is not 0 or 1, and with an output that is not
+///         in [0, 1].
+metric auc_metric(const auc_options& options = {});
+
 /// Counts the examples whose predicted class is their label. The predicted
 /// class has the maximum score; if several classes have it, the first of these
 /// classes is the prediction. An example with a NaN among its scores is not

@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace troupe::models {
 namespace {
@@ -77,6 +82,97 @@ TEST(Metrics, RejectLabelsAndShapesThatDoNotFit) {
                  std::logic_error);
   EXPECT_THROW(correct(scores, tensor::zeros({2}, dtype::int32)),
                std::logic_error);
+}
+
+/// Returns the text of the exception that a call throws.
+std::string text_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "";
+}
+
+/// Returns the fraction of pairs of examples with different labels in which the
+/// output of the label 1 is greater. A pair in one bucket counts half.
+double area_by_pairs(std::span<const float> outputs,
+                     std::span<const float> labels, float buckets) {
+  const auto bucket = [&](float x) {
+    return std::max(1.0f, std::ceil(x * buckets));
+  };
+  double ordered = 0, pairs = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    for (std::size_t j = 0; j < outputs.size(); ++j) {
+      if (labels[i] != 1 || labels[j] != 0)
+        continue;
+      const auto a = bucket(outputs[i]), b = bucket(outputs[j]);
+      ordered += a > b ? 1 : a == b ? 0.5 : 0;
+      ++pairs;
+    }
+  return ordered / pairs;
+}
+
+double value_of(const metric& x, const tensor& outputs, const tensor& labels) {
+  std::vector<double> sums(x.sums);
+  x.add(outputs, labels, sums);
+  return x.value(sums);
+}
+
+TEST(Metrics, AucIsTheFractionOfOrderedPairs) {
+  std::mt19937 rng{7};
+  std::vector<float> outputs{0, 1, 0, 1}, labels{0, 1, 1, 0};
+  for (int i = 0; i < 300; ++i) {
+    outputs.push_back(static_cast<float>(rng() % 1001) / 1000);
+    labels.push_back(rng() % 1000 < 200 + 600 * outputs.back() ? 1 : 0);
+  }
+  const auto n = static_cast<std::int64_t>(outputs.size());
+  const auto x = tensor::of<float>({n, 1}, outputs),
+             y = tensor::of<float>({n}, labels);
+  for (const std::uint32_t thresholds : {2, 3, 200, 512})
+    EXPECT_NEAR(
+      value_of(auc_metric({.num_thresholds = thresholds}), x, y),
+      area_by_pairs(outputs, labels, static_cast<float>(thresholds - 1)), 1e-12)
+      << thresholds;
+  // Two parts in any order have the sums of the whole.
+  const auto tested = auc_metric();
+  std::vector<double> whole(tested.sums), parts(tested.sums);
+  tested.add(x, y, whole);
+  tested.add(x.slice(100, n), y.slice(100, n), parts);
+  tested.add(x.slice(0, 100), y.slice(0, 100), parts);
+  EXPECT_EQ(whole, parts);
+}
+
+TEST(Metrics, AucConvertsScoresToProbabilities) {
+  const auto scores = tensor::of<float>({5}, {-90, -1, 0, 1, 90});
+  const auto labels = tensor::of<std::int32_t>({5}, {0, 1, 0, 0, 1});
+  EXPECT_EQ(value_of(auc_metric({.from_logits = true}), scores, labels),
+            value_of(auc_metric(),
+                     tensor::of<float>({5}, {0, 0.2689f, 0.5f, 0.7311f, 1}),
+                     labels));
+}
+
+TEST(Metrics, AucOfEqualLabelsIs0AndNaNCountsAs0) {
+  const auto ones = tensor::full({2}, 1);
+  EXPECT_EQ(value_of(auc_metric(), ones, ones), 0);
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(value_of(auc_metric(), tensor::of<float>({2}, {nan, 0.5f}),
+                     tensor::of<float>({2}, {0, 1})),
+            1);
+}
+
+TEST(Metrics, AucRejectsWhatItCannotCount) {
+  EXPECT_EQ(text_of([] { auc_metric({.num_thresholds = 1}); }),
+            "auc: num_thresholds is 1; it must be from 2 to 512");
+  EXPECT_EQ(text_of([] { auc_metric({.num_thresholds = 513}); }),
+            "auc: num_thresholds is 513; it must be from 2 to 512");
+  const auto half = tensor::full({1}, 0.5), two = tensor::full({1}, 2);
+  EXPECT_EQ(text_of([&] { value_of(auc_metric(), half, half); }),
+            "auc of a label 0.500000; labels are 0 or 1");
+  EXPECT_EQ(text_of([&] { value_of(auc_metric(), two, tensor::full({1}, 1)); }),
+            "auc of an output 2.000000, which is not in [0, 1]; set "
+            "from_logits if the outputs are scores");
+  EXPECT_NE(text_of([&] { value_of(auc_metric(), half, {}); }), "");
 }
 
 TEST(Metrics, AddLossesInFloat64) {
