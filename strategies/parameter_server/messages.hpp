@@ -66,7 +66,8 @@ struct accepted {
 // -- chief to primary ---------------------------------------------------------
 
 /// The contributions that count in a step of the parts that are synchronous.
-/// All shards have acknowledged them.
+/// All shards have acknowledged them. The chief sends it to a shard when that
+/// shard has answered the decision on the step before.
 struct decision {
   std::uint64_t view_id = 0; ///< View of the sender.
   std::uint64_t step = 0;

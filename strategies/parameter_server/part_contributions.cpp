@@ -14,23 +14,26 @@ bool is_received(const replica_clock& clock, std::uint64_t step) {
              && (clock.later_steps >> (step - clock.next_step - 1) & 1) != 0);
 }
 
+/// All steps below `next_step` count as received.
+void advance(replica_clock& clock, std::uint64_t next_step) {
+  if (next_step <= clock.next_step)
+    return;
+  const auto skipped = next_step - clock.next_step;
+  // Bit i: step next_step + i was received.
+  const auto received =
+    skipped <= max_steps_ahead ? clock.later_steps >> (skipped - 1) : 0;
+  const auto following = std::countr_one(received);
+  clock.next_step = next_step + std::uint64_t(following);
+  clock.later_steps = following >= 63 ? 0 : received >> (following + 1);
+}
+
 /// Notes a step. @pre it is not received, and at most `max_steps_ahead` after
 /// the next one.
 void receive(replica_clock& clock, std::uint64_t step) {
-  if (step > clock.next_step) {
+  if (step == clock.next_step)
+    advance(clock, step + 1);
+  else
     clock.later_steps |= std::uint64_t{1} << (step - clock.next_step - 1);
-    return;
-  }
-  const auto following = std::countr_one(clock.later_steps);
-  clock.next_step += 1 + std::uint64_t(following);
-  clock.later_steps =
-    following >= 63 ? 0 : clock.later_steps >> (following + 1);
-}
-
-/// All steps below `next_step` count as received.
-void advance(replica_clock& clock, std::uint64_t next_step) {
-  while (clock.next_step < next_step)
-    receive(clock, clock.next_step);
 }
 
 /// Order of the contributions that wait.

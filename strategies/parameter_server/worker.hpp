@@ -54,7 +54,7 @@ struct pull_done {
   std::uint64_t next_step = 0;         ///< As in `pulled`.
   std::vector<std::uint64_t> versions; ///< As in `pulled`.
 };
-/// A shard has rejected a push, or has sent what cannot be an answer.
+/// A shard has rejected a push.
 struct worker_error {
   std::uint32_t shard = 0;
   push_result result = push_result::accepted; ///< Why it rejected the push.

@@ -142,6 +142,19 @@ TEST(PartContributions, AReplicaThatIsLateGoesOnAtTheVersion) {
             (ids{0, 1}));
 }
 
+TEST(PartContributions, ADecisionMovesAClockOverAnyNumberOfSteps) {
+  for (const std::uint64_t version : {0ul, 1ul, 62ul, 63ul, 64ul, 1ul << 60}) {
+    // Replica 1 lacks step 0, and has steps 1 to 64.
+    part_state given{version, {{version + 1, 0}, {0, ~0ul}}, {}};
+    given.waiting.push_back(of(0, version).pushed);
+    part_contributions part{7, {synchronous, 0, 1}, 2};
+    ASSERT_TRUE(part.restore(given, std::vector<payload>(1)));
+    part.decide({1, version, {0}});
+    EXPECT_EQ(part.next_step(1), std::max<std::uint64_t>(version + 1, 65));
+    EXPECT_EQ(part.state().clocks[1].later_steps, 0u);
+  }
+}
+
 TEST(PartContributions, BoundsTheContributionsThatWait) {
   part_contributions part{7, {synchronous}, 2};
   std::uint64_t step = 0;
