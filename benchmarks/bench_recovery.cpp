@@ -5,6 +5,7 @@
 #include "troupe/benchmarks/fit_runner.hpp"
 #include "troupe/benchmarks/options.hpp"
 #include "troupe/benchmarks/timing.hpp"
+#include "troupe/benchmarks/workload.hpp"
 #include "troupe/net/base/descriptor.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/cluster/simple_resolver.hpp"
@@ -20,6 +21,7 @@
 #include <iostream>
 #include <limits>
 #include <map>
+#include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -159,6 +161,7 @@ struct figures {
   /// between two steps of the others during a join, and from the start of the
   /// process that joins to its first step.
   std::vector<double> kills, joins, first_steps;
+  double copy_s = 0; ///< One copy of the parameters.
 };
 
 /// A job whose workers are children of this process.
@@ -314,6 +317,26 @@ private:
   std::vector<pid_t> children_;
 };
 
+/// Returns the median of the seconds that a thread needs to copy the parameters
+/// of a model into memory that it has just allocated, as a process does which
+/// gives its state to another one.
+double time_copy(const std::string& model) {
+  std::size_t count = 0;
+  for (const auto& one : find_workload(model).parameters)
+    count += one.dims.elements();
+  const std::vector<float> state(count, 1.0F);
+  std::vector<double> times;
+  for (int i = 0; i < 5; ++i) {
+    const auto begin = clock::now();
+    const auto copy = std::make_unique_for_overwrite<float[]>(count);
+    std::ranges::copy(state, copy.get());
+    if (copy[count - 1] != 1.0F)
+      throw std::logic_error("the copy differs");
+    times.push_back(seconds_since(begin));
+  }
+  return median(times);
+}
+
 /// Returns the smallest value that is not below 99% of the values.
 double p99(std::vector<double> xs) {
   std::ranges::sort(xs);
@@ -329,6 +352,7 @@ void print(const std::string& name, const figures& found, bool json) {
                         {"step_ms", ms(found.step_s)},
                         {"kill_ms", ms(median(found.kills))},
                         {"kill_p99_ms", ms(p99(found.kills))},
+                        {"copy_ms", ms(found.copy_s)},
                         {"join_ms", ms(median(found.joins))},
                         {"join_p99_ms", ms(p99(found.joins))},
                         {"first_step_ms", ms(median(found.first_steps))},
@@ -383,9 +407,10 @@ int main(int argc, char** argv) {
     ->capture_default_str();
   app.add_flag("--json", json, "one line of JSON");
   return run_main(app, argc, argv, [&] {
+    figures found;
+    found.copy_s = time_copy(o.model);
     churning_job job{o, workers, signal == "STOP" ? SIGSTOP : SIGKILL, steps,
                      !copy_after};
-    figures found;
     found.step_s = job.time_steps();
     std::mt19937_64 dice{seed};
     std::uniform_int_distribution<std::uint32_t> choice{

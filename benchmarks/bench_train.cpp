@@ -40,9 +40,12 @@ measured run_workers(training_options& o, const timing_windows& windows) {
   o.config.replicas = o.config.workers;
   measured result{"workers-" + o.config.transport, {}, 0};
   run_local_job(
-    {o.config.workers, o.config.transport},
+    {.processes = o.config.workers,
+     .transport = o.config.transport,
+     .heartbeat_interval = o.config.heartbeat_interval},
     [&](const multi_worker_mirrored_strategy& workers, std::uint32_t rank) {
       fit_runner runner{o.model, o.batch, workers};
+      runner.set_audit_steps(o.config.audit_steps);
       if (rank > 0)
         return runner.run_follower();
       result.seconds = runner.time(windows);

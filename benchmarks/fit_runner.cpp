@@ -70,6 +70,7 @@ void fit_runner::fit(const std::function<bool(std::uint64_t)>& continue_after) {
   std::uint64_t done = 0;
   fit_options options;
   options.stop = &stop;
+  options.audit_steps = audit_steps_;
   options.callbacks.push_back({.on_step = [&](const step_record& x) {
     if (x.repeated)
       return;

@@ -4,6 +4,7 @@
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,7 +27,9 @@ struct run_config {
   /// Number of worker processes with one replica each. Zero: only this process
   /// trains.
   std::uint32_t workers = 0;
+  std::uint64_t audit_steps = fit_options{}.audit_steps; ///< Of these workers.
   std::string transport = "auto"; ///< Transport between workers.
+  std::chrono::milliseconds heartbeat_interval{100}; ///< Of these workers.
 };
 
 /// Trains a built-in model under a strategy by `model.fit`, on prepared
@@ -62,6 +65,9 @@ public:
   /// with the number of steps that this process has made.
   void fit(const std::function<bool(std::uint64_t step)>& continue_after);
 
+  /// Steps between two audits of the parameters. Zero: none.
+  void set_audit_steps(std::uint64_t steps) { audit_steps_ = steps; }
+
   double last_loss() const { return last_loss_; }
 
 private:
@@ -72,6 +78,7 @@ private:
   std::unique_ptr<runtime> runtime_; ///< Null: the strategy needs no runtime.
   std::unique_ptr<troupe::model> model_;
   std::optional<data::dataset> batches_;
+  std::uint64_t audit_steps_ = fit_options{}.audit_steps;
   double last_loss_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/net/security/certificates.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -83,6 +84,9 @@ void run_local_job(
   options.transport = kind_of(job.transport);
   options.communication.implementation =
     parse_implementation(job.implementation);
+  options.connection.heartbeat_interval = job.heartbeat_interval;
+  options.connection.heartbeat_timeout = std::max<std::chrono::milliseconds>(
+    10 * job.heartbeat_interval, std::chrono::seconds{1});
   options.connection.credentials = credentials_for(job.transport, directory);
   std::vector<std::string> addresses;
   for (const auto port : ports.numbers())

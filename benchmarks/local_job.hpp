@@ -2,6 +2,7 @@
 
 #include "troupe/training/strategies/multi_worker.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -12,6 +13,9 @@ struct local_job {
   std::uint32_t processes = 2;
   std::string transport = "auto";      ///< Or "shm", "tcp", "tls".
   std::string implementation = "auto"; ///< Or "tree", "ring".
+  /// Time between two heartbeats of a process. The timeout is ten times as
+  /// long, and at least 1 s.
+  std::chrono::milliseconds heartbeat_interval{100};
 };
 
 /// Runs one job with `job.processes` processes on this host. Each process calls

@@ -48,6 +48,18 @@ void training_options::add_workers_to(CLI::App& app) {
                 "transport between workers: auto, shm, tcp or tls")
     ->check(CLI::IsMember({"auto", "shm", "tcp", "tls"}))
     ->capture_default_str();
+  app
+    .add_option("--audit-steps", config.audit_steps,
+                "steps of workers between two audits; 0: no audits")
+    ->capture_default_str();
+  app
+    .add_option_function<int>(
+      "--heartbeat-ms",
+      [this](int ms) {
+        config.heartbeat_interval = std::chrono::milliseconds{ms};
+      },
+      "time between two heartbeats of a worker")
+    ->check(CLI::Range(1, 60'000));
 }
 
 int run_main(CLI::App& app, int argc, char** argv,
