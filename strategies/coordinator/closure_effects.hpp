@@ -12,7 +12,9 @@ namespace troupe::coordinator {
 /// The effects of closures at one shard. A worker stores what an execution has
 /// changed; it takes place when the coordinator has decided for this execution.
 /// So a closure counts once, however often it is executed and whatever branch
-/// each execution takes.
+/// each execution takes. Effects of an execution that an earlier life of the
+/// coordinator has begun wait too: its end may be recorded, and the next life
+/// sends the decision.
 ///
 ///   cost  the effects that wait for a decision, and an entry of a set for each
 ///         closure that was decided and is not below `done_below` of the last

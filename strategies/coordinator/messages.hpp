@@ -23,15 +23,20 @@ using payload = std::shared_ptr<const void>;
 struct execution {
   /// Number of the closure: how many were scheduled before it.
   std::uint64_t ordinal = 0;
-  /// Counted by the coordinator, from 1, for each closure.
+  /// Counted by the coordinator, from 1, for each closure in each of its lives.
   std::uint32_t attempt = 1;
-  auto fields() { return std::tie(ordinal, attempt); }
+  /// Life of the coordinator that has begun the attempt. The host increments it
+  /// when the coordinator comes back.
+  std::uint64_t life = 1;
+  auto fields() { return std::tie(ordinal, attempt, life); }
   friend auto operator<=>(const execution&, const execution&) = default;
 };
 
 // -- coordinator to worker ----------------------------------------------------
 
-/// Executes a closure. The function and its arguments travel beside it.
+/// Executes a closure. The function and its arguments travel beside it. A
+/// worker that gets the first `run` of a newer life stops what it executes for
+/// an older one.
 struct run {
   coordinator::execution execution;
   /// All closures below it are done: the worker forgets them, and executes none

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <stdexcept>
 #include <utility>
 
 namespace troupe::coordinator {
@@ -9,10 +10,31 @@ namespace troupe::coordinator {
 reaction state_machine::schedule(payload closure) {
   reaction out;
   const auto ordinal = next_++;
-  unfinished_[ordinal].function = std::move(closure);
-  waiting_.insert(ordinal);
-  start_waiting(out);
+  if (auto found = earlier_.ends.extract(ordinal)) {
+    end(out, std::move(found.mapped()));
+  } else if (const auto& errors = earlier_.errors; !errors.empty()) {
+    // Not later than the next recorded error, so this error has cancelled it.
+    if (errors.begin()->second.ordinal != ordinal)
+      out.emplace_back(cancelled{ordinal});
+  } else {
+    unfinished_[ordinal] = {.function = std::move(closure),
+                            .execution = {ordinal, 0, life_}};
+    waiting_.insert(ordinal);
+    start_waiting(out);
+  }
+  repeat_error(out);
   return out;
+}
+
+/// Reports the error that an earlier life has recorded after this number of
+/// calls of `schedule`.
+void state_machine::repeat_error(reaction& out) {
+  const auto found = earlier_.errors.extract(next_);
+  if (!found)
+    return;
+  error_ = {found.mapped().ordinal, found.mapped().error};
+  is_reported_ = true;
+  out.emplace_back(error_ready{error_->ordinal, error_->error});
 }
 
 /// Gives the closures that wait to workers with a free place.
@@ -27,8 +49,8 @@ void state_machine::start_waiting(reaction& out) {
     auto& one = unfinished_[ordinal];
     --free->second;
     one.worker = free->first;
-    ++one.attempt;
-    out.emplace_back(send_run{free->first, run_of(ordinal, one), one.function});
+    ++one.execution.attempt;
+    out.emplace_back(send_run{free->first, run_of(one), one.function});
   }
 }
 
@@ -60,7 +82,7 @@ state_machine::closure* state_machine::find_running(std::uint64_t worker,
                                                     const execution& which) {
   const auto found = unfinished_.find(which.ordinal);
   if (found == unfinished_.end() || found->second.worker != worker
-      || found->second.attempt != which.attempt)
+      || found->second.execution != which)
     return nullptr;
   return &found->second;
 }
@@ -87,16 +109,26 @@ reaction state_machine::on(std::uint64_t worker, const ended& received,
     return out;
   }
   release(*one);
-  one->function.reset();
-  one->has_ended = true;
-  one->result = std::move(result);
-  one->shards = {received.shards.begin(), received.shards.end()};
-  for (const auto shard : one->shards)
-    out.emplace_back(send_decision{shard, decision_on(ordinal, *one)});
-  finish_if_decided(out, ordinal);
+  record_end record{received, std::move(result)};
+  out.emplace_back(record);
+  end(out, std::move(record));
   report_if_stopped(out);
   start_waiting(out);
   return out;
+}
+
+/// A closure has ended in this life or an earlier one, and that is recorded.
+void state_machine::end(reaction& out, record_end recorded) {
+  const auto ordinal = recorded.end.execution.ordinal;
+  const auto& with = recorded.end.shards;
+  auto& one = unfinished_[ordinal];
+  one = {.execution = recorded.end.execution,
+         .has_ended = true,
+         .result = std::move(recorded.result),
+         .shards = {with.begin(), with.end()}};
+  for (const auto shard : one.shards)
+    out.emplace_back(send_decision{shard, decision_on(one)});
+  finish_if_decided(out, ordinal);
 }
 
 void state_machine::finish_if_decided(reaction& out, std::uint64_t ordinal) {
@@ -127,16 +159,13 @@ reaction state_machine::on(std::uint64_t worker, const failed& received,
     return out;
   release(*one);
   if (error_) { // only the first one is reported
-    unfinished_.erase(ordinal);
     out.emplace_back(cancelled{ordinal});
   } else {
     error_ = {ordinal, std::move(error)};
-    unfinished_.erase(ordinal);
     cancel_waiting(out);
     for (const auto& [other, running] : unfinished_)
       if (running.worker)
-        out.emplace_back(
-          send_cancel{*running.worker, {{other, running.attempt}}});
+        out.emplace_back(send_cancel{*running.worker, {running.execution}});
   }
   report_if_stopped(out);
   return out;
@@ -144,10 +173,8 @@ reaction state_machine::on(std::uint64_t worker, const failed& received,
 
 /// Cancels all closures that wait.
 void state_machine::cancel_waiting(reaction& out) {
-  for (const auto ordinal : std::exchange(waiting_, {})) {
-    unfinished_.erase(ordinal);
+  for (const auto ordinal : std::exchange(waiting_, {}))
     out.emplace_back(cancelled{ordinal});
-  }
 }
 
 reaction state_machine::on(std::uint64_t worker, const stopped& received) {
@@ -156,18 +183,21 @@ reaction state_machine::on(std::uint64_t worker, const stopped& received) {
   if (!one || !error_)
     return out;
   release(*one);
-  unfinished_.erase(received.execution.ordinal);
   out.emplace_back(cancelled{received.execution.ordinal});
   report_if_stopped(out);
   return out;
 }
 
-/// Reports the error when no closure is executed.
+/// Records and reports the error when no closure is executed. The closures that
+/// it has cancelled are unfinished until then: a later life executes them if
+/// the error is not recorded, so no message may say that they are done.
 void state_machine::report_if_stopped(reaction& out) {
   const auto runs = [](const auto& x) { return x.second.worker.has_value(); };
   if (!error_ || is_reported_ || std::ranges::any_of(unfinished_, runs))
     return;
   is_reported_ = true;
+  out.emplace_back(record_error{error_->ordinal, next_, error_->error});
+  std::erase_if(unfinished_, [](const auto& x) { return !x.second.has_ended; });
   out.emplace_back(error_ready{error_->ordinal, error_->error});
 }
 
@@ -180,14 +210,20 @@ reaction state_machine::on_timeout() {
   reaction out;
   for (const auto& [ordinal, one] : unfinished_) {
     if (one.worker && error_)
-      out.emplace_back(send_cancel{*one.worker, {{ordinal, one.attempt}}});
+      out.emplace_back(send_cancel{*one.worker, {one.execution}});
     else if (one.worker)
-      out.emplace_back(
-        send_run{*one.worker, run_of(ordinal, one), one.function});
+      out.emplace_back(send_run{*one.worker, run_of(one), one.function});
     for (const auto shard : one.shards)
-      out.emplace_back(send_decision{shard, decision_on(ordinal, one)});
+      out.emplace_back(send_decision{shard, decision_on(one)});
   }
   return out;
+}
+
+reaction state_machine::forget_below(std::uint64_t below) {
+  if (error_ || below > done_below())
+    throw std::logic_error("closures below " + std::to_string(below)
+                           + " are not done, so they cannot be forgotten");
+  return {forget_records{below}};
 }
 
 } // namespace troupe::coordinator

@@ -1,12 +1,14 @@
 #pragma once
 
 #include "troupe/strategies/coordinator/messages.hpp"
+#include "troupe/strategies/coordinator/records.hpp"
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,32 +16,39 @@
 /// the side of the coordinator, `closure_effects` that of a shard, and
 /// `executions` that of a worker.
 ///
-///   who      a coordinator, W workers, which come and go, S shards
+///   who      a coordinator, W workers, which come and go, S shards. Each life
+///            of the coordinator has the records of those before. A worker that
+///            is started again is another worker
 ///   messages coordinator to worker: run, cancel; to shard: decision
 ///            worker to coordinator: ended, failed, stopped
 ///            shard to coordinator: decided
 ///   start    with `schedule`: the closure gets the next ordinal
 ///   on a free place of a worker: run the closure with the lowest ordinal that
 ///            waits, as a new attempt. A worker has a number of places
-///   on ended  of the current attempt: it is the end of the closure. Send the
-///            decision to the shards that have effects. When all have answered,
-///            the closure is done, and its result is ready
+///   on ended  of the current attempt: it is the end of the closure. Record it,
+///            then send the decision to the shards that have effects. When all
+///            have answered, the closure is done, and its result is ready
 ///   on failed  of the current attempt: the error of the coordinator, if it is
 ///            the first. All closures that wait are cancelled, and those that
-///            run are stopped. When none runs, the error is reported, once.
-///            After that the coordinator can be used again
+///            run are stopped. When none runs, the error is recorded and
+///            reported, once. After that the coordinator can be used again
 ///   on run   a worker begins an execution once. If it began one again that was
 ///            stopped, shards could have effects of two branches
 ///   on a worker that is lost: its closures wait again, unless they have ended
+///   on schedule  of a closure that has ended in an earlier life: it is not
+///            executed. Send its decision again; when all shards have answered,
+///            its result is ready. An error that was recorded cancels the same
+///            closures, and is reported after the same call of `schedule`
 ///   on timeout  send again each run, cancel and decision without an answer
 ///   end      with the job
-///   cost     two messages for a closure without effects; two more for each
-///            shard with effects
+///   cost     two messages and a record for a closure without effects; two more
+///            messages for each shard with effects. The records of all closures
+///            since the last `forget_below`
 ///   order    closures start in the order of their ordinals, and end in any
 ///   faults   an end that names shards which do not exist -> protocol_error
-///            an older attempt, an unknown execution, a sender that does not
-///            run it, a repeated message -> ignored. So the effects of an
-///            attempt that was given up never take place
+///            an older attempt or life, an unknown execution, a sender that
+///            does not run it, a repeated message -> ignored. So the effects of
+///            an attempt that was given up never take place
 namespace troupe::coordinator {
 
 // -- effects ------------------------------------------------------------------
@@ -84,8 +93,10 @@ struct protocol_error {
 };
 
 using effect = std::variant<send_run, send_cancel, send_decision, result_ready,
-                            cancelled, error_ready, protocol_error>;
-/// Effects; the host performs them in this order.
+                            cancelled, error_ready, protocol_error, record_end,
+                            record_error, forget_records>;
+/// Effects; the host performs them in this order. Before a record is durable,
+/// it performs no later effect, of this reaction or another one.
 using reaction = std::vector<effect>;
 
 class state_machine {
@@ -93,9 +104,17 @@ public:
   /// @param shards number of shards of the job.
   /// @param max_unfinished closures from the first one that is not done to the
   ///        last one that is scheduled.
+  /// @param life greater than that of all coordinators of the job before.
+  /// @param earlier what they have recorded. They cannot record anything after
+  ///        the host has read it.
   explicit state_machine(std::uint32_t shards,
-                         std::uint64_t max_unfinished = 256 * 1024)
-    : shards_{shards}, max_unfinished_{max_unfinished} {}
+                         std::uint64_t max_unfinished = 256 * 1024,
+                         std::uint64_t life = 1, records earlier = {})
+    : shards_{shards},
+      max_unfinished_{max_unfinished},
+      life_{life},
+      earlier_{std::move(earlier)},
+      next_{earlier_.first} {}
 
   /// False: the caller has to wait, because an early closure is not done, or
   /// because an error is being handled.
@@ -105,7 +124,8 @@ public:
   /// Adds a closure. @pre `can_schedule()`.
   /// @returns its effects; the ordinal is `scheduled() - 1` then.
   reaction schedule(payload closure);
-  /// Number of closures that were scheduled.
+  /// Number of closures that were scheduled, with those before
+  /// `records::first`.
   std::uint64_t scheduled() const { return next_; }
   /// True if all closures are done or cancelled, and no error is being handled.
   bool is_done() const { return unfinished_.empty() && !error_; }
@@ -127,7 +147,15 @@ public:
   /// An interval has passed in which all others can answer.
   reaction on_timeout();
 
-  /// All closures below it are done or cancelled.
+  /// The program goes on with closure `below` if it runs again: it has kept a
+  /// state that contains what it needs of the closures before. A program that
+  /// never says so runs again from its first closure.
+  /// @pre no error is being handled, and `below <= done_below()`.
+  /// @errors throws std::logic_error if this precondition does not hold.
+  reaction forget_below(std::uint64_t below);
+
+  /// All closures below it are done or cancelled, in this life and all later
+  /// ones.
   std::uint64_t done_below() const {
     return unfinished_.empty() ? next_ : unfinished_.begin()->first;
   }
@@ -135,9 +163,11 @@ public:
 private:
   /// A closure that is not done.
   struct closure {
-    payload function;
-    std::uint32_t attempt = 0; ///< The last one. Zero: it was never executed.
-    /// Worker of the current attempt. Empty: it waits, or has ended.
+    payload function{};
+    /// The last one. Its attempt is zero: the closure was never executed.
+    coordinator::execution execution{};
+    /// Worker of the current attempt. Empty: it waits, or has ended, or is
+    /// cancelled, and the error is not recorded yet.
     std::optional<std::uint64_t> worker{};
     bool has_ended = false;
     payload result{};                 ///< After its end.
@@ -149,21 +179,23 @@ private:
   };
 
   void start_waiting(reaction& out);
+  void end(reaction& out, record_end recorded);
+  void repeat_error(reaction& out);
   void finish_if_decided(reaction& out, std::uint64_t ordinal);
   void report_if_stopped(reaction& out);
   void cancel_waiting(reaction& out);
   closure* find_running(std::uint64_t worker, const execution& which);
   void release(closure& one);
-  run run_of(std::uint64_t ordinal, const closure& one) const {
-    return {{ordinal, one.attempt}, done_below()};
-  }
-  decision decision_on(std::uint64_t ordinal, const closure& one) const {
-    return {{ordinal, one.attempt}, done_below()};
+  run run_of(const closure& one) const { return {one.execution, done_below()}; }
+  decision decision_on(const closure& one) const {
+    return {one.execution, done_below()};
   }
 
   const std::uint32_t shards_;
   const std::uint64_t max_unfinished_;
-  std::uint64_t next_ = 0; ///< Ordinal of the next closure.
+  const std::uint64_t life_;
+  records earlier_;    ///< Of closures that this life has not scheduled yet.
+  std::uint64_t next_; ///< Ordinal of the next closure.
   std::map<std::uint64_t, closure> unfinished_;   ///< By ordinal.
   std::set<std::uint64_t> waiting_;               ///< Ordinals.
   std::map<std::uint64_t, std::uint32_t> places_; ///< Free ones, by worker.

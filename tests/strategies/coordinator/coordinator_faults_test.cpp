@@ -222,6 +222,9 @@ private:
                        fail("a closure is done twice");
                    },
                    [&](const protocol_error& x) { fail(x.reason); },
+                   [](const record_end&) {},
+                   [](const record_error&) {},
+                   [](const forget_records&) {},
                    [&](const cancelled& x) { cancelled_.insert(x.ordinal); },
                    [&](const error_ready& x) {
                      ++errors_;

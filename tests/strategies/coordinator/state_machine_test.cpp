@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+#include <string>
+
 // Single steps of the coordinator. Runs under faults are in
 // coordinator_faults_test.cpp.
 
@@ -18,6 +21,17 @@ std::vector<Effect> all(const reaction& from) {
     if (const auto* x = std::get_if<Effect>(&one))
       out.push_back(*x);
   return out;
+}
+
+/// Makes the records durable.
+void keep(records& to, const reaction& from) {
+  for (const auto& one : from)
+    std::visit(
+      [&](const auto& x) {
+        if constexpr (requires { to.add(x); })
+          to.add(x);
+      },
+      one);
 }
 
 payload text(const char* x) {
@@ -176,6 +190,163 @@ TEST(Coordinator, IgnoresStoppedIfNothingWasCancelled) {
     all<result_ready>(machine.on(w0, ended{{0, 1}, {}}, nullptr)).size(), 1u);
 }
 
+TEST(Coordinator, RecordsAnEndBeforeItIsDecidedOrReported) {
+  state_machine machine{3};
+  machine.on_worker(w0, 2);
+  machine.schedule(nullptr);
+  machine.schedule(nullptr);
+  const auto result = text("r");
+  const auto decides = machine.on(w0, ended{{1, 1}, {0, 2}}, result);
+  const auto* const recorded = std::get_if<record_end>(&decides.at(0));
+  ASSERT_TRUE(recorded);
+  EXPECT_EQ(recorded->end.execution, (execution{1, 1}));
+  EXPECT_EQ(recorded->end.shards, (std::vector<std::uint32_t>{0, 2}));
+  EXPECT_EQ(recorded->result, result);
+  EXPECT_EQ(all<send_decision>(decides).size(), 2u);
+  const auto reports = machine.on(w0, ended{{0, 1}, {}}, nullptr);
+  EXPECT_TRUE(std::holds_alternative<record_end>(reports.at(0)));
+  EXPECT_TRUE(std::holds_alternative<result_ready>(reports.at(1)));
+}
+
+TEST(Coordinator, FindsTheRecordedEndsInItsNextLife) {
+  records kept;
+  const auto result = text("r");
+  {
+    state_machine machine{3};
+    machine.on_worker(w0, 3);
+    for (int i = 0; i < 3; ++i)
+      machine.schedule(nullptr);
+    keep(kept, machine.on(w0, ended{{0, 1}, {}}, result));
+    keep(kept, machine.on(w0, ended{{2, 1}, {0, 2}}, result));
+    machine.on(decided{0, 2});
+  }
+  state_machine next{3, 16, 2, kept};
+  next.on_worker(w0, 3);
+  const auto first = next.schedule(nullptr);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(std::get<result_ready>(first[0]).result, result);
+  const auto second = next.schedule(nullptr);
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(std::get<send_run>(second[0]).run.execution, (execution{1, 1, 2}));
+  // The decision names the execution of the first life.
+  const auto third = next.schedule(nullptr);
+  ASSERT_EQ(third.size(), 2u);
+  EXPECT_EQ(std::get<send_decision>(third[0]).decision.execution,
+            (execution{2, 1, 1}));
+  EXPECT_EQ(all<send_decision>(next.on_timeout()).size(), 2u);
+  EXPECT_TRUE(next.on(decided{0, 2}).empty());
+  const auto last = next.on(decided{2, 2});
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_EQ(std::get<result_ready>(last[0]).result, result);
+}
+
+TEST(Coordinator, IgnoresExecutionsOfAnEarlierLife) {
+  state_machine machine{3, 16, 2};
+  machine.on_worker(w0, 2);
+  machine.schedule(nullptr);
+  machine.schedule(nullptr);
+  EXPECT_TRUE(machine.on(w0, ended{{0, 1, 1}, {}}, nullptr).empty());
+  EXPECT_TRUE(machine.on(w0, failed{{0, 1, 1}}, nullptr).empty());
+  machine.on(w0, failed{{1, 1, 2}}, nullptr);
+  EXPECT_TRUE(machine.on(w0, stopped{{0, 1, 1}}).empty());
+  EXPECT_EQ(
+    all<result_ready>(machine.on(w0, ended{{0, 1, 2}, {}}, nullptr)).size(),
+    1u);
+}
+
+TEST(Coordinator, RepeatsARecordedErrorBetweenTheSameCallsOfSchedule) {
+  records kept;
+  const auto error = text("thrown");
+  {
+    state_machine machine{3};
+    machine.on_worker(w0, 3);
+    for (int i = 0; i < 4; ++i)
+      machine.schedule(nullptr);
+    keep(kept, machine.on(w0, failed{{1, 1}}, error));
+    keep(kept, machine.on(w0, ended{{0, 1}, {}}, nullptr));
+    const auto last = machine.on(w0, stopped{{2, 1}});
+    keep(kept, last);
+    ASSERT_EQ(last.size(), 3u); // cancelled first
+    EXPECT_EQ(std::get<record_error>(last[1]).scheduled, 4u);
+    EXPECT_TRUE(std::holds_alternative<error_ready>(last[2]));
+    machine.resume();
+    keep(kept, machine.schedule(nullptr));
+    keep(kept, machine.on(w0, ended{{4, 1}, {}}, nullptr));
+  }
+  EXPECT_EQ(kept.ends.size(), 2u);
+  state_machine next{3, 16, 2, kept};
+  next.on_worker(w0, 3);
+  EXPECT_EQ(all<result_ready>(next.schedule(nullptr)).size(), 1u);
+  EXPECT_TRUE(next.schedule(nullptr).empty()); // the one that has thrown
+  EXPECT_EQ(all<cancelled>(next.schedule(nullptr)).size(), 1u);
+  EXPECT_TRUE(next.can_schedule());
+  const auto fourth = next.schedule(nullptr);
+  EXPECT_EQ(all<cancelled>(fourth).size(), 1u);
+  ASSERT_EQ(all<error_ready>(fourth).size(), 1u);
+  EXPECT_EQ(all<error_ready>(fourth)[0].ordinal, 1u);
+  EXPECT_EQ(all<error_ready>(fourth)[0].error, error);
+  EXPECT_TRUE(all<record_error>(fourth).empty());
+  EXPECT_TRUE(next.has_error());
+  EXPECT_FALSE(next.can_schedule());
+  next.resume();
+  EXPECT_EQ(all<result_ready>(next.schedule(nullptr)).size(), 1u);
+  EXPECT_EQ(all<send_run>(next.schedule(nullptr)).size(), 1u);
+}
+
+// A coordinator that is lost before the error is recorded executes the
+// cancelled closures in its next life, so workers and shards must not forget
+// them.
+TEST(Coordinator, SaysThatCancelledClosuresAreDoneWhenTheErrorIsRecorded) {
+  state_machine machine{3};
+  machine.on_worker(w0, 3);
+  for (int i = 0; i < 3; ++i)
+    machine.schedule(nullptr);
+  machine.on(w0, failed{{1, 1}}, nullptr);
+  const auto end = machine.on(w0, ended{{0, 1}, {0}}, nullptr);
+  EXPECT_EQ(all<send_decision>(end).at(0).decision.done_below, 0u);
+  machine.on(decided{0, 0});
+  EXPECT_EQ(machine.done_below(), 1u);
+  machine.on(w0, stopped{{2, 1}});
+  EXPECT_EQ(machine.done_below(), 3u);
+}
+
+TEST(Coordinator, ForgetsRecordsOfClosuresThatAreDone) {
+  records kept;
+  state_machine machine{3};
+  machine.on_worker(w0, 3);
+  for (int i = 0; i < 3; ++i) {
+    machine.schedule(nullptr);
+    keep(kept, machine.on(w0, ended{{std::uint64_t(i), 1}, {}}, nullptr));
+  }
+  machine.schedule(nullptr);
+  EXPECT_THROW(machine.forget_below(4), std::logic_error);
+  keep(kept, machine.forget_below(2));
+  EXPECT_EQ(kept.ends.size(), 1u);
+  // A program that runs again goes on with closure 2.
+  state_machine next{3, 16, 2, kept};
+  EXPECT_EQ(next.scheduled(), 2u);
+  EXPECT_EQ(next.done_below(), 2u);
+  EXPECT_EQ(all<result_ready>(next.schedule(nullptr)).size(), 1u);
+  next.on_worker(w0, 1);
+  EXPECT_EQ(all<send_run>(next.schedule(nullptr)).at(0).run.execution,
+            (execution{3, 1, 2}));
+  machine.on(w0, failed{{3, 1}}, nullptr);
+  EXPECT_THROW(machine.forget_below(4), std::logic_error);
+}
+
+TEST(Records, ForgetErrorsThatWereReportedBefore) {
+  records kept;
+  kept.add(record_error{1, 3, nullptr});
+  kept.add(record_error{4, 6, nullptr});
+  kept.add(record_end{{{5, 1}, {}}, nullptr});
+  kept.add(forget_records{3});
+  EXPECT_EQ(kept.first, 3u);
+  EXPECT_EQ(kept.errors.size(), 1u);
+  EXPECT_EQ(kept.ends.size(), 1u);
+  kept.add(forget_records{2});
+  EXPECT_EQ(kept.first, 3u);
+}
+
 TEST(ClosureEffects, TakePlaceOnceForTheDecidedExecution) {
   closure_effects effects;
   const auto first = text("first"), second = text("second");
@@ -208,6 +379,17 @@ TEST(ClosureEffects, AreStoredOnce) {
   EXPECT_EQ(effects.decided(), 0u);
 }
 
+TEST(ClosureEffects, OfAnEarlierLifeWaitForTheDecisionOfTheNextOne) {
+  closure_effects effects;
+  const auto first = text("first");
+  effects.store({7, 1, 1}, first);
+  effects.store({7, 1, 2}, text("second"));
+  effects.store({8, 1, 2}, nullptr);
+  effects.decide({{8, 1, 2}, 0});
+  EXPECT_EQ(*effects.decide({{7, 1, 1}, 0}).applied, first);
+  EXPECT_FALSE(effects.decide({{7, 1, 2}, 0}).applied);
+}
+
 TEST(ClosureEffects, ForgetClosuresThatAreDone) {
   closure_effects effects;
   effects.store({0, 1}, nullptr); // cancelled: never decided
@@ -230,6 +412,21 @@ TEST(Executions, BeginOnce) {
   EXPECT_TRUE(begun.begin({{5, 1}, 5}));
   EXPECT_EQ(begun.size(), 1u);
   EXPECT_FALSE(begun.begin({{3, 3}, 0})); // is done
+}
+
+TEST(Executions, OfAnEarlierLifeAreSuperseded) {
+  executions begun;
+  EXPECT_TRUE(begun.begin({{3, 1, 1}, 0}));
+  EXPECT_FALSE(begun.is_superseded({3, 1, 1}));
+  EXPECT_TRUE(begun.begin({{3, 1, 2}, 0}));
+  EXPECT_TRUE(begun.is_superseded({3, 1, 1}));
+  EXPECT_FALSE(begun.is_superseded({3, 1, 2}));
+  EXPECT_FALSE(begun.begin({{4, 1, 1}, 0}));
+  begun.on(cancel{{5, 1, 1}}); // late
+  EXPECT_EQ(begun.size(), 1u);
+  begun.on(cancel{{3, 1, 3}});
+  EXPECT_TRUE(begun.is_superseded({3, 1, 2}));
+  EXPECT_FALSE(begun.begin({{3, 1, 3}, 0}));
 }
 
 } // namespace
