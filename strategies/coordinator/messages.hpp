@@ -46,8 +46,16 @@ struct run {
 };
 
 /// Stops an execution. The worker answers with `stopped`, also if it does not
-/// know the execution.
+/// know the execution, or repeats `ended` or `failed`.
 struct cancel {
+  coordinator::execution execution;
+  auto fields() { return std::tie(execution); }
+};
+
+/// Asks what has become of an execution. The worker repeats `ended`, `failed`
+/// or `stopped`, or answers with `unknown`. While it executes it, it does not
+/// answer.
+struct query {
   coordinator::execution execution;
   auto fields() { return std::tie(execution); }
 };
@@ -69,8 +77,15 @@ struct failed {
   auto fields() { return std::tie(execution); }
 };
 
-/// The sender does not execute this any more, and will send nothing about it.
+/// The sender does not execute this any more, and will send nothing else about
+/// it.
 struct stopped {
+  coordinator::execution execution;
+  auto fields() { return std::tie(execution); }
+};
+
+/// The sender has not received `run` of this execution.
+struct unknown {
   coordinator::execution execution;
   auto fields() { return std::tie(execution); }
 };

@@ -188,6 +188,14 @@ reaction state_machine::on(std::uint64_t worker, const stopped& received) {
   return out;
 }
 
+reaction state_machine::on(std::uint64_t worker, const unknown& received) {
+  reaction out;
+  const auto* const one = find_running(worker, received.execution);
+  if (one && !error_)
+    out.emplace_back(send_run{worker, run_of(*one), one->function});
+  return out;
+}
+
 /// Records and reports the error when no closure is executed. The closures that
 /// it has cancelled are unfinished until then: a later life executes them if
 /// the error is not recorded, so no message may say that they are done.
@@ -212,7 +220,7 @@ reaction state_machine::on_timeout() {
     if (one.worker && error_)
       out.emplace_back(send_cancel{*one.worker, {one.execution}});
     else if (one.worker)
-      out.emplace_back(send_run{*one.worker, run_of(one), one.function});
+      out.emplace_back(send_query{*one.worker, {one.execution}});
     for (const auto shard : one.shards)
       out.emplace_back(send_decision{shard, decision_on(one)});
   }

@@ -19,8 +19,8 @@
 ///   who      a coordinator, W workers, which come and go, S shards. Each life
 ///            of the coordinator has the records of those before. A worker that
 ///            is started again is another worker
-///   messages coordinator to worker: run, cancel; to shard: decision
-///            worker to coordinator: ended, failed, stopped
+///   messages coordinator to worker: run, cancel, query; to shard: decision
+///            worker to coordinator: ended, failed, stopped, unknown
 ///            shard to coordinator: decided
 ///   start    with `schedule`: the closure gets the next ordinal
 ///   on a free place of a worker: run the closure with the lowest ordinal that
@@ -39,11 +39,15 @@
 ///            executed. Send its decision again; when all shards have answered,
 ///            its result is ready. An error that was recorded cancels the same
 ///            closures, and is reported after the same call of `schedule`
-///   on timeout  send again each run, cancel and decision without an answer
+///   on timeout  send again each cancel and decision without an answer, and
+///            `query` for each closure that runs. A worker repeats its answer.
+///            If it has not received `run`, it says `unknown`, and gets it
+///            again
 ///   end      with the job
 ///   cost     two messages and a record for a closure without effects; two more
-///            messages for each shard with effects. The records of all closures
-///            since the last `forget_below`
+///            messages for each shard with effects. The function and its
+///            arguments travel once for each attempt, if no message is lost.
+///            The records of all closures since the last `forget_below`
 ///   order    closures start in the order of their ordinals, and end in any
 ///   faults   an end that names shards which do not exist -> protocol_error
 ///            an older attempt or life, an unknown execution, a sender that
@@ -63,6 +67,11 @@ struct send_run {
 struct send_cancel {
   std::uint64_t worker = 0; ///< Receiver.
   coordinator::cancel cancel;
+};
+/// Sends `query` to a worker.
+struct send_query {
+  std::uint64_t worker = 0; ///< Receiver.
+  coordinator::query query;
 };
 /// Sends `decision` to a shard.
 struct send_decision {
@@ -94,7 +103,7 @@ struct protocol_error {
 
 using effect = std::variant<send_run, send_cancel, send_decision, result_ready,
                             cancelled, error_ready, protocol_error, record_end,
-                            record_error, forget_records>;
+                            record_error, forget_records, send_query>;
 /// Effects; the host performs them in this order. Before a record is durable,
 /// it performs no later effect, of this reaction or another one.
 using reaction = std::vector<effect>;
@@ -143,6 +152,7 @@ public:
   reaction on(std::uint64_t worker, const ended& received, payload result);
   reaction on(std::uint64_t worker, const failed& received, payload error);
   reaction on(std::uint64_t worker, const stopped& received);
+  reaction on(std::uint64_t worker, const unknown& received);
   reaction on(const decided& received);
   /// An interval has passed in which all others can answer.
   reaction on_timeout();

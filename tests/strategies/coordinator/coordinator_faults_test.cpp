@@ -72,6 +72,7 @@ public:
   std::uint64_t losses() const { return losses_; }
   std::uint64_t errors() const { return errors_; }
   std::uint64_t late_effects() const { return late_effects_; }
+  std::uint64_t lost_runs() const { return lost_runs_; }
   std::uint64_t crashes() const { return life_ - 1; }
   std::uint64_t found_ends() const { return found_ends_; }
   std::uint64_t found_errors() const { return found_errors_; }
@@ -95,7 +96,6 @@ private:
     std::uint64_t task = 0;
     std::map<std::uint32_t, std::int64_t> effects; ///< By shard.
     std::set<std::uint32_t> unstored;
-    bool throws = false, has_computed = false;
   };
   struct worker {
     bool is_alive = true;
@@ -180,8 +180,8 @@ private:
       perform(machine_->on_timeout());
     for (auto& [id, one] : workers_)
       if (one.is_alive)
-        for (auto& [which, x] : one.running_now)
-          send_state(id, which, x);
+        for (const auto& [which, x] : one.running_now)
+          store_effects(id, which, x);
     while (!is_down_ && machine_->can_schedule() && !program_.tasks.empty()
            && below(3) > 0)
       schedule();
@@ -235,6 +235,7 @@ private:
     stop_superseded(self);
     if (!begins)
       return;
+    self.running_now[which] = running{};
     self.running_now[which].task = task;
     ++begun_;
     at(1 + below(40), [this, id, which] {
@@ -243,46 +244,67 @@ private:
       if (!from.is_alive || found == from.running_now.end())
         return;
       auto& x = found->second;
+      if (throwers_.contains(x.task))
+        return finish(id, which, {failed{which}});
       const bool forward = shards_[0].value > shards_[1].value;
-      x.has_computed = true;
-      x.throws = throwers_.contains(x.task);
       x.effects = {{0, forward ? -1 : 1}, {1, forward ? 1 : -1}, {2, 1}};
       // Some closures only count.
       if (x.task % 3 == 0)
         x.effects = {{2, 1}};
       for (const auto& [s, unused] : x.effects)
         x.unstored.insert(s);
-      send_state(id, which, x);
+      store_effects(id, which, x);
     });
   }
 
-  /// Sends what has not been answered yet.
-  void send_state(std::uint64_t id, const execution& which, const running& x) {
-    if (!x.has_computed)
-      return;
-    if (x.throws)
-      return to_coordinator(
-        [this, id, which] { return machine_->on(id, failed{which}, nullptr); });
-    if (x.unstored.empty()) {
-      std::vector<std::uint32_t> with;
-      for (const auto& [s, unused] : x.effects)
-        with.push_back(s);
-      return to_coordinator([this, id, what = ended{which, with}] {
-        return machine_->on(id, what, std::make_shared<const int>(1));
-      });
-    }
+  /// Stores the effects at the shards that have not answered. When all have,
+  /// the execution has ended.
+  void store_effects(std::uint64_t id, const execution& which,
+                     const running& x) {
     for (const auto s : x.unstored)
       deliver([this, id, which, s, change = x.effects.at(s)] {
         late_effects_ += !shards_[s].effects.store(
           which, std::make_shared<const std::int64_t>(change));
-        deliver([this, id, which, s] {
-          auto& to = workers_[id];
-          const auto found = to.running_now.find(which);
-          if (to.is_alive && found != to.running_now.end()
-              && found->second.unstored.erase(s) > 0)
-            send_state(id, which, found->second);
-        });
+        deliver([this, id, which, s] { on_stored(id, which, s); });
       });
+  }
+
+  void on_stored(std::uint64_t id, const execution& which, std::uint32_t s) {
+    auto& self = workers_[id];
+    const auto found = self.running_now.find(which);
+    if (!self.is_alive || found == self.running_now.end())
+      return;
+    found->second.unstored.erase(s);
+    if (!found->second.unstored.empty())
+      return;
+    ended end{which, {}};
+    for (const auto& [shard, unused] : found->second.effects)
+      end.shards.push_back(shard);
+    finish(id, which, {std::move(end), std::make_shared<const int>(1)});
+  }
+
+  void finish(std::uint64_t id, const execution& which, answer with) {
+    auto& self = workers_[id];
+    self.running_now.erase(which);
+    if (self.begun.finish(which, std::move(with)))
+      send_answer(id, which);
+  }
+
+  void send_answer(std::uint64_t id, const execution& which) {
+    const auto found = workers_[id].begun.answer_to(which);
+    if (!found)
+      return;
+    lost_runs_ += std::holds_alternative<unknown>(found->message);
+    to_coordinator([this, id, what = *found] {
+      return std::visit(
+        [&](const auto& message) {
+          if constexpr (requires { machine_->on(id, message, what.beside); })
+            return machine_->on(id, message, what.beside);
+          else
+            return machine_->on(id, message);
+        },
+        what.message);
+    });
   }
 
   void perform(const reaction& effects) {
@@ -310,9 +332,13 @@ private:
       to.begun.on(x.cancel);
       stop_superseded(to);
       to.running_now.erase(x.cancel.execution);
-      to_coordinator([this, x] {
-        return machine_->on(x.worker, stopped{x.cancel.execution});
-      });
+      send_answer(x.worker, x.cancel.execution);
+    });
+  }
+  void perform_one(const send_query& x) {
+    deliver([this, x] {
+      if (workers_[x.worker].is_alive)
+        send_answer(x.worker, x.query.execution);
     });
   }
   void perform_one(const send_decision& x) {
@@ -402,12 +428,12 @@ private:
   }();
   std::map<std::uint64_t, worker> workers_;
   std::uint64_t begun_ = 0, losses_ = 0, errors_ = 0, late_effects_ = 0;
-  std::uint64_t found_ends_ = 0, found_errors_ = 0;
+  std::uint64_t lost_runs_ = 0, found_ends_ = 0, found_errors_ = 0;
 };
 
 TEST(CoordinatorFaults, EachTaskCountsOnce) {
   std::uint64_t begun = 0, losses = 0, errors = 0, late = 0;
-  std::uint64_t crashes = 0, found_ends = 0, found_errors = 0;
+  std::uint64_t lost_runs = 0, crashes = 0, found_ends = 0, found_errors = 0;
   for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
     random_closures job{seed};
     const auto problem = job.run();
@@ -416,6 +442,7 @@ TEST(CoordinatorFaults, EachTaskCountsOnce) {
     losses += job.losses();
     errors += job.errors();
     late += job.late_effects();
+    lost_runs += job.lost_runs();
     crashes += job.crashes();
     found_ends += job.found_ends();
     found_errors += job.found_errors();
@@ -424,6 +451,7 @@ TEST(CoordinatorFaults, EachTaskCountsOnce) {
   EXPECT_GT(losses, 1'000u);
   EXPECT_GT(errors, 500u);
   EXPECT_GT(late, 100u);
+  EXPECT_GT(lost_runs, 1'000u);
   EXPECT_GT(crashes, 2'000u);
   EXPECT_GT(found_ends, 5'000u);
   EXPECT_GT(found_errors, 300u);

@@ -190,6 +190,57 @@ TEST(Coordinator, IgnoresStoppedIfNothingWasCancelled) {
     all<result_ready>(machine.on(w0, ended{{0, 1}, {}}, nullptr)).size(), 1u);
 }
 
+TEST(Coordinator, SendsAClosureAgainOnlyToAWorkerThatLacksIt) {
+  state_machine machine{3};
+  const auto function = text("f");
+  machine.on_worker(w0, 1);
+  machine.schedule(function);
+  for (int i = 0; i < 3; ++i) {
+    const auto asks = machine.on_timeout();
+    ASSERT_EQ(asks.size(), 1u);
+    EXPECT_EQ(std::get<send_query>(asks[0]).query.execution, (execution{0, 1}));
+  }
+  const auto again = machine.on(w0, unknown{{0, 1}});
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(std::get<send_run>(again[0]).run.execution, (execution{0, 1}));
+  EXPECT_EQ(std::get<send_run>(again[0]).closure, function);
+  EXPECT_TRUE(machine.on(w1, unknown{{0, 1}}).empty());
+  EXPECT_TRUE(machine.on(w0, unknown{{0, 2}}).empty());
+  machine.on(w0, ended{{0, 1}, {}}, nullptr);
+  EXPECT_TRUE(machine.on(w0, unknown{{0, 1}}).empty());
+  EXPECT_TRUE(machine.on_timeout().empty());
+}
+
+TEST(Coordinator, SendsNoClosureWhileAnErrorIsHandled) {
+  state_machine machine{3};
+  machine.on_worker(w0, 2);
+  machine.schedule(nullptr);
+  machine.schedule(nullptr);
+  machine.on(w0, failed{{0, 1}}, nullptr);
+  EXPECT_TRUE(machine.on(w0, unknown{{1, 1}}).empty());
+  const auto again = machine.on_timeout();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<send_cancel>(again[0]));
+}
+
+TEST(Coordinator, ReceivesAnEndThatWasLostWhenItAsks) {
+  state_machine machine{3};
+  executions worker;
+  machine.on_worker(w0, 1);
+  const auto sent = all<send_run>(machine.schedule(nullptr)).at(0).run;
+  const auto& which = sent.execution;
+  ASSERT_TRUE(worker.begin(sent));
+  const auto asked = all<send_query>(machine.on_timeout()).at(0).query;
+  EXPECT_FALSE(worker.answer_to(asked.execution)); // is executed
+  EXPECT_TRUE(worker.finish(which, {ended{which, {}}, text("r")})); // lost
+  const auto again = worker.answer_to(asked.execution);
+  ASSERT_TRUE(again);
+  const auto ready = all<result_ready>(
+    machine.on(w0, std::get<ended>(again->message), again->beside));
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(ready[0].result, again->beside);
+}
+
 TEST(Coordinator, RecordsAnEndBeforeItIsDecidedOrReported) {
   state_machine machine{3};
   machine.on_worker(w0, 2);
@@ -412,6 +463,32 @@ TEST(Executions, BeginOnce) {
   EXPECT_TRUE(begun.begin({{5, 1}, 5}));
   EXPECT_EQ(begun.size(), 1u);
   EXPECT_FALSE(begun.begin({{3, 3}, 0})); // is done
+}
+
+TEST(Executions, KeepTheirAnswersUntilTheCoordinatorKnowsThem) {
+  executions begun;
+  const execution first{3, 1}, second{4, 1};
+  EXPECT_TRUE(std::holds_alternative<unknown>(begun.answer_to(first)->message));
+  begun.begin({first, 0});
+  begun.begin({second, 0});
+  EXPECT_FALSE(begun.answer_to(first));
+  EXPECT_TRUE(begun.finish(first, {failed{first}, text("error")}));
+  EXPECT_FALSE(begun.finish(first, {ended{first, {}}, nullptr}));
+  begun.on(cancel{first});
+  EXPECT_TRUE(std::holds_alternative<failed>(begun.answer_to(first)->message));
+  begun.on(cancel{second});
+  EXPECT_TRUE(
+    std::holds_alternative<stopped>(begun.answer_to(second)->message));
+  EXPECT_FALSE(begun.finish(second, {ended{second, {}}, nullptr}));
+  begun.begin({{5, 1}, 4});
+  EXPECT_FALSE(begun.answer_to(first));
+  EXPECT_TRUE(begun.answer_to(second));
+  begun.begin({{5, 1, 2}, 4});
+  EXPECT_FALSE(begun.answer_to(second));
+  EXPECT_FALSE(begun.finish({5, 1, 1}, {ended{{5, 1, 1}, {}}, nullptr}));
+  EXPECT_TRUE(
+    std::holds_alternative<unknown>(begun.answer_to({4, 1, 2})->message));
+  EXPECT_EQ(begun.size(), 1u);
 }
 
 TEST(Executions, OfAnEarlierLifeAreSuperseded) {
