@@ -4,6 +4,7 @@
 #include "troupe/actors/remoting/channel_mailbox.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/session/hello.hpp"
+#include "troupe/strategies/coordinator/records.hpp"
 #include "troupe/strategies/membership/messages.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
 #include "troupe/strategies/membership/view_messages.hpp"
@@ -31,6 +32,13 @@ using structs =
        membership::view, membership::call_results, membership::vacancies,
        view_change::message, net::hello, net::hello_response, channel_closed,
        wire::message_head, wire::wire_error>;
+
+using coordinator_structs =
+  list<coordinator::run, coordinator::cancel, coordinator::query,
+       coordinator::ended, coordinator::failed, coordinator::stopped,
+       coordinator::unknown, coordinator::decision, coordinator::decided,
+       coordinator::record_end, coordinator::record_error,
+       coordinator::forget_records>;
 
 using roles = list<replica_owner_actor, replica_actor, chief_actor,
                    status_actor, vacancy_actor, node_actor>;
@@ -108,6 +116,8 @@ const std::vector<check>& checks() {
     std::vector<check> x{check_values<tensor>, check_values<tensor, tensor>};
     add_structs(x, structs{});
     add_roles(x, roles{});
+    // Last, so that inputs of the corpus for the types before stay theirs.
+    add_structs(x, coordinator_structs{});
     return x;
   }();
   return inputs;
@@ -135,6 +145,11 @@ std::vector<bytes> of_structs(list<Ts...>) {
   return {written(Ts{})...};
 }
 
+template <class... Ts>
+constexpr int size(list<Ts...>) {
+  return sizeof...(Ts);
+}
+
 } // namespace
 
 std::vector<bytes> seeds() {
@@ -148,6 +163,12 @@ std::vector<bytes> seeds() {
   add(written(tensor::zeros({2}, dtype::boolean), tensor{}));
   for (const auto& x : of_structs(structs{}))
     add(x);
+  const int first = int(checks().size()) - size(coordinator_structs{});
+  which = first;
+  for (const auto& x : of_structs(coordinator_structs{}))
+    add(x);
+  which = first + 3;
+  add(written(coordinator::ended{{7, 2, 3}, {0, 2}}));
   const step_commit::wait_report waits{.missing = {1, 2, 3}};
   const membership::view table{
     1, {{0, 7, "host", 80, {0}}, {1, 8, "::1", 81, {1, 2}}}};

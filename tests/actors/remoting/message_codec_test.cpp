@@ -1,6 +1,7 @@
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/channel_mailbox.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
+#include "troupe/strategies/coordinator/records.hpp"
 
 #include <caf/actor_system_config.hpp>
 #include <caf/sec.hpp>
@@ -121,6 +122,15 @@ TEST(MessageCodec, RoundTripsEveryPlainMessage) {
     step_commit::configured, step_commit::step_done, step_commit::failed,
     step_commit::wait_report, role_wait, requested_run, failure_report,
     run_aborted, channel_closed, wire::message_head, wire::wire_error>();
+}
+
+TEST(MessageCodec, RoundTripsMessagesAndRecordsOfACoordinator) {
+  expect_round_trips<coordinator::run, coordinator::cancel, coordinator::query,
+                     coordinator::ended, coordinator::failed,
+                     coordinator::stopped, coordinator::unknown,
+                     coordinator::decision, coordinator::decided,
+                     coordinator::record_end, coordinator::record_error,
+                     coordinator::forget_records>();
 }
 
 TEST(MessageCodec, RejectsAnUnknownErrorCode) {
