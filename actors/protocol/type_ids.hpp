@@ -5,10 +5,12 @@
 
 #include "troupe/actors/core/error_code_caf.hpp"
 #include "troupe/actors/protocol/chief_actor.hpp"
+#include "troupe/actors/protocol/closure_actors.hpp"
 #include "troupe/actors/protocol/job_status.hpp"
 #include "troupe/actors/protocol/local_agent_actor.hpp"
 #include "troupe/actors/protocol/node_actor.hpp"
 #include "troupe/actors/protocol/replica_actor.hpp"
+#include "troupe/actors/protocol/shard_actor.hpp"
 #include "troupe/actors/protocol/status_actor.hpp"
 #include "troupe/actors/protocol/vacancy_actor.hpp"
 
@@ -49,6 +51,21 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
   CAF_ADD_TYPE_ID(troupe, (troupe::membership::member))
   CAF_ADD_TYPE_ID(troupe, (troupe::membership::view))
   CAF_ADD_TYPE_ID(troupe, (troupe::membership::vacancies))
+  CAF_ADD_TYPE_ID(troupe, (troupe::new_part))
+  CAF_ADD_TYPE_ID(troupe, (troupe::part_table))
+  CAF_ADD_TYPE_ID(troupe, (troupe::new_optimizer))
+  CAF_ADD_TYPE_ID(troupe, (troupe::change_list))
+  CAF_ADD_TYPE_ID(troupe, (troupe::part_pull))
+  CAF_ADD_TYPE_ID(troupe, (troupe::execution_effects))
+  CAF_ADD_TYPE_ID(troupe, (troupe::shard_status))
+  CAF_ADD_TYPE_ID(troupe, (troupe::coordinator::execution))
+  CAF_ADD_TYPE_ID(troupe, (troupe::coordinator::run))
+  CAF_ADD_TYPE_ID(troupe, (troupe::coordinator::cancel))
+  CAF_ADD_TYPE_ID(troupe, (troupe::coordinator::ended))
+  CAF_ADD_TYPE_ID(troupe, (troupe::coordinator::failed))
+  CAF_ADD_TYPE_ID(troupe, (troupe::coordinator::stopped))
+  CAF_ADD_TYPE_ID(troupe, (troupe::coordinator::decision))
+  CAF_ADD_TYPE_ID(troupe, (troupe::coordinator::decided))
   CAF_ADD_TYPE_ID(troupe, (troupe::replica_owner_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::slice_reducer_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::replica_actor))

@@ -5,6 +5,7 @@
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/address.hpp"
+#include "troupe/training/parameter_server/parameter_server_strategy.hpp"
 
 #include <iostream>
 #include <mutex>
@@ -24,7 +25,9 @@ constexpr auto examples =
   "on\n"
   "SIGTERM, or when a program requests it. A spawned role ends with the node, "
   "or\n"
-  "earlier with the connection over which it was requested.\n"
+  "earlier with the connection over which it was requested. A program can use "
+  "the\n"
+  "node as a parameter server.\n"
   "\n"
   "With --join, the node announces itself to a client that listens for "
   "spares,\n"
@@ -63,6 +66,7 @@ int serve(troupe::node_server_options options,
     std::cout << text << std::endl;
   };
   troupe::runtime runtime;
+  register_parameter_server(runtime);
   std::unique_lock hold{output};
   troupe::node_server node{runtime, options};
   std::cout << "listening on " << node.address() << std::endl;

@@ -147,6 +147,7 @@ reaction state_machine::on(const decided& received) {
     return out;
   found->second.shards.erase(received.shard);
   finish_if_decided(out, received.ordinal);
+  report_if_stopped(out);
   return out;
 }
 
@@ -200,7 +201,9 @@ reaction state_machine::on(std::uint64_t worker, const unknown& received) {
 /// it has cancelled are unfinished until then: a later life executes them if
 /// the error is not recorded, so no message may say that they are done.
 void state_machine::report_if_stopped(reaction& out) {
-  const auto runs = [](const auto& x) { return x.second.worker.has_value(); };
+  const auto runs = [](const auto& x) {
+    return x.second.worker.has_value() || x.second.has_ended;
+  };
   if (!error_ || is_reported_ || std::ranges::any_of(unfinished_, runs))
     return;
   is_reported_ = true;

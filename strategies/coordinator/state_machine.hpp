@@ -30,8 +30,9 @@
 ///            have answered, the closure is done, and its result is ready
 ///   on failed  of the current attempt: the error of the coordinator, if it is
 ///            the first. All closures that wait are cancelled, and those that
-///            run are stopped. When none runs, the error is recorded and
-///            reported, once. After that the coordinator can be used again
+///            run are stopped. When none runs, and the shards have answered
+///            the decisions, the error is recorded and reported, once. After
+///            that the coordinator can be used again
 ///   on run   a worker begins an execution once. If it began one again that was
 ///            stopped, shards could have effects of two branches
 ///   on a worker that is lost: its closures wait again, unless they have ended
@@ -138,6 +139,8 @@ public:
   std::uint64_t scheduled() const { return next_; }
   /// True if all closures are done or cancelled, and no error is being handled.
   bool is_done() const { return unfinished_.empty() && !error_; }
+  /// True from the first error of a closure to `resume`.
+  bool is_handling_error() const { return error_.has_value(); }
   /// True if an error has been reported by `error_ready`, and `resume` was not
   /// called since.
   bool has_error() const { return error_ && is_reported_; }

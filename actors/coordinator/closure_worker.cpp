@@ -1,0 +1,277 @@
+#include "troupe/actors/coordinator/closure_worker.hpp"
+
+#include "troupe/actors/core/exception_handler.hpp"
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/step.hpp"
+#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/remoting/message_codec.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+job_error failed_request(std::uint32_t shard, const caf::error& why,
+                         caf::actor_system& system) {
+  const auto found = wire::to_wire(why, system);
+  return {found.code,
+          "parameter server " + std::to_string(shard) + ": " + found.text};
+}
+
+} // namespace
+
+/// The environment of an execution at its worker.
+class worker_environment final
+  : public closure_environment,
+    public std::enable_shared_from_this<worker_environment> {
+public:
+  worker_environment(closure_worker_state& state, shared_closure what)
+    : state_{state}, what_{std::move(what)} {}
+
+  std::vector<tensor> pull(std::span<const read> parts) override {
+    check_stopped();
+    values_.assign(parts.size(), {});
+    unanswered_ = parts.size();
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      request(parts[i], i);
+    while (unanswered_ > 0)
+      fiber::park();
+    check_stopped();
+    if (failure_)
+      throw job_error{*std::exchange(failure_, {})};
+    return std::exchange(values_, {});
+  }
+
+  void change(const address& to,
+              parameter_server::part_change change) override {
+    changes_[to.shard].push_back({to.part, std::move(change)});
+  }
+
+  bool is_stopped() const override {
+    return *state_.config.ending
+           || what_->stopped_attempts >= execution.attempt;
+  }
+
+  void at_end(std::function<void(bool)> fn) override {
+    at_end_.push_back(std::move(fn));
+  }
+
+  void call_at_end(bool counts) {
+    for (; !at_end_.empty(); at_end_.pop_back())
+      at_end_.back()(counts);
+  }
+
+  /// What the closure has changed, by shard.
+  const std::map<std::uint32_t, std::vector<addressed_change>>&
+  changes() const {
+    return changes_;
+  }
+
+private:
+  /// The execution ends here if its result will not be used.
+  void check_stopped() const {
+    if (is_stopped())
+      throw superseded{};
+  }
+
+  void request(const read& from, std::size_t i) {
+    std::vector<addressed_change> after;
+    if (const auto own = changes_.find(from.shard); own != changes_.end())
+      for (const auto& one : own->second)
+        if (one.part == from.part)
+          after.push_back(one);
+    auto encoded = encode(after);
+    if (from.rows)
+      encoded.operands.insert(encoded.operands.begin(), from.rows);
+    // An answer may come after the end of the execution.
+    state_.self
+      ->request(state_.config.shards.at(from.shard), state_.config.timeout,
+                part_pull{from.part, static_cast<bool>(from.rows),
+                          std::move(encoded.list)},
+                std::move(encoded.operands))
+      .then(
+        [me = weak_from_this(), i](tensor& x) {
+          if (const auto self = me.lock())
+            self->on_answer([&] { self->values_[i] = std::move(x); });
+        },
+        [me = weak_from_this(), shard = from.shard](caf::error& e) {
+          if (const auto self = me.lock())
+            self->on_answer([&] {
+              self->failure_ =
+                failed_request(shard, e, self->state_.self->system());
+            });
+        });
+  }
+
+  template <class F>
+  void on_answer(F keep) {
+    if (state_.environment.get() != this || unanswered_ == 0)
+      return;
+    keep();
+    if (--unanswered_ == 0)
+      state_.resume();
+  }
+
+  closure_worker_state& state_;
+  const shared_closure what_;
+  std::map<std::uint32_t, std::vector<addressed_change>> changes_;
+  std::vector<std::function<void(bool)>> at_end_;
+  std::vector<tensor> values_; ///< Answers to a pull.
+  std::size_t unanswered_ = 0; ///< Requests of a pull.
+  std::optional<job_error> failure_;
+};
+
+closure_worker_state::closure_worker_state(closure_worker_actor::pointer self)
+  : self{self} {}
+
+closure_worker_state::~closure_worker_state() {
+  if (config.ending)
+    *config.ending = true;
+  body.reset(); // a closure that waits ends here
+  if (environment)
+    environment->call_at_end(false);
+}
+
+void closure_worker_state::configure(closure_worker_config how) {
+  config = std::move(how);
+  body = std::make_unique<fiber>(&own_context);
+}
+
+// -- messages -----------------------------------------------------------------
+
+void closure_worker_state::on_run(const coordinator::run& received,
+                                  shared_closure what) {
+  if (!begun.begin(received))
+    return;
+  queue.push_back({received, std::move(what)});
+  if (next_pending || current)
+    return;
+  // A `cancel` behind this message takes effect before the closure begins.
+  next_pending = true;
+  self->send(self, atom::next_v);
+}
+
+void closure_worker_state::on_cancel(const coordinator::cancel& received) {
+  begun.on(received);
+  const auto is_it = [&](const waiting_closure& x) {
+    return x.run.execution == received.execution;
+  };
+  if (current && is_it(*current)) {
+    current->what->stopped_attempts = received.execution.attempt;
+    body->abort(); // the closure waits for a shard
+    return end_execution();
+  }
+  std::erase_if(queue, is_it);
+  stores.erase(received.execution);
+  report_stopped(received.execution);
+}
+
+void closure_worker_state::begin_next() {
+  next_pending = false;
+  if (current || queue.empty())
+    return;
+  current = std::move(queue.front());
+  queue.pop_front();
+  const auto& execution = current->run.execution;
+  environment = std::make_shared<worker_environment>(*this, current->what);
+  environment->worker = config.number;
+  environment->execution = execution;
+  own_context.random = {config.seed, config.number, execution.ordinal, 0};
+  result.reset();
+  body->start([this] { result = current->what->function(*environment); });
+  resume();
+}
+
+// -- executions ---------------------------------------------------------------
+
+void closure_worker_state::resume() {
+  use_threads(config.threads);
+  {
+    const closure_scope scope{*environment};
+    body->resume();
+  }
+  if (body->done())
+    end_execution();
+}
+
+/// The closure has returned, has thrown or was stopped.
+void closure_worker_state::end_execution() {
+  const auto which = current->run.execution;
+  const bool is_stopped = environment->is_stopped();
+  const auto thrown = body->error();
+  environment->call_at_end(!thrown && !is_stopped);
+  if (is_stopped)
+    report_stopped(which);
+  else if (thrown)
+    fail(which, thrown);
+  else
+    store_effects();
+  environment.reset();
+  current.reset();
+  if (!queue.empty() && !next_pending) {
+    next_pending = true;
+    self->send(self, atom::next_v);
+  }
+}
+
+void closure_worker_state::store_effects() {
+  const auto which = current->run.execution;
+  auto& one = stores[which];
+  one.result = std::move(result);
+  for (const auto& [shard, changes] : environment->changes())
+    one.shards.push_back(shard);
+  one.unanswered = static_cast<std::uint32_t>(one.shards.size()) + 1;
+  for (const auto& [shard, changes] : environment->changes()) {
+    auto encoded = encode(changes);
+    self
+      ->request(config.shards.at(shard), config.timeout,
+                execution_effects{which, current->run.done_below,
+                                  std::move(encoded.list)},
+                std::move(encoded.operands))
+      .then([this, which](std::uint64_t) { on_stored(which); },
+            [this, which, shard = shard](caf::error& e) {
+              if (stores.erase(which) > 0)
+                fail(which, std::make_exception_ptr(
+                              failed_request(shard, e, self->system())));
+            });
+  }
+  on_stored(which);
+}
+
+void closure_worker_state::on_stored(const coordinator::execution& from) {
+  const auto found = stores.find(from);
+  if (found == stores.end() || --found->second.unanswered > 0)
+    return;
+  self->send(config.owner, config.id,
+             coordinator::ended{from, std::move(found->second.shards)},
+             std::move(found->second.result));
+  stores.erase(found);
+}
+
+void closure_worker_state::fail(const coordinator::execution& which,
+                                std::exception_ptr thrown) {
+  self->send(config.owner, config.id, coordinator::failed{which},
+             closure_failure{std::move(thrown), config.number});
+}
+
+void closure_worker_state::report_stopped(const coordinator::execution& which) {
+  self->send(config.owner, config.id, coordinator::stopped{which});
+}
+
+closure_worker_actor::behavior_type closure_worker(
+  closure_worker_actor::stateful_pointer<closure_worker_state> self,
+  closure_worker_config config) {
+  install_exception_handler(self);
+  self->state.configure(std::move(config));
+  return {
+    [self](const coordinator::run& x, const shared_closure& what) {
+      self->state.on_run(x, what);
+    },
+    [self](const coordinator::cancel& x) { self->state.on_cancel(x); },
+    [self](atom::next) { self->state.begin_next(); },
+  };
+}
+
+} // namespace troupe

@@ -1,0 +1,125 @@
+#pragma once
+
+#include "troupe/strategies/coordinator/messages.hpp"
+#include "troupe/strategies/parameter_server/stored_part.hpp"
+#include "troupe/tensors/tensor.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+// A closure, and what it may use while a worker executes it. This header does
+// not include CAF.
+
+namespace troupe {
+
+/// What a closure may use while a worker executes it.
+class closure_environment {
+public:
+  virtual ~closure_environment() = default;
+
+  std::uint32_t worker = 0; ///< Number of the worker.
+  coordinator::execution execution;
+
+  /// Where a part of a variable is.
+  struct address {
+    std::uint32_t shard = 0; ///< Index of its shard.
+    std::uint64_t part = 0;  ///< Number of the part in the job.
+  };
+  /// A part to read.
+  struct read : address {
+    tensor rows{}; ///< Which rows, [m] int64. Empty: all.
+  };
+  /// Returns the values of parts, or some of their rows, with what this
+  /// execution has changed. Waits for the shards.
+  /// @errors throws `job_error` if a shard does not answer in time.
+  virtual std::vector<tensor> pull(std::span<const read> parts) = 0;
+
+  /// Notes a change, which takes place when the closure has ended.
+  virtual void change(const address& part,
+                      parameter_server::part_change change) = 0;
+
+  /// True if the execution shall end: its result will not be used.
+  virtual bool is_stopped() const = 0;
+
+  /// Calls `fn(counts)` when the execution has ended: `counts` is false if it
+  /// was stopped or has thrown. Such functions are called in reverse order.
+  virtual void at_end(std::function<void(bool counts)> fn) = 0;
+};
+
+/// Receives what becomes of a closure. The scheduler calls one of the functions
+/// once, on its thread.
+class closure_listener {
+public:
+  virtual ~closure_listener() = default;
+  virtual void on_ready(coordinator::payload result) = 0;
+  /// The closure was cancelled: another one has thrown.
+  virtual void on_cancelled() = 0;
+  /// The closure has thrown. No closure is executed at this time, and the
+  /// scheduler cancels all closures until it gets `resume`.
+  virtual void on_failed(std::exception_ptr error, std::uint32_t worker) = 0;
+};
+
+/// A closure. It may be executed several times. A closure that is destroyed
+/// before its listener was called is cancelled.
+struct closure {
+  closure(std::function<coordinator::payload(closure_environment&)> fn,
+          std::shared_ptr<closure_listener> result)
+    : function{std::move(fn)}, listener{std::move(result)} {}
+  ~closure() { cancel(); }
+  closure(const closure&) = delete;
+  closure& operator=(const closure&) = delete;
+
+  /// Tells the listener that the closure was cancelled, unless it knows what
+  /// has become of it.
+  void cancel() {
+    if (const auto to = std::exchange(listener, nullptr))
+      to->on_cancelled();
+  }
+
+  /// A closure that is registered on nodes.
+  closure(std::string registered, tensors given,
+          std::shared_ptr<closure_listener> result)
+    : name{std::move(registered)},
+      inputs{std::move(given)},
+      listener{std::move(result)} {}
+
+  /// Empty: it is registered on nodes as `name`.
+  const std::function<coordinator::payload(closure_environment&)> function;
+  const std::string name;
+  const tensors inputs; ///< Of a registered closure.
+  /// Null: it was called. Only the scheduler uses it.
+  std::shared_ptr<closure_listener> listener;
+  /// All attempts up to this one shall end.
+  std::atomic<std::uint32_t> stopped_attempts{0};
+};
+using shared_closure = std::shared_ptr<closure>;
+
+/// The error of a closure.
+struct closure_failure {
+  std::exception_ptr thrown;
+  std::uint32_t worker = 0;
+};
+
+/// Returns the environment of the closure that runs on this thread. Null: none.
+closure_environment* current_closure();
+
+/// Makes an environment the one of the closure that runs on this thread.
+class closure_scope {
+public:
+  explicit closure_scope(closure_environment& running);
+  ~closure_scope();
+  closure_scope(const closure_scope&) = delete;
+  closure_scope& operator=(const closure_scope&) = delete;
+
+private:
+  closure_environment* before_;
+};
+
+} // namespace troupe

@@ -1,0 +1,132 @@
+#pragma once
+
+#include "troupe/actors/core/error_code_caf.hpp"
+#include "troupe/actors/protocol/atoms.hpp"
+#include "troupe/strategies/coordinator/messages.hpp"
+#include "troupe/strategies/parameter_server/stored_part.hpp"
+
+#include <caf/typed_actor.hpp>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+// Messages of a shard, which holds parts of variables, within and between
+// processes.
+
+namespace troupe {
+
+/// A part of a variable. Its initial value is a tensor beside the message that
+/// makes it.
+struct new_part {
+  std::uint64_t part = 0;         ///< Number of the part in the job.
+  std::string variable;           ///< Name.
+  std::vector<std::int64_t> dims; ///< Of the whole variable.
+  std::uint32_t index = 0;        ///< Of the part in the variable.
+  std::uint32_t parts = 1;        ///< Of the variable.
+  auto fields() { return std::tie(part, variable, dims, index, parts); }
+};
+
+/// The parts of a shard.
+struct part_table {
+  std::vector<new_part> parts;
+  std::vector<std::uint8_t> types; ///< Their dtypes.
+  auto fields() { return std::tie(parts, types); }
+};
+
+/// An optimizer to make at a shard: an update rule by name and numbers.
+struct new_optimizer {
+  std::uint32_t optimizer = 0; ///< Number of the optimizer in the job.
+  std::string rule;
+  std::vector<std::string> names{}; ///< Of its hyperparameters.
+  std::vector<double> numbers{};    ///< Their values.
+  auto fields() { return std::tie(optimizer, rule, names, numbers); }
+};
+
+/// One change of a part. Its operands are the next tensors beside the message:
+/// one for all elements, or the rows, [m] int64, and one for them.
+struct change_header {
+  std::uint64_t part = 0;
+  parameter_server::part_change::kind what{};
+  bool has_rows = false;
+  // Of a gradient.
+  std::uint32_t optimizer = 0;
+  bool has_learning_rate = false; ///< False: that of the optimizer applies.
+  float learning_rate = 0;
+  float scale = 1; ///< Factor of the gradient.
+  auto fields() {
+    return std::tie(part, what, has_rows, optimizer, has_learning_rate,
+                    learning_rate, scale);
+  }
+};
+
+/// Changes that take place together, in their order.
+struct change_list {
+  std::vector<change_header> changes;
+  auto fields() { return std::tie(changes); }
+};
+
+/// Asks for the value of a part. The tensors beside it are the rows, [m] int64,
+/// if it asks for some, and then the operands of `after`.
+struct part_pull {
+  std::uint64_t part = 0;
+  bool has_rows = false;
+  /// Changes of this part, which do not take place. The answer contains them.
+  change_list after;
+  auto fields() { return std::tie(part, has_rows, after); }
+};
+
+/// What one execution of a closure changes at a shard.
+struct execution_effects {
+  coordinator::execution from;
+  std::uint64_t done_below = 0; ///< As in `coordinator::run`.
+  change_list changes;
+  auto fields() { return std::tie(from, done_below, changes); }
+};
+
+/// What a shard holds.
+struct shard_status {
+  std::uint64_t parts = 0;
+  std::uint64_t bytes = 0;   ///< Values and slots.
+  std::uint64_t updates = 0; ///< Changes that took place.
+  std::uint64_t waiting = 0; ///< Executions whose effects wait.
+  auto fields() { return std::tie(parts, bytes, updates, waiting); }
+};
+
+/// The messages that a shard receives. An answer that is a number is the number
+/// of changes that took place at this shard. Error `ec::invalid`: what the
+/// message names does not exist or does not fit, and nothing has changed.
+using shard_actor = caf::typed_actor<
+  // Makes a part.
+  caf::replies_to<new_part, tensor>::with<std::uint64_t>,
+  // Makes an optimizer. No effect if there is the same already.
+  caf::replies_to<new_optimizer>::with<std::uint64_t>,
+  // Returns the value of a part, or some of its rows.
+  caf::replies_to<part_pull, tensors>::with<tensor>,
+  // Makes changes at once.
+  caf::replies_to<change_list, tensors>::with<std::uint64_t>,
+  // Keeps the effects of an execution until the decision.
+  caf::replies_to<execution_effects, tensors>::with<std::uint64_t>,
+  // The effects of an execution take place.
+  caf::replies_to<coordinator::decision>::with<coordinator::decided>,
+  // Returns all parts.
+  caf::replies_to<atom::info>::with<part_table>,
+  // Returns what the shard holds.
+  caf::replies_to<atom::status>::with<shard_status>>;
+
+/// A change of a part.
+struct addressed_change {
+  std::uint64_t part = 0;
+  parameter_server::part_change change;
+};
+
+/// A list of changes with their operands.
+struct encoded_changes {
+  change_list list;
+  tensors operands;
+};
+/// @cost shares the elements of the operands.
+encoded_changes encode(const std::vector<addressed_change>& changes);
+
+} // namespace troupe

@@ -1,0 +1,221 @@
+#include "troupe/actors/shard/shard.hpp"
+
+#include "troupe/actors/core/exception_handler.hpp"
+#include "troupe/actors/protocol/type_ids.hpp"
+
+#include <caf/make_message.hpp>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using parameter_server::part_change;
+
+/// Calls a function, and answers with `ec::invalid` if the message is wrong.
+template <class F>
+auto answer(F fn) -> caf::result<decltype(fn())> {
+  try {
+    return fn();
+  } catch (const std::logic_error& e) {
+    return caf::make_error(ec::invalid, std::string{e.what()});
+  }
+}
+
+[[noreturn]] void reject(const std::string& why) {
+  throw std::invalid_argument(why);
+}
+
+const tensor& operand_at(const tensors& operands, std::size_t i) {
+  if (i >= operands.size() || !operands[i])
+    reject("a message has " + std::to_string(operands.size())
+           + " operands, and lacks operand " + std::to_string(i));
+  return operands[i];
+}
+
+/// Returns some rows of a tensor.
+tensor rows_of(const tensor& from, const tensor& rows) {
+  if (from.dims().rank() == 0)
+    reject("rows of a scalar");
+  if (rows.type() != dtype::int64 || rows.dims().rank() != 1)
+    reject("numbers of rows are " + to_string(rows.spec()) + ", not int64[m]");
+  tensor out{{from.dims().with_extent(0, rows.dims().front()), from.type()}};
+  const auto row_bytes =
+    out.dims().axes(1, out.dims().rank()).elements() * size_of(from.type());
+  auto* to = out.mutable_address();
+  for (const auto row : rows.data<std::int64_t>()) {
+    if (row < 0 || row >= from.dims().front())
+      reject("row " + std::to_string(row) + " of " + to_string(from.spec()));
+    std::memcpy(to, from.raw() + static_cast<std::size_t>(row) * row_bytes,
+                row_bytes);
+    to += row_bytes;
+  }
+  return out;
+}
+
+} // namespace
+
+const parameter_server::stored_part&
+shard_state::find(std::uint64_t part) const {
+  const auto found = parts.find(part);
+  if (found == parts.end())
+    reject("there is no part " + std::to_string(part));
+  return found->second;
+}
+
+std::uint64_t shard_state::add(const new_part& x, const tensor& initial) {
+  if (!initial)
+    reject("part " + std::to_string(x.part) + " has no initial value");
+  parameter_server::stored_part made{initial};
+  if (!parts.try_emplace(x.part, std::move(made)).second)
+    reject("there is a part " + std::to_string(x.part) + " already");
+  descriptions.push_back(x);
+  return updates;
+}
+
+std::uint64_t shard_state::add(const new_optimizer& x) {
+  if (x.names.size() != x.numbers.size())
+    reject("an optimizer has " + std::to_string(x.names.size()) + " names for "
+           + std::to_string(x.numbers.size()) + " numbers");
+  hyperparameters numbers;
+  for (std::size_t i = 0; i < x.names.size(); ++i)
+    numbers.push_back({x.names[i], x.numbers[i]});
+  const update_rule rule{x.rule, numbers};
+  const auto& found = optimizers.try_emplace(x.optimizer, rule).first->second;
+  if (found.name() != rule.name() || found.numbers() != rule.numbers())
+    reject("optimizer " + std::to_string(x.optimizer)
+           + " is another one: " + std::string{found.name()});
+  return updates;
+}
+
+std::vector<addressed_change> shard_state::decode(const change_list& x,
+                                                  const tensors& operands,
+                                                  std::size_t first) const {
+  std::vector<addressed_change> out;
+  for (const auto& one : x.changes) {
+    const auto& part = find(one.part);
+    part_change change{.what = one.what, .optimizer = one.optimizer};
+    if (one.has_rows) {
+      const auto& rows = operand_at(operands, first++);
+      change.rows = {part.value().dims(), rows, operand_at(operands, first++)};
+    } else {
+      change.all = operand_at(operands, first++);
+    }
+    if (one.what == part_change::kind::gradient) {
+      const auto rule = optimizers.find(one.optimizer);
+      if (rule == optimizers.end())
+        reject("there is no optimizer " + std::to_string(one.optimizer));
+      change.rule = rule->second;
+      if (one.has_learning_rate)
+        change.learning_rate = one.learning_rate;
+      change.scale = one.scale;
+    }
+    part.check(change);
+    out.push_back({one.part, std::move(change)});
+  }
+  if (first != operands.size())
+    reject("a message has " + std::to_string(operands.size())
+           + " operands, of which it uses " + std::to_string(first));
+  return out;
+}
+
+tensor shard_state::pull(const part_pull& x, const tensors& operands) const {
+  const auto changes = decode(x.after, operands, x.has_rows ? 1 : 0);
+  const auto* part = &find(x.part);
+  std::optional<parameter_server::stored_part> changed;
+  if (!changes.empty()) {
+    changed = *part;
+    for (const auto& one : changes)
+      if (one.part == x.part)
+        changed->apply(one.change);
+    part = &*changed;
+  }
+  return x.has_rows ? rows_of(part->value(), operand_at(operands, 0))
+                    : part->value();
+}
+
+void shard_state::apply(const std::vector<addressed_change>& changes) {
+  for (const auto& [part, change] : changes)
+    parts.find(part)->second.apply(change);
+  updates += changes.size();
+}
+
+std::uint64_t shard_state::change(const change_list& x,
+                                  const tensors& operands) {
+  apply(decode(x, operands));
+  return updates;
+}
+
+std::uint64_t shard_state::store(const execution_effects& x,
+                                 const tensors& operands) {
+  effects.store(x.from,
+                std::make_shared<const std::vector<addressed_change>>(
+                  decode(x.changes, operands)),
+                x.done_below);
+  return updates;
+}
+
+coordinator::decided shard_state::decide(const coordinator::decision& x) {
+  const auto verdict = effects.decide(x);
+  if (!verdict.is_possible)
+    reject("the decision on closure " + std::to_string(x.execution.ordinal)
+           + " names an execution without effects");
+  if (verdict.applied)
+    apply(*static_cast<const std::vector<addressed_change>*>(
+      verdict.applied->get()));
+  return {index, x.execution.ordinal};
+}
+
+part_table shard_state::table() const {
+  part_table out;
+  for (const auto& one : descriptions) {
+    out.parts.push_back(one);
+    out.types.push_back(
+      static_cast<std::uint8_t>(find(one.part).value().type()));
+  }
+  return out;
+}
+
+shard_status shard_state::status() const {
+  shard_status out{
+    .parts = parts.size(), .updates = updates, .waiting = effects.waiting()};
+  for (const auto& [number, part] : parts)
+    out.bytes += part.bytes();
+  return out;
+}
+
+shard_actor::behavior_type
+shard(shard_actor::stateful_pointer<shard_state> self, std::uint32_t index) {
+  install_exception_handler(self);
+  self->state.index = index;
+  return {
+    [self](const new_part& x, const tensor& initial) {
+      return answer([&] { return self->state.add(x, initial); });
+    },
+    [self](const new_optimizer& x) {
+      return answer([&] { return self->state.add(x); });
+    },
+    [self](const part_pull& x, const tensors& operands) {
+      return answer([&] { return self->state.pull(x, operands); });
+    },
+    [self](const change_list& x, const tensors& operands) {
+      return answer([&] { return self->state.change(x, operands); });
+    },
+    [self](const execution_effects& x, const tensors& operands) {
+      return answer([&] { return self->state.store(x, operands); });
+    },
+    [self](const coordinator::decision& x) {
+      return answer([&] { return self->state.decide(x); });
+    },
+    [self](atom::info) { return self->state.table(); },
+    [self](atom::status) { return self->state.status(); },
+  };
+}
+
+} // namespace troupe

@@ -1,0 +1,184 @@
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/node/node_server.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/training/parameter_server/cluster_coordinator.hpp"
+#include "troupe/training/parameter_server/server_optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+// In these tests, servers and their client communicate over real sockets.
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto patience = 60s;
+
+/// A node that can be a parameter server.
+struct server_node {
+  server_node() {
+    register_parameter_server(actors);
+    server = std::make_unique<node_server>(
+      actors,
+      node_server_options{.connection = {.credentials = net::credentials{}}});
+  }
+  runtime actors;
+  std::unique_ptr<node_server> server;
+};
+
+parameter_server_options on(const std::vector<server_node>& nodes,
+                            bool shared_memory = true) {
+  parameter_server_options out{.workers = 2};
+  for (const auto& one : nodes)
+    out.nodes.push_back(one.server->address());
+  out.partitioner =
+    parameter_server::fixed_shards_partitioner(std::int64_t(nodes.size()));
+  out.node_connection.connection.credentials = net::credentials{};
+  out.node_connection.shared_memory = shared_memory;
+  return out;
+}
+
+tensor counted(const shape& dims) {
+  tensor out{dims};
+  const auto xs = out.mutable_data<float>();
+  std::iota(xs.begin(), xs.end(), 0.0F);
+  return out;
+}
+
+class ServersOnNodes : public ::testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Tensors, ServersOnNodes, ::testing::Bool(),
+                         [](const auto& x) {
+                           return x.param ? "SharedMemory" : "Stream";
+                         });
+
+TEST_P(ServersOnNodes, HoldLargeVariables) {
+  const std::vector<server_node> nodes(2);
+  runtime actors;
+  const parameter_server_strategy strategy{actors, on(nodes, GetParam())};
+  // Each part is larger than a tensor in a frame.
+  const auto w = strategy.make_variable("w", counted({1000, 100}));
+  const auto b = strategy.make_variable("b", tensor::full({}, 3));
+  w.assign_add(counted({1000, 100}));
+  const auto ids = tensor::of<std::int64_t>({3}, {999, 0, 500});
+  w.scatter_add(ids, tensor::full({3, 100}, 1));
+  auto expected = counted({1000, 100});
+  const auto xs = expected.mutable_data<float>();
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const auto row = i / 100;
+    xs[i] = 2 * xs[i] + (row == 999 || row == 0 || row == 500 ? 1 : 0);
+  }
+  EXPECT_TRUE(same_bits(w.value(), expected));
+  EXPECT_EQ(w.lookup(ids).data<float>()[200], expected.data<float>()[50'000]);
+  EXPECT_EQ(b.value().item<float>(), 3);
+  EXPECT_THROW(w.lookup(tensor::of<std::int64_t>({1}, {1000})),
+               std::out_of_range);
+}
+
+TEST(ServersOnNodes, CountClosuresOnce) {
+  const std::vector<server_node> nodes(3);
+  runtime actors;
+  const parameter_server_strategy strategy{actors, on(nodes)};
+  const std::vector<server_variable> all{
+    strategy.make_variable("x", tensor::full({}, 100)),
+    strategy.make_variable("y", tensor::full({}, 0)),
+    strategy.make_variable("n", tensor::full({}, 0))};
+  cluster_coordinator coordinator{strategy, {.in_flight = 2}};
+  const auto number = [](const server_variable& v) {
+    return v.value().item<float>();
+  };
+  constexpr int closures = 200;
+  for (int i = 0; i < closures; ++i) {
+    coordinator.schedule([&] {
+      const auto step = number(all[0]) > number(all[1]) ? 1 : -1;
+      all[0].assign_sub(step);
+      all[1].assign_add(step);
+      all[2].assign_add(1);
+    });
+    if (i % 20 == 10) {
+      ASSERT_TRUE(coordinator.remove_worker(0));
+      coordinator.add_worker();
+    }
+  }
+  ASSERT_TRUE(coordinator.join_for(patience));
+  EXPECT_EQ(number(all[2]), closures);
+  EXPECT_EQ(number(all[0]) + number(all[1]), 100);
+}
+
+TEST(ServersOnNodes, UpdateByOptimizers) {
+  const std::vector<server_node> nodes(2);
+  runtime actors;
+  const parameter_server_strategy here{actors, {.servers = 1}};
+  const parameter_server_strategy there{actors, on(nodes)};
+  const tensor gradient = counted({5, 2});
+  tensor results[2];
+  for (const auto* const at : {&here, &there}) {
+    const std::vector<server_variable> w{
+      at->make_variable("w", counted({5, 2}))};
+    const server_optimizer optimizer{*at, adam{.learning_rate = 0.1F}};
+    cluster_coordinator coordinator{*at};
+    for (int i = 0; i < 3; ++i)
+      coordinator.schedule(
+        [&] { optimizer.apply(std::vector<tensor>{gradient}, w); });
+    ASSERT_TRUE(coordinator.join_for(patience));
+    results[at == &there] = w[0].value();
+  }
+  EXPECT_TRUE(same_bits(results[0], results[1]));
+  EXPECT_FALSE(same_bits(results[0], counted({5, 2})));
+}
+
+/// A27: the loss of a server has a defined outcome.
+TEST(ServersOnNodes, TheLossOfAServerIsReported) {
+  std::vector<server_node> nodes(2);
+  runtime actors;
+  const parameter_server_strategy strategy{actors, on(nodes)};
+  const auto x = strategy.make_variable("x", tensor::full({}, 0));
+  cluster_coordinator coordinator{strategy};
+  coordinator.schedule([&] { x.assign_add(1); });
+  ASSERT_TRUE(coordinator.join_for(patience));
+  const auto waits = coordinator.schedule([&](closure_context& self) {
+    while (!self.stopped())
+      x.value();
+  });
+  nodes[0].server.reset();
+  try {
+    coordinator.join();
+    FAIL() << "no error";
+  } catch (const job_error& e) {
+    EXPECT_EQ(e.code, ec::peer_lost) << e.what();
+    EXPECT_NE(std::string{e.what()}.find("parameter server 0"),
+              std::string::npos)
+      << e.what();
+  }
+  // Cancelled, or it has read from the server that is lost.
+  EXPECT_THROW(waits.get(), std::runtime_error);
+  EXPECT_THROW(x.value(), job_error);
+}
+
+TEST(ServersOnNodes, ANodeWithoutTheRoleIsNamed) {
+  runtime other;
+  const node_server plain{other,
+                          {.connection = {.credentials = net::credentials{}}}};
+  runtime actors;
+  parameter_server_options options;
+  options.nodes = {plain.address()};
+  options.node_connection.connection.credentials = net::credentials{};
+  try {
+    parameter_server_strategy{actors, options};
+    FAIL() << "no error";
+  } catch (const job_error& e) {
+    EXPECT_EQ(e.code, ec::refused) << e.what();
+    EXPECT_NE(std::string{e.what()}.find("parameter_server"), std::string::npos)
+      << e.what();
+  }
+}
+
+} // namespace
+} // namespace troupe

@@ -1,0 +1,117 @@
+#include "troupe/training/parameter_server/closure_book.hpp"
+
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/training/parameter_server/remote_value.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+void closure_book::add(const std::function<void()>& send) {
+  lock hold{lock_};
+  ++waiting_;
+  changed_.wait(hold,
+                [&] { return has_error() || unfinished_ < max_unfinished_; });
+  --waiting_;
+  throw_error();
+  ++unfinished_;
+  send();
+}
+
+bool closure_book::wait_for_all(
+  std::optional<std::chrono::milliseconds> timeout) {
+  const auto is_over = [&] { return has_error() || unfinished_ == 0; };
+  lock hold{lock_};
+  ++waiting_;
+  bool in_time = true;
+  if (timeout)
+    in_time = changed_.wait_for(hold, *timeout, is_over);
+  else
+    changed_.wait(hold, is_over);
+  --waiting_;
+  throw_error();
+  return in_time;
+}
+
+bool closure_book::is_done() {
+  const std::lock_guard hold{lock_};
+  throw_error();
+  return unfinished_ == 0;
+}
+
+void closure_book::settle(const std::function<void()>& change) {
+  const std::lock_guard hold{lock_};
+  change();
+  --unfinished_;
+  notify();
+}
+
+void closure_book::fail(std::exception_ptr error,
+                        const std::function<void()>& change) {
+  const std::lock_guard hold{lock_};
+  change();
+  --unfinished_;
+  error_ = std::move(error);
+  notify();
+}
+
+void closure_book::break_off(const std::string& why) {
+  const std::lock_guard hold{lock_};
+  broken_ = why;
+  notify();
+}
+
+void closure_book::wait(const std::function<bool()>& condition) {
+  lock hold{lock_};
+  ++waiting_;
+  changed_.wait(hold, condition);
+  --waiting_;
+}
+
+void closure_book::throw_error() {
+  if (!broken_.empty())
+    throw job_error{ec::peer_lost, broken_};
+  if (!error_)
+    return;
+  on_reported();
+  std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void closure_book::notify() {
+  if (waiting_ > 0)
+    changed_.notify_all();
+}
+
+void closure_result::on_ready(coordinator::payload result) {
+  book_->settle([&] {
+    status_ = remote_value_status::ready;
+    result_ = std::move(result);
+  });
+}
+
+void closure_result::on_cancelled() {
+  book_->settle([&] {
+    status_ = remote_value_status::aborted;
+    error_ = std::make_exception_ptr(closure_cancelled{});
+  });
+}
+
+void closure_result::on_failed(std::exception_ptr error, std::uint32_t) {
+  book_->fail(error, [&] {
+    status_ = remote_value_status::aborted;
+    error_ = error;
+  });
+}
+
+remote_value_status closure_result::status() const {
+  return book_->read([&] { return status_; });
+}
+
+const coordinator::payload& closure_result::get() const {
+  book_->wait([&] { return status_ != remote_value_status::not_ready; });
+  if (error_)
+    std::rethrow_exception(error_);
+  return result_;
+}
+
+} // namespace troupe

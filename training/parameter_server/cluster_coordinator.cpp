@@ -1,0 +1,327 @@
+#include "troupe/training/parameter_server/cluster_coordinator.hpp"
+
+#include "troupe/actors/coordinator/closure_link.hpp"
+#include "troupe/actors/coordinator/closure_scheduler.hpp"
+#include "troupe/actors/coordinator/closure_worker.hpp"
+#include "troupe/actors/core/log.hpp"
+#include "troupe/actors/core/spawn.hpp"
+#include "troupe/actors/node/blocking_client.hpp"
+#include "troupe/actors/node/remote_node.hpp"
+#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/training/parameter_server/closure_node.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
+
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto shutdown_timeout = 5s;
+/// Maximum time of a closure on a node.
+constexpr std::chrono::milliseconds closure_timeout = 24h * 30;
+
+void check(const parameter_servers& servers, const coordinator_options& x) {
+  const auto reject = [](const std::string& what) {
+    throw std::invalid_argument("coordinator_options: " + what);
+  };
+  if (x.in_flight == 0)
+    reject("in_flight is 0; give at least 1");
+  if (x.max_unfinished == 0)
+    reject("max_unfinished is 0; give at least 1");
+  if (x.nodes.empty() != x.closures.empty())
+    reject("give both nodes and closures, or none of them");
+  if (!x.nodes.empty() && servers.options().nodes.empty())
+    reject("workers on nodes cannot reach servers of this process; give the "
+           "strategy nodes too");
+}
+
+std::string list(const std::vector<std::string>& names) {
+  std::string out;
+  for (const auto& one : names)
+    out += (out.empty() ? "" : ", ") + one;
+  return out;
+}
+
+} // namespace
+
+struct cluster_coordinator::impl {
+  impl(const parameter_server_strategy& strategy,
+       const coordinator_options& how)
+    : servers{strategy.servers()},
+      options{how},
+      book{std::make_shared<closure_book>(how.max_unfinished)} {
+    check(*servers, options);
+    scheduler = servers->system().spawn(
+      closure_scheduler,
+      closure_scheduler_config{
+        servers->shards(), servers->options().timeout,
+        [book = book](const std::string& why) { book->break_off(why); },
+        [this](std::uint64_t id, const std::string& why) {
+          on_worker_lost(id, why);
+        }});
+    book->on_reported = [this] { caf::anon_send(scheduler, atom::resume_v); };
+    try {
+      for (const auto& node : options.nodes)
+        add_worker(node);
+      for (auto i = servers->options().workers; on_threads() && i > 0; --i)
+        add_worker();
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  ~impl() { end(); }
+  impl(const impl&) = delete;
+  impl& operator=(const impl&) = delete;
+
+  bool on_threads() const { return options.nodes.empty(); }
+
+  /// Ends all actors.
+  void end() {
+    std::vector<caf::actor> actors;
+    actors.push_back(caf::actor_cast<caf::actor>(std::move(scheduler)));
+    std::map<std::uint32_t, worker> ended;
+    {
+      const std::lock_guard hold{lock};
+      ended = std::move(workers);
+    }
+    for (auto& [number, one] : ended) {
+      *one.ending = true;
+      actors.push_back(caf::actor_cast<caf::actor>(std::move(one.actor)));
+    }
+    end_actors(servers->system(), std::move(actors), shutdown_timeout);
+    release_caf_logger();
+  }
+
+  std::uint32_t add_worker() {
+    if (!on_threads())
+      throw std::logic_error("add_worker: name the node of the worker, as the "
+                             "workers of this coordinator are on nodes");
+    const std::lock_guard hold{lock};
+    const auto& from = servers->options();
+    closure_worker_config config{.id = next_id++,
+                                 .number = free_number(),
+                                 .owner = scheduler,
+                                 .shards = servers->shards(),
+                                 .timeout = from.timeout,
+                                 .threads = from.threads,
+                                 .seed = from.seed};
+    const auto [id, number, ending] =
+      std::tuple{config.id, config.number, config.ending};
+    add(number, {id,
+                 servers->system().spawn<caf::detached>(closure_worker,
+                                                        std::move(config)),
+                 ending, nullptr});
+    return number;
+  }
+
+  std::uint32_t add_worker(const std::string& node) {
+    if (on_threads())
+      throw std::logic_error("add_worker: the workers of this coordinator are "
+                             "threads, not on nodes like "
+                             + node);
+    const std::lock_guard hold{lock};
+    const auto number = free_number();
+    auto client = options.node_connection;
+    client.request_timeout = closure_timeout;
+    worker one{
+      next_id++,
+      {},
+      std::make_shared<std::atomic<bool>>(false),
+      std::make_unique<remote_node>(servers->local_runtime(), node, client)};
+    const auto& from = servers->options();
+    const auto remote = one.node->spawn<remote_closure_worker_actor>(
+      closure_role(options.closures),
+      closure_node_arguments{servers->job(), from.nodes, number, from.threads,
+                             from.seed,
+                             static_cast<std::uint64_t>(from.timeout.count())});
+    const auto names = ask<std::vector<std::string>>(
+      servers->system(), "worker " + std::to_string(number) + " (" + node + ")",
+      remote, options.start_timeout, atom::info_v);
+    if (closures.empty())
+      closures = names;
+    if (names != closures)
+      throw std::invalid_argument("worker " + std::to_string(number) + " ("
+                                  + node + ") has the closures " + list(names)
+                                  + ", others have " + list(closures));
+    one.actor = servers->system().spawn(
+      closure_link, closure_link_config{one.id, number, node, scheduler, remote,
+                                        closure_timeout});
+    add(number, std::move(one));
+    return number;
+  }
+
+  bool remove_worker(std::uint32_t number, std::chrono::milliseconds timeout) {
+    std::unique_lock hold{lock};
+    auto found = workers.extract(number);
+    if (!found)
+      throw std::invalid_argument("remove_worker: there is no worker "
+                                  + std::to_string(number));
+    lost.insert(number); // until it has ended
+    hold.unlock();
+    auto one = std::move(found.mapped());
+    *one.ending = true;
+    caf::anon_send(scheduler, atom::stop_v, one.id);
+    std::vector<caf::actor> ended;
+    ended.push_back(caf::actor_cast<caf::actor>(std::move(one.actor)));
+    one.node.reset(); // its role ends
+    const bool in_time =
+      end_actors(servers->system(), std::move(ended), timeout);
+    if (in_time) {
+      hold.lock();
+      lost.erase(number);
+    }
+    return in_time;
+  }
+
+  void on_worker_lost(std::uint64_t id, const std::string& why) {
+    const std::lock_guard hold{lock};
+    const auto found = std::ranges::find_if(
+      workers, [&](const auto& x) { return x.second.id == id; });
+    if (found == workers.end())
+      return;
+    log(log_level::warning, "worker " + std::to_string(found->first)
+                              + " of the coordinator was lost: " + why
+                              + "; others execute its closures");
+    ended_nodes.push_back(std::move(found->second.node));
+    workers.erase(found);
+  }
+
+  struct worker {
+    std::uint64_t id = 0;
+    closure_worker_actor actor;
+    std::shared_ptr<std::atomic<bool>> ending;
+    std::unique_ptr<remote_node> node; ///< Null: the worker is a thread.
+  };
+
+  std::uint32_t free_number() const {
+    std::uint32_t number = 0;
+    while (workers.contains(number) || lost.contains(number))
+      ++number;
+    return number;
+  }
+
+  void add(std::uint32_t number, worker&& one) {
+    caf::anon_send(scheduler, new_worker{one.id, options.in_flight, one.actor});
+    workers.emplace(number, std::move(one));
+    release_caf_logger();
+  }
+
+  const std::shared_ptr<parameter_servers> servers;
+  const coordinator_options options;
+  const std::shared_ptr<closure_book> book;
+  closure_scheduler_actor scheduler;
+  mutable std::mutex lock; // guards all below
+  std::uint64_t next_id = 0;
+  /// Connections of workers that were lost. The thread that has found it must
+  /// not wait for their end.
+  std::vector<std::unique_ptr<remote_node>> ended_nodes;
+  std::map<std::uint32_t, worker> workers; ///< By number.
+  std::set<std::uint32_t> lost; ///< Numbers of workers that may still compute.
+  std::vector<std::string> closures; ///< That the nodes have registered.
+};
+
+cluster_coordinator::cluster_coordinator(
+  const parameter_server_strategy& strategy, const coordinator_options& options)
+  : impl_{std::make_unique<impl>(strategy, options)} {}
+
+cluster_coordinator::~cluster_coordinator() = default;
+
+std::shared_ptr<const closure_result> cluster_coordinator::add(function fn) {
+  if (!impl_->on_threads())
+    throw std::logic_error("schedule: a function cannot be sent to a node; "
+                           "register it there (register_closures), and call "
+                           "schedule_named");
+  return add([&] { return std::make_shared<closure>(std::move(fn), nullptr); });
+}
+
+std::shared_ptr<const closure_result> cluster_coordinator::add(
+  const std::function<std::shared_ptr<closure>()>& make) {
+  if (current_closure())
+    throw std::logic_error("a closure cannot schedule another one");
+  const auto result = std::make_shared<closure_result>(impl_->book);
+  // Its destructor must not run under the lock of the book.
+  const auto what = make();
+  impl_->book->add([&] {
+    what->listener = result;
+    caf::anon_send(impl_->scheduler, what);
+  });
+  return result;
+}
+
+remote_value<tensors>
+cluster_coordinator::schedule_named(const std::string& name, tensors inputs) {
+  if (impl_->on_threads())
+    throw std::logic_error("schedule_named: the workers are threads; pass the "
+                           "function to schedule");
+  {
+    const std::lock_guard hold{impl_->lock};
+    if (std::ranges::find(impl_->closures, name) == impl_->closures.end())
+      throw std::invalid_argument("no closure \"" + name
+                                  + "\" is registered; there are: "
+                                  + list(impl_->closures));
+  }
+  return remote_value<tensors>{add([&] {
+    return std::make_shared<closure>(name, std::move(inputs), nullptr);
+  })};
+}
+
+void cluster_coordinator::join() {
+  impl_->book->wait_for_all({});
+}
+
+bool cluster_coordinator::join_for(std::chrono::milliseconds timeout) {
+  return impl_->book->wait_for_all(timeout);
+}
+
+bool cluster_coordinator::done() {
+  return impl_->book->is_done();
+}
+
+per_worker<worker_dataset> cluster_coordinator::create_per_worker_dataset(
+  const data::dataset& elements) const {
+  return per_worker<worker_dataset>{
+    [elements](std::uint32_t) { return worker_dataset{elements}; }};
+}
+
+per_worker<worker_dataset> cluster_coordinator::create_per_worker_dataset(
+  std::function<data::dataset(std::uint32_t)> elements) const {
+  return per_worker<worker_dataset>{
+    [elements = std::move(elements)](std::uint32_t worker) {
+      return worker_dataset{elements(worker)};
+    }};
+}
+
+std::uint32_t cluster_coordinator::add_worker() {
+  return impl_->add_worker();
+}
+
+std::uint32_t cluster_coordinator::add_worker(const std::string& node) {
+  return impl_->add_worker(node);
+}
+
+bool cluster_coordinator::remove_worker(std::uint32_t worker,
+                                        std::chrono::milliseconds timeout) {
+  return impl_->remove_worker(worker, timeout);
+}
+
+std::vector<std::uint32_t> cluster_coordinator::workers() const {
+  const std::lock_guard hold{impl_->lock};
+  std::vector<std::uint32_t> out;
+  for (const auto& [number, one] : impl_->workers)
+    out.push_back(number);
+  return out;
+}
+
+} // namespace troupe

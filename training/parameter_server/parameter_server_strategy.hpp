@@ -1,0 +1,109 @@
+#pragma once
+
+#include "troupe/actors/node/client_options.hpp"
+#include "troupe/strategies/parameter_server/partitioner.hpp"
+#include "troupe/strategies/parameter_server/server_placement.hpp"
+#include "troupe/training/parameter_server/server_variable.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+class runtime;
+class parameter_servers;
+
+/// Options of a `parameter_server_strategy`.
+struct parameter_server_options {
+  /// Number of parameter servers in this process. Not used if there are
+  /// `nodes`.
+  std::uint32_t servers = 1;
+  std::uint32_t workers = 1; ///< Number of workers of a coordinator.
+  /// Divides variables among the servers. Empty: no variable is divided.
+  parameter_server::partitioner partitioner{};
+  parameter_server::placement_policy placement =
+    parameter_server::placement_policy::round_robin;
+  /// Maximum wait for the answer of a server.
+  std::chrono::milliseconds timeout{60'000};
+  /// Addresses of nodes, "host:port", each of which gets one server: `troupe
+  /// node`, or a program that has called `register_parameter_server`. Empty:
+  /// the servers are threads of this process.
+  std::vector<std::string> nodes{};
+  client_options node_connection{.window = 4096}; ///< To each of the nodes.
+  int threads = 1;        ///< Threads of each worker's ops.
+  std::uint64_t seed = 0; ///< Of the random ops in closures.
+};
+
+/// Lets other processes start a parameter server in this process, if it is a
+/// node (node_server.hpp).
+/// @errors throws std::logic_error if it was called before for this runtime.
+void register_parameter_server(runtime& actors);
+
+/// What a parameter server holds.
+struct server_status {
+  std::uint64_t parts = 0;   ///< Parts of variables.
+  std::uint64_t bytes = 0;   ///< Bytes of their values and slots.
+  std::uint64_t updates = 0; ///< Changes that took place.
+};
+
+/// Keeps variables on parameter servers. Workers read them, and change them by
+/// closures that a `cluster_coordinator` schedules. Workers are threads of this
+/// process; servers are threads of this process or run on nodes. A handle:
+/// copies refer to the same servers.
+class parameter_server_strategy {
+public:
+  /// Starts the servers. The runtime must outlive this object, its copies and
+  /// its variables.
+  /// @errors throws std::invalid_argument that names the option if there is no
+  ///         server or worker, fewer than one thread, or the timeout is not
+  ///         above 0. For nodes, throws what `remote_node` and its `spawn`
+  ///         throw.
+  explicit parameter_server_strategy(
+    runtime& actors, const parameter_server_options& options = {});
+
+  /// Makes a variable on the servers.
+  /// @param name must be new.
+  /// @param initial float32, float64, int32 or int64.
+  /// @errors throws std::invalid_argument if the name exists, for another
+  ///         dtype, and if the partitioner returns numbers that do not fit.
+  ///         Throws std::logic_error in a closure, and `job_error` if a server
+  ///         does not answer.
+  server_variable make_variable(const std::string& name,
+                                const tensor& initial) const;
+
+  /// Makes a variable, each part by a call of its own. So the whole variable
+  /// need not fit into the memory of this process.
+  /// @param initial returns the values of some rows; called once for each part.
+  /// @errors as above, and std::invalid_argument if `initial` returns another
+  ///         shape or dtype.
+  server_variable make_variable(
+    const std::string& name, const tensor_spec& spec,
+    const std::function<tensor(parameter_server::row_range)>& initial) const;
+
+  /// Returns a variable by name.
+  /// @errors throws std::invalid_argument that lists all names if there is no
+  ///         such variable; std::logic_error in a closure; `job_error` if a
+  ///         server does not answer.
+  server_variable variable(const std::string& name) const;
+
+  const parameter_server_options& options() const;
+
+  /// Returns what each server holds.
+  /// @errors throws `job_error` if a server does not answer.
+  std::vector<server_status> status() const;
+
+  /// For the library's own use.
+  explicit parameter_server_strategy(std::shared_ptr<parameter_servers> x)
+    : servers_{std::move(x)} {}
+  const std::shared_ptr<parameter_servers>& servers() const { return servers_; }
+
+private:
+  std::shared_ptr<parameter_servers> servers_;
+};
+
+} // namespace troupe

@@ -1,0 +1,329 @@
+#include "troupe/training/parameter_server/parameter_servers.hpp"
+
+#include "troupe/actors/core/spawn.hpp"
+#include "troupe/actors/node/blocking_client.hpp"
+#include "troupe/actors/node/remote_node.hpp"
+#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/runtime/role_registry.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/actors/shard/shard.hpp"
+#include "troupe/actors/shard/shard_access.hpp"
+
+#include <caf/actor_cast.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include <atomic>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Names of the roles on nodes: a server, and access to one.
+constexpr auto role = "parameter_server";
+constexpr auto access_role = "parameter_server_access";
+
+/// Returns a name that no other servers have.
+std::string new_job(const runtime& actors) {
+  static std::atomic<std::uint64_t> made{0};
+  return std::to_string(actors.incarnation()) + "/" + std::to_string(made++);
+}
+
+/// Returns the options with the number of servers.
+parameter_server_options check(parameter_server_options x) {
+  if (!x.nodes.empty())
+    x.servers = static_cast<std::uint32_t>(x.nodes.size());
+  const auto reject = [](const std::string& what) {
+    throw std::invalid_argument("parameter_server_options: " + what);
+  };
+  if (x.servers == 0)
+    reject("servers is 0; give at least 1");
+  if (x.workers == 0)
+    reject("workers is 0; give at least 1");
+  if (x.threads < 1)
+    reject("threads is " + std::to_string(x.threads) + "; give at least 1");
+  if (x.timeout < 1ms)
+    reject("timeout is " + std::to_string(x.timeout.count())
+           + " ms; give at least 1 ms");
+  return x;
+}
+
+std::string server_text(std::uint32_t index) {
+  return "parameter server " + std::to_string(index);
+}
+
+} // namespace
+
+bool end_actors(caf::actor_system& system, std::vector<caf::actor> actors,
+                std::chrono::milliseconds timeout) {
+  auto left = actors.size();
+  {
+    caf::scoped_actor self{system};
+    for (const auto& one : actors) {
+      self->monitor(one);
+      self->send_exit(one, caf::exit_reason::user_shutdown);
+    }
+    actors.clear(); // these handles must not keep the actors alive
+    bool late = false;
+    while (left > 0 && !late)
+      self->receive([&](const caf::down_msg&) { --left; },
+                    caf::after(timeout) >> [&] { late = true; });
+  }
+  release_caf_logger();
+  return left == 0;
+}
+
+parameter_servers::parameter_servers(runtime& actors,
+                                     const parameter_server_options& options)
+  : options_{check(options)},
+    runtime_{actors},
+    job_{new_job(actors)},
+    is_owner_{true},
+    system_{actors.system()},
+    placement_{options_.servers, options_.placement} {
+  for (const auto& address : options_.nodes)
+    nodes_.push_back(
+      std::make_unique<remote_node>(actors, address, options_.node_connection));
+  for (std::uint32_t i = 0; i < options_.servers; ++i)
+    shards_.push_back(nodes_.empty()
+                        ? system_.spawn<caf::detached>(shard, i)
+                        : nodes_[i]->spawn<shard_actor>(role, job_, i));
+  release_caf_logger();
+}
+
+parameter_servers::parameter_servers(runtime& actors,
+                                     const parameter_server_options& options,
+                                     const std::string& job)
+  : options_{check(options)},
+    runtime_{actors},
+    job_{job},
+    is_owner_{false},
+    system_{actors.system()},
+    placement_{options_.servers, options_.placement} {
+  for (const auto& address : options_.nodes)
+    nodes_.push_back(
+      std::make_unique<remote_node>(actors, address, options_.node_connection));
+  for (std::uint32_t i = 0; i < options_.servers; ++i)
+    shards_.push_back(nodes_[i]->spawn<shard_actor>(access_role, job_, i));
+}
+
+parameter_servers::~parameter_servers() {
+  std::vector<caf::actor> actors;
+  for (auto& one : std::exchange(shards_, {}))
+    actors.push_back(caf::actor_cast<caf::actor>(std::move(one)));
+  end_actors(system_, std::move(actors), 5s);
+}
+
+server_variable parameter_servers::make_variable(
+  const std::string& name, const tensor_spec& spec,
+  const std::function<tensor(parameter_server::row_range)>& initial) {
+  if (current_closure())
+    throw std::logic_error("a closure cannot make the variable \"" + name
+                           + "\": it may be executed several times");
+  if (!is_owner_)
+    throw std::logic_error("a worker cannot make the variable \"" + name
+                           + "\"; make it in the coordinator's program");
+  parameter_server::check_dtype(spec);
+  const auto sharding =
+    parameter_server::shard_rows(options_.partitioner, name, spec);
+  const auto made = std::make_shared<server_variable::impl>(
+    server_variable::impl{shared_from_this(), name, spec, sharding, {}, {}});
+  {
+    const std::lock_guard hold{lock_};
+    if (!names_.insert(name).second)
+      throw std::invalid_argument("there is a variable \"" + name
+                                  + "\" already");
+    made->shards = placement_.place(spec, sharding);
+    for (const auto shard : made->shards)
+      made->parts.push_back({shard, next_part_++});
+  }
+  try {
+    for (std::uint32_t i = 0; i < sharding.shards(); ++i)
+      initialize(*made, i, initial(sharding.range_of(i)));
+  } catch (...) {
+    const std::lock_guard hold{lock_};
+    names_.erase(name);
+    throw;
+  }
+  return server_variable{made};
+}
+
+void parameter_servers::initialize(const server_variable::impl& variable,
+                                   std::uint32_t part, const tensor& values) {
+  const auto rows = variable.sharding.range_of(part);
+  auto expected = variable.spec;
+  if (expected.dims.rank() > 0)
+    expected.dims = expected.dims.with_extent(0, rows.size());
+  if (values.spec() != expected)
+    throw std::invalid_argument(
+      "variable \"" + variable.name + "\": the initial value of rows "
+      + std::to_string(rows.begin) + " to " + std::to_string(rows.end) + " is "
+      + to_string(values.spec()) + ", not " + to_string(expected));
+  const auto& at = variable.parts[part];
+  ask<std::uint64_t>(
+    system_, server_text(at.shard) + ": variable " + variable.name,
+    shards_[at.shard], options_.timeout,
+    new_part{at.part,
+             variable.name,
+             {variable.spec.dims.begin(), variable.spec.dims.end()},
+             part,
+             variable.sharding.shards()},
+    values.clone());
+}
+
+server_variable parameter_servers::variable(const std::string& name) {
+  if (current_closure())
+    throw std::logic_error("a closure cannot look up the variable \"" + name
+                           + "\"; do it before, in the factory");
+  std::shared_ptr<server_variable::impl> found;
+  std::uint32_t parts = 0;
+  std::set<std::string> names;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const auto table = ask<part_table>(system_, server_text(i), shards_[i],
+                                       options_.timeout, atom::info_v);
+    for (std::size_t k = 0; k < table.parts.size(); ++k) {
+      const auto& one = table.parts[k];
+      names.insert(one.variable);
+      if (one.variable != name)
+        continue;
+      const tensor_spec spec{shape{one.dims},
+                             static_cast<dtype>(table.types.at(k))};
+      if (!found)
+        found = std::make_shared<server_variable::impl>(server_variable::impl{
+          shared_from_this(), name, spec,
+          parameter_server::row_sharding{
+            spec.dims.rank() == 0 ? 1 : spec.dims.front(), one.parts},
+          std::vector<std::uint32_t>(one.parts),
+          std::vector<address>(one.parts)});
+      found->shards.at(one.index) = i;
+      found->parts.at(one.index) = {i, one.part};
+      ++parts;
+    }
+  }
+  if (found && parts == found->parts.size())
+    return server_variable{found};
+  std::string all;
+  for (const auto& one : names)
+    all += (all.empty() ? "" : ", ") + one;
+  throw std::invalid_argument("there is no variable \"" + name
+                              + "\"; there are: " + all);
+}
+
+std::vector<tensor>
+parameter_servers::pull(const std::vector<read>& parts) const {
+  if (auto* const closure = current_closure())
+    return closure->pull(parts);
+  std::vector<tensor> out;
+  for (const auto& at : parts)
+    out.push_back(ask<tensor>(
+      system_, server_text(at.shard), shards_[at.shard], options_.timeout,
+      part_pull{at.part, static_cast<bool>(at.rows), {}},
+      at.rows ? tensors{at.rows} : tensors{}));
+  return out;
+}
+
+void parameter_servers::change(std::vector<change_of_part>&& changes) const {
+  if (auto* const closure = current_closure()) {
+    for (auto& [to, what] : changes)
+      closure->change(to, std::move(what));
+    return;
+  }
+  std::map<std::uint32_t, std::vector<addressed_change>> by_shard;
+  for (auto& [to, what] : changes)
+    by_shard[to.shard].push_back({to.part, std::move(what)});
+  for (const auto& [shard, list] : by_shard) {
+    const auto encoded = encode(list);
+    ask<std::uint64_t>(system_, server_text(shard), shards_[shard],
+                       options_.timeout, encoded.list, encoded.operands);
+  }
+}
+
+std::vector<server_status> parameter_servers::status() const {
+  std::vector<server_status> out;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const auto x = ask<shard_status>(system_, server_text(i), shards_[i],
+                                     options_.timeout, atom::status_v);
+    out.push_back({x.parts, x.bytes, x.updates});
+  }
+  return out;
+}
+
+std::uint32_t parameter_servers::make_optimizer(const update_rule& rule) {
+  if (current_closure())
+    throw std::logic_error("a closure cannot make an optimizer: it may be "
+                           "executed several times");
+  new_optimizer made{.rule = std::string{rule.name()}};
+  for (const auto& [name, value] : rule.numbers()) {
+    made.names.push_back(name);
+    made.numbers.push_back(value);
+  }
+  {
+    const std::lock_guard hold{lock_};
+    made.optimizer = optimizers_++;
+  }
+  for (std::uint32_t i = 0; i < shards_.size(); ++i)
+    ask<std::uint64_t>(system_, server_text(i), shards_[i], options_.timeout,
+                       made);
+  return made.optimizer;
+}
+
+void register_parameter_server(runtime& actors) {
+  const auto directory = std::make_shared<shard_directory>();
+  register_role<shard_actor, std::string, std::uint32_t>(
+    actors, role,
+    [directory](caf::actor_system& system, const std::string& job,
+                std::uint32_t index) {
+      const shard_actor made = system.spawn<caf::detached>(shard, index);
+      directory->add(job, index, made);
+      return made;
+    });
+  register_role<shard_actor, std::string, std::uint32_t>(
+    actors, access_role,
+    [directory](caf::actor_system& system, const std::string& job,
+                std::uint32_t index) {
+      const auto found = directory->find(job, index);
+      return found ? shard_actor{system.spawn(shard_access, found)}
+                   : shard_actor{};
+    });
+}
+
+// -- the strategy -------------------------------------------------------------
+
+parameter_server_strategy::parameter_server_strategy(
+  runtime& actors, const parameter_server_options& options)
+  : servers_{std::make_shared<parameter_servers>(actors, options)} {}
+
+server_variable
+parameter_server_strategy::make_variable(const std::string& name,
+                                         const tensor& initial) const {
+  return make_variable(
+    name, initial.spec(), [&](const parameter_server::row_range& rows) {
+      return initial.dims().rank() == 0 ? initial
+                                        : initial.slice(rows.begin, rows.end);
+    });
+}
+
+server_variable parameter_server_strategy::make_variable(
+  const std::string& name, const tensor_spec& spec,
+  const std::function<tensor(parameter_server::row_range)>& initial) const {
+  return servers_->make_variable(name, spec, initial);
+}
+
+server_variable
+parameter_server_strategy::variable(const std::string& name) const {
+  return servers_->variable(name);
+}
+
+const parameter_server_options& parameter_server_strategy::options() const {
+  return servers_->options();
+}
+
+std::vector<server_status> parameter_server_strategy::status() const {
+  return servers_->status();
+}
+
+} // namespace troupe

@@ -1,0 +1,97 @@
+#pragma once
+
+#include "troupe/actors/protocol/closure.hpp"
+#include "troupe/actors/protocol/shard_actor.hpp"
+#include "troupe/strategies/parameter_server/row_sharding.hpp"
+#include "troupe/training/parameter_server/parameter_server_strategy.hpp"
+
+#include <caf/actor_system.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+class remote_node;
+
+/// The parameter servers of a strategy, and reads and changes of their parts.
+/// In a closure these go through the worker, else directly to the servers.
+class parameter_servers
+  : public std::enable_shared_from_this<parameter_servers> {
+public:
+  parameter_servers(runtime& actors, const parameter_server_options& options);
+  /// Uses the servers that another process has made on nodes.
+  /// @param job name that they have there.
+  parameter_servers(runtime& actors, const parameter_server_options& options,
+                    const std::string& job);
+  ~parameter_servers();
+  parameter_servers(const parameter_servers&) = delete;
+  parameter_servers& operator=(const parameter_servers&) = delete;
+
+  /// A part of a variable.
+  using address = closure_environment::address;
+  using read = closure_environment::read;
+  /// A change of a part.
+  struct change_of_part {
+    address to;
+    parameter_server::part_change change;
+  };
+
+  server_variable make_variable(
+    const std::string& name, const tensor_spec& spec,
+    const std::function<tensor(parameter_server::row_range)>& initial);
+
+  /// Returns a variable that the servers have.
+  server_variable variable(const std::string& name);
+
+  std::vector<tensor> pull(const std::vector<read>& parts) const;
+  void change(std::vector<change_of_part>&& changes) const;
+  std::vector<server_status> status() const;
+  /// Makes an optimizer on all servers. Returns its number.
+  std::uint32_t make_optimizer(const update_rule& rule);
+
+  caf::actor_system& system() const { return system_; }
+  runtime& local_runtime() const { return runtime_; }
+  const parameter_server_options& options() const { return options_; }
+  const std::vector<shard_actor>& shards() const { return shards_; }
+  const std::string& job() const { return job_; }
+
+private:
+  /// Makes a part of a variable on its server.
+  void initialize(const server_variable::impl& variable, std::uint32_t part,
+                  const tensor& values);
+
+  const parameter_server_options options_;
+  runtime& runtime_;
+  const std::string job_; ///< Name of the servers on their nodes.
+  const bool is_owner_;   ///< False: another process has made them.
+  caf::actor_system& system_;
+  std::vector<std::unique_ptr<remote_node>> nodes_;
+  std::vector<shard_actor> shards_;
+
+  std::mutex lock_; // guards all below
+  parameter_server::server_placement placement_;
+  std::set<std::string> names_;
+  std::uint64_t next_part_ = 0;
+  std::uint32_t optimizers_ = 0;
+};
+
+struct server_variable::impl {
+  std::shared_ptr<parameter_servers> servers;
+  std::string name;
+  tensor_spec spec;
+  parameter_server::row_sharding sharding;
+  std::vector<std::uint32_t> shards; ///< By part: index of its server.
+  std::vector<parameter_servers::address> parts;
+};
+
+/// Ends actors, and waits until they have terminated.
+/// @returns false if some have not after the timeout.
+bool end_actors(caf::actor_system& system, std::vector<caf::actor> actors,
+                std::chrono::milliseconds timeout);
+
+} // namespace troupe

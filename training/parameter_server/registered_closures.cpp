@@ -1,0 +1,83 @@
+#include "troupe/training/parameter_server/registered_closures.hpp"
+
+#include "troupe/actors/coordinator/closure_worker.hpp"
+#include "troupe/actors/coordinator/remote_closure_worker.hpp"
+#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/runtime/role_registry.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/training/parameter_server/closure_node.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+/// Connects to the servers and calls the factory. Blocks.
+shared_setup make_setup(runtime& actors, const closures_factory& factory,
+                        const client_options& to_servers,
+                        const closure_node_arguments& from) {
+  auto out = std::make_shared<worker_setup>();
+  try {
+    parameter_server_options options;
+    options.nodes = from.servers;
+    options.node_connection = to_servers;
+    options.threads = std::clamp(from.threads, 1, 1024);
+    options.seed = from.seed;
+    options.timeout = std::chrono::milliseconds{
+      std::clamp<std::uint64_t>(from.timeout_ms, 1, 24 * 3600 * 1000)};
+    const auto servers =
+      std::make_shared<parameter_servers>(actors, options, from.job);
+    const auto made = factory(parameter_server_strategy{servers}, from.number);
+    for (const auto& [name, fn] : made)
+      out->closures[name] = [fn](closure_environment& environment,
+                                 const tensors& inputs) {
+        closure_context self{environment};
+        return fn(self, inputs);
+      };
+    out->spawn =
+      [servers, number = from.number](const closure_worker_owner_actor& owner) {
+        const auto& how = servers->options();
+        return servers->system().spawn<caf::detached>(
+          closure_worker, closure_worker_config{.number = number,
+                                                .owner = owner,
+                                                .shards = servers->shards(),
+                                                .timeout = how.timeout,
+                                                .threads = how.threads,
+                                                .seed = how.seed,
+                                                .keeps = servers});
+      };
+  } catch (const std::exception& e) {
+    out->problem = e.what();
+  }
+  return out;
+}
+
+} // namespace
+
+void register_closures(runtime& actors, const std::string& name,
+                       closures_factory factory,
+                       const client_options& to_servers) {
+  register_role<remote_closure_worker_actor, closure_node_arguments>(
+    actors, closure_role(name),
+    [&actors, factory = std::move(factory), to_servers](
+      caf::actor_system& system, const closure_node_arguments& from) {
+      const auto worker = system.spawn(remote_closure_worker);
+      // An actor of its own blocks, because the node must not.
+      system.spawn<caf::detached>([&actors, factory, to_servers, from, worker](
+                                    caf::event_based_actor*) -> caf::behavior {
+        caf::anon_send(worker, make_setup(actors, factory, to_servers, from));
+        return {}; // it ends here
+      });
+      return remote_closure_worker_actor{worker};
+    });
+}
+
+} // namespace troupe

@@ -1,0 +1,59 @@
+#include "troupe/training/parameter_server/server_optimizer.hpp"
+
+#include "troupe/training/parameter_server/parameter_server_strategy.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+server_optimizer::server_optimizer(const parameter_server_strategy& strategy,
+                                   const update_rule& rule)
+  : rule_{rule}, number_{strategy.servers()->make_optimizer(rule)} {}
+
+void server_optimizer::apply(std::span<const parameter_gradient> gradients,
+                             std::span<const server_variable> variables,
+                             const update_options& options) const {
+  const auto rate = options.learning_rate.value_or(0);
+  if (!std::isfinite(rate) || rate < 0 || !std::isfinite(options.scale))
+    throw std::invalid_argument(
+      "apply: the learning rate " + std::to_string(rate) + " or the scale "
+      + std::to_string(options.scale) + " is negative or not finite");
+  if (gradients.size() != variables.size())
+    throw std::invalid_argument(
+      "apply: " + std::to_string(gradients.size()) + " gradients for "
+      + std::to_string(variables.size()) + " variables");
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto& variable = variables[i];
+    if (!gradients[i] || gradients[i].dims() != variable.spec().dims
+        || gradients[i].type() != dtype::float32
+        || variable.spec().type != dtype::float32)
+      throw std::invalid_argument(
+        "apply: variable \"" + variable.name() + "\", "
+        + to_string(variable.spec()) + ", cannot have the gradient "
+        + (gradients[i]
+             ? to_string(tensor_spec{gradients[i].dims(), gradients[i].type()})
+             : "that is empty"));
+  }
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto& one = gradients[i];
+    variables[i].change({.what = parameter_server::part_change::kind::gradient,
+                         .all = one.is_sparse() ? tensor{} : one.dense(),
+                         .rows = one.is_sparse() ? one.rows() : sparse_rows{},
+                         .optimizer = number_,
+                         .learning_rate = options.learning_rate,
+                         .scale = options.scale});
+  }
+}
+
+void server_optimizer::apply(std::span<const tensor> gradients,
+                             std::span<const server_variable> variables,
+                             const update_options& options) const {
+  apply(std::vector<parameter_gradient>(gradients.begin(), gradients.end()),
+        variables, options);
+}
+
+} // namespace troupe

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "troupe/tensors/parameter_gradient.hpp"
+#include "troupe/tensors/update_rules.hpp"
+#include "troupe/training/parameter_server/server_variable.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace troupe {
+
+class parameter_server_strategy;
+
+/// Options of one update of a `server_optimizer`.
+struct update_options {
+  /// Replaces the learning rate of the rule, so that a schedule can set it.
+  std::optional<float> learning_rate{};
+  /// Factor by which the gradient is multiplied first. If the gradient is a sum
+  /// over examples, the caller passes 1 divided by their number.
+  float scale = 1;
+};
+
+/// An update rule whose state is on the parameter servers, beside the
+/// variables. Each part of a variable counts its own steps: they are the number
+/// of gradients that were applied to it.
+class server_optimizer {
+public:
+  /// @errors throws `job_error` if a server does not answer, and
+  ///         std::logic_error in a closure.
+  server_optimizer(const parameter_server_strategy& strategy,
+                   const update_rule& rule);
+
+  /// Updates every variable by its gradient, on the servers. In a closure, the
+  /// updates take place when the closure has ended. A sparse gradient moves its
+  /// rows only.
+  /// @param gradients of `variables`, in their order and with their shapes.
+  /// @errors throws std::invalid_argument, and changes nothing, for another
+  ///         number of gradients, another shape, a variable that is not
+  ///         float32, and a learning rate that is negative or a number that is
+  ///         not finite; `job_error` if a server does not answer.
+  /// @cost a copy of each dense gradient.
+  void apply(std::span<const parameter_gradient> gradients,
+             std::span<const server_variable> variables,
+             const update_options& options = {}) const;
+  void apply(std::span<const tensor> gradients,
+             std::span<const server_variable> variables,
+             const update_options& options = {}) const;
+
+  const update_rule& rule() const { return rule_; }
+
+private:
+  update_rule rule_;
+  std::uint32_t number_; ///< Of this optimizer in the job.
+};
+
+} // namespace troupe
