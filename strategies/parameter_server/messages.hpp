@@ -144,9 +144,9 @@ struct stored {
   std::uint64_t backup = 0;  ///< Incarnation of the sender.
   bool has_state = false;
   std::uint64_t sequence = 0;
-  bool counts = false; ///< The sender has received `counted`.
+  bool is_in_sync = false; ///< The sender has received `in_sync`.
   auto fields() {
-    return std::tie(view_id, backup, has_state, sequence, counts);
+    return std::tie(view_id, backup, has_state, sequence, is_in_sync);
   }
 };
 
@@ -158,7 +158,7 @@ struct inquire {
 
 /// Primary to backup: from now on the primary acknowledges nothing that the
 /// backup has not stored. So the backup can become the primary.
-struct counted {
+struct in_sync {
   std::uint64_t view_id = 0; ///< View of the primary.
   auto fields() { return std::tie(view_id); }
 };

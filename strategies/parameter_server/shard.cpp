@@ -40,7 +40,7 @@ void shard::clear() {
   pending_pushes_.clear();
   pending_decisions_.clear();
   followers_.clear();
-  has_state_ = counts_ = false;
+  has_state_ = is_in_sync_ = false;
 }
 
 shard_reaction shard::on_view(const shard_view& next) {
@@ -58,7 +58,7 @@ shard_reaction shard::on_view(const shard_view& next) {
   if (role_ == role::backup && role_before == role::backup
       && next.term == before.term) {
     // The primary did not wait for it in a view in which it was no backup.
-    counts_ = counts_ && next.view_id == before.view_id + 1;
+    is_in_sync_ = is_in_sync_ && next.view_id == before.view_id + 1;
     if (has_state_)
       out.push_back(send_stored{view_.primary, own_position()});
   } else if (role_ != role::primary) {
@@ -69,7 +69,7 @@ shard_reaction shard::on_view(const shard_view& next) {
       awaited_workers_ = {next.workers.begin(), next.workers.end()};
     lead(out);
   } else if (next.previous_term == 0
-             || (counts_ && before.term == next.previous_term
+             || (is_in_sync_ && before.term == next.previous_term
                  && before.view_id + 1 == next.term)) {
     if (next.previous_term != 0)
       awaited_workers_ = {next.workers.begin(), next.workers.end()};
@@ -93,7 +93,7 @@ void shard::lead(shard_reaction& out) {
     one.record.view_id = view_.view_id;
   for (const auto task : view_.backups) {
     const auto [at, is_new] = followers_.try_emplace(task);
-    at->second.has_answered = at->second.knows_that_it_counts = false;
+    at->second.has_answered = at->second.knows_it_is_in_sync = false;
     if (is_new) {
       at->second.stored = applied_;
       at->second.snapshot = applied_;
@@ -216,21 +216,21 @@ shard_reaction shard::on(const stored& received) {
     return out;
   if (from.snapshot) {
     from.snapshot.reset();
-    from.counts_from = applied_;
+    from.in_sync_from = applied_;
   }
   from.stored = std::max(from.stored, received.sequence);
-  from.knows_that_it_counts = received.counts;
-  tell_if_it_counts(out, received.backup, from);
+  from.knows_it_is_in_sync = received.is_in_sync;
+  tell_if_in_sync(out, received.backup, from);
   apply_stored(out);
   return out;
 }
 
-/// Tells a backup that it counts, unless it has answered that it knows.
-void shard::tell_if_it_counts(shard_reaction& out, std::uint64_t backup,
-                              const follower& to) const {
-  if (to.has_answered && !to.snapshot && to.stored >= to.counts_from
-      && !to.knows_that_it_counts)
-    out.push_back(send_counted{backup, {view_.view_id}});
+/// Tells a backup that it is in sync, unless it has answered that it knows.
+void shard::tell_if_in_sync(shard_reaction& out, std::uint64_t backup,
+                            const follower& to) const {
+  if (to.has_answered && !to.snapshot && to.stored >= to.in_sync_from
+      && !to.knows_it_is_in_sync)
+    out.push_back(send_in_sync{backup, {view_.view_id}});
 }
 
 /// Applies all records that all backups have, answers them, and answers the
@@ -298,7 +298,7 @@ shard_reaction shard::on_timeout() {
       out.push_back(send_inquire{backup, {view_.view_id}});
     } else {
       send_log(out, backup, one);
-      tell_if_it_counts(out, backup, one);
+      tell_if_in_sync(out, backup, one);
     }
   apply_stored(out);
   return out;
@@ -400,10 +400,10 @@ shard_reaction shard::on(const inquire& received) {
   return {send_stored{view_.primary, own_position()}};
 }
 
-shard_reaction shard::on(const counted& received) {
+shard_reaction shard::on(const in_sync& received) {
   if (role_ != role::backup || received.view_id != view_.view_id || !has_state_)
     return {};
-  counts_ = true;
+  is_in_sync_ = true;
   return {send_stored{view_.primary, own_position()}};
 }
 

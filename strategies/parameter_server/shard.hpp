@@ -21,7 +21,7 @@
 ///   messages worker to primary: pull, push, accepted
 ///            chief to primary: decision
 ///            primary to worker: pulled, pushed, serving; to the chief: decided
-///            primary to backup: record, snapshot, counted, inquire
+///            primary to backup: record, snapshot, in_sync, inquire
 ///            backup to primary: stored
 ///   start    with a view, which names the copies of the shard and the workers.
 ///            A primary that was a backup before serves when all workers have
@@ -38,9 +38,9 @@
 ///   on view  a backup that becomes the primary goes on with all records that
 ///            it has. Every backup that is new, or that followed another
 ///            primary, gets a snapshot and the records after it. When it has
-///            stored the snapshot, the primary waits for it too. It counts when
-///            it has all that was acknowledged before; the primary says so. A
-///            copy that the view does not name drops its state
+///            stored the snapshot, the primary waits for it too. It is in sync
+///            when it also has all that was acknowledged before; the primary
+///            says so. A copy that the view does not name drops its state
 ///   on timeout  send again what a backup has not stored
 ///   end      with the job
 ///   cost     push: one message each way, and one each way for each backup.
@@ -71,14 +71,14 @@ struct shard_view {
 };
 
 /// How much of the state of a shard a copy has. The next primary is a copy with
-/// the id and the term of the view that is changed, and with `counts`; of these
-/// the one with the highest sequence. If there is none, acknowledged updates
+/// the id and the term of the view that is changed, and in sync; of these the
+/// one with the highest sequence. If there is none, acknowledged updates
 /// may be lost.
 struct copy_position {
   std::uint64_t view_id = 0;  ///< The last view that it has entered.
   std::uint64_t term = 0;     ///< Term of the primary that it has followed.
   std::uint64_t sequence = 0; ///< Last record that it has applied.
-  bool counts = false;        ///< It has all updates that were acknowledged.
+  bool is_in_sync = false;    ///< It has all updates that were acknowledged.
 };
 
 // -- effects ------------------------------------------------------------------
@@ -128,10 +128,10 @@ struct send_inquire {
   std::uint64_t backup = 0; ///< Receiver.
   parameter_server::inquire inquire;
 };
-/// Sends `counted` to a backup.
-struct send_counted {
+/// Sends `in_sync` to a backup.
+struct send_in_sync {
   std::uint64_t backup = 0; ///< Receiver.
-  parameter_server::counted counted;
+  parameter_server::in_sync in_sync;
 };
 /// Sends `serving` to workers.
 struct send_serving {
@@ -146,7 +146,7 @@ struct protocol_error {
 using shard_effect =
   std::variant<apply, answer_push, answer_pull, answer_decision, send_record,
                send_snapshot, drop_state, install_snapshot, send_inquire,
-               send_stored, send_counted, send_serving, protocol_error>;
+               send_stored, send_in_sync, send_serving, protocol_error>;
 /// Effects; the host performs them in this order.
 using shard_reaction = std::vector<shard_effect>;
 
@@ -177,7 +177,7 @@ public:
 
   shard_reaction on(const record& received, const payload& gradient);
   shard_reaction on(const inquire& received);
-  shard_reaction on(const counted& received);
+  shard_reaction on(const in_sync& received);
   /// @param gradients of all contributions that wait, by part.
   shard_reaction on(const snapshot& received,
                     const std::vector<payload>& gradients);
@@ -195,7 +195,7 @@ public:
     return static_cast<std::uint32_t>(parts_.size());
   }
   copy_position position() const {
-    return {view_.view_id, view_.term, applied_, is_primary() || counts_};
+    return {view_.view_id, view_.term, applied_, is_primary() || is_in_sync_};
   }
 
 private:
@@ -206,10 +206,10 @@ private:
     /// Set until it has stored the snapshot after this record.
     std::optional<std::uint64_t> snapshot;
     /// Last record that was acknowledged before the primary waited for this
-    /// backup. It counts when it has stored that record too.
-    std::uint64_t counts_from = 0;
-    bool has_answered = false;         ///< In this view; it has a state then.
-    bool knows_that_it_counts = false; ///< It has answered `counted`.
+    /// backup. It is in sync when it has stored that record too.
+    std::uint64_t in_sync_from = 0;
+    bool has_answered = false;        ///< In this view; it has a state then.
+    bool knows_it_is_in_sync = false; ///< It has answered `in_sync`.
   };
   struct entry {
     parameter_server::record record;
@@ -233,8 +233,8 @@ private:
   pulled answer_to(const pull& wanted) const;
   void send_log(shard_reaction& out, std::uint64_t backup,
                 const follower& to) const;
-  void tell_if_it_counts(shard_reaction& out, std::uint64_t backup,
-                         const follower& to) const;
+  void tell_if_in_sync(shard_reaction& out, std::uint64_t backup,
+                       const follower& to) const;
   void follow_anew(shard_reaction& out, std::uint64_t backup,
                    const follower& to);
   void trim_log();
@@ -242,7 +242,7 @@ private:
     return {view_.view_id, id, why};
   }
   stored own_position() const {
-    return {view_.view_id, self_, has_state_, applied_, counts_};
+    return {view_.view_id, self_, has_state_, applied_, is_in_sync_};
   }
 
   const std::uint64_t self_;
@@ -265,8 +265,8 @@ private:
   std::map<std::uint32_t, waiting_pull> pulls_; ///< By replica.
 
   // A backup.
-  bool has_state_ = false; ///< False: it waits for a snapshot.
-  bool counts_ = false;    ///< It has received `counted`.
+  bool has_state_ = false;  ///< False: it waits for a snapshot.
+  bool is_in_sync_ = false; ///< It has received `in_sync`.
 };
 
 } // namespace troupe::parameter_server

@@ -493,9 +493,9 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
                     perform(to, s, at.machine->on(what));
                   });
         },
-        [&](const send_counted& x) {
+        [&](const send_in_sync& x) {
           to_copy(x.backup,
-                  [this, s, what = x.counted](std::uint64_t to, auto& at) {
+                  [this, s, what = x.in_sync](std::uint64_t to, auto& at) {
                     perform(to, s, at.machine->on(what));
                   });
         },
@@ -521,7 +521,7 @@ bool random_server_job::can_spare_server(std::uint64_t process) const {
     for (const auto& [other, one] : servers_) {
       const auto position = one.copies[s].machine->position();
       has_other |= other != process && one.is_alive && !one.is_excluded
-                   && position.counts && position.term == placed_[s].term
+                   && position.is_in_sync && position.term == placed_[s].term
                    && position.view_id == view_id_;
     }
     if (!has_other)
@@ -576,7 +576,7 @@ void random_server_job::change_view() {
       for (const auto& one : servers_) {
         const auto position = one.second.copies[s].machine->position();
         // Members report their positions in the view before the change.
-        if (is_member(one) && position.counts && position.term == to.term
+        if (is_member(one) && position.is_in_sync && position.term == to.term
             && position.view_id + 1 == view_id_
             && (best == 0 || position.sequence > highest)) {
           best = one.first;
@@ -733,7 +733,7 @@ bool random_server_job::is_done() const {
                                 [](const auto& x) { return x.second.empty(); });
 }
 
-/// Each contribution is applied, or was dropped, and all copies that count are
+/// Each contribution is applied, or was dropped, and all copies in sync are
 /// equal.
 void random_server_job::check_end() {
   for (std::uint32_t s = 0; s < shards_; ++s) {
@@ -758,7 +758,7 @@ void random_server_job::check_end() {
     }
     for (const auto backup : placed_[s].backups) {
       const auto& copy = servers_[backup].copies[s];
-      if (!copy.machine->position().counts)
+      if (!copy.machine->position().is_in_sync)
         fail("a backup does not follow");
       if (copy.applied != primary.applied)
         fail("a backup differs from its primary");

@@ -48,7 +48,7 @@ push_result result_of(const shard_reaction& all) {
   return only<answer_push>(all).pushed.result;
 }
 
-/// A primary and a backup that counts.
+/// A primary and a backup that is in sync.
 struct pair_of_copies {
   explicit pair_of_copies(const std::vector<consistency>& parts)
     : primary{primary_id, parts, 2}, backup{backup_id, parts, 2} {
@@ -64,8 +64,8 @@ struct pair_of_copies {
       if (const auto* x = std::get_if<send_stored>(&one))
         for (const auto& effect : primary.on(x->stored)) {
           answers.push_back(effect);
-          if (const auto* told = std::get_if<send_counted>(&effect))
-            deliver(backup.on(told->counted));
+          if (const auto* told = std::get_if<send_in_sync>(&effect))
+            deliver(backup.on(told->in_sync));
         }
   }
 
@@ -168,7 +168,7 @@ TEST(Shard, ABackupBecomesThePrimaryAndWaitsForTheWorkers) {
   pair_of_copies both{{{asynchronous}}};
   const auto sent = both.primary.on(worker_id, push_of(0, 0), nullptr);
   both.backup.on(only<send_record>(sent).record, nullptr);
-  EXPECT_TRUE(both.backup.position().counts);
+  EXPECT_TRUE(both.backup.position().is_in_sync);
   EXPECT_EQ(both.backup.position().sequence, 1u);
   const shard_view next{2, 2, 1, backup_id, {}, {worker_id}};
   EXPECT_EQ(count<send_serving>(both.backup.on_view(next)), 0u);
@@ -191,13 +191,13 @@ TEST(Shard, ACopyThatLacksUpdatesDoesNotBecomeThePrimary) {
   EXPECT_FALSE(backup.is_primary());
 }
 
-TEST(Shard, ABackupThatMissedAViewDoesNotCountUntilItIsTold) {
+TEST(Shard, ABackupThatMissedAViewIsNotInSyncUntilItIsTold) {
   pair_of_copies both{{{asynchronous}}};
   both.backup.on_view(view(3, {backup_id}));
-  EXPECT_FALSE(both.backup.position().counts);
+  EXPECT_FALSE(both.backup.position().is_in_sync);
   both.primary.on_view(view(3, {backup_id}));
   both.deliver({send_stored{primary_id, {3, backup_id, true, 0, false}}});
-  EXPECT_TRUE(both.backup.position().counts);
+  EXPECT_TRUE(both.backup.position().is_in_sync);
 }
 
 TEST(Shard, WaitsForTheWorkersInEachViewUntilItHasServed) {
@@ -222,16 +222,16 @@ TEST(Shard, ALateAnswerWithoutAStateDoesNotEndTheWaitForABackup) {
   EXPECT_EQ(count<answer_push>(sent), 0u);
 }
 
-TEST(Shard, TellsABackupThatItCountsOnlyWhenItHasAnsweredInThisView) {
+TEST(Shard, TellsABackupThatItIsInSyncOnlyWhenItHasAnsweredInThisView) {
   pair_of_copies both{{{asynchronous}}};
   both.primary.on_view(view(3, {backup_id}));
   const auto asked = both.primary.on_timeout();
-  EXPECT_EQ(count<send_counted>(asked), 0u);
+  EXPECT_EQ(count<send_in_sync>(asked), 0u);
   EXPECT_EQ(count<send_inquire>(asked), 1u);
   // The backup has lost its state in a view that the primary has missed.
   const auto again = both.primary.on(stored{3, backup_id, false, 0, false});
   EXPECT_EQ(count<send_snapshot>(again), 1u);
-  EXPECT_EQ(count<send_counted>(both.primary.on_timeout()), 0u);
+  EXPECT_EQ(count<send_in_sync>(both.primary.on_timeout()), 0u);
 }
 
 TEST(Shard, ACopyThatMissedTheViewBeforeDoesNotBecomeThePrimary) {
