@@ -9,9 +9,9 @@
 #include <tuple>
 #include <vector>
 
-// Messages between the workers and the shards of a job with parameter servers,
-// and between the copies of a shard. Gradients and parameters travel beside
-// them.
+// Messages between the workers, the chief and the shards of a job with
+// parameter servers, and between the copies of a shard. Gradients and
+// parameters travel beside them.
 
 namespace troupe::parameter_server {
 
@@ -63,14 +63,33 @@ struct accepted {
   auto fields() { return std::tie(view_id, worker); }
 };
 
+// -- worker to chief ----------------------------------------------------------
+
+/// All shards have acknowledged the contributions of a replica to all steps
+/// below a number. It is sent again each interval, as long as the sender hosts
+/// the replica, and holds in each later view.
+struct contributed {
+  std::uint64_t view_id = 0; ///< View of the sender.
+  std::uint32_t replica = 0;
+  std::uint64_t next_step = 0; ///< The first other step of the replica.
+  auto fields() { return std::tie(view_id, replica, next_step); }
+};
+
 // -- chief to primary ---------------------------------------------------------
 
-/// The contributions that count in a step of the parts that are synchronous.
-/// All shards have acknowledged them. The chief sends it to a shard when that
-/// shard has answered the decision on the step before.
-struct decision {
+/// Asks for the last decision. A process sends it to all shards when it becomes
+/// the chief.
+struct decision_query {
   std::uint64_t view_id = 0; ///< View of the sender.
-  std::uint64_t step = 0;
+  auto fields() { return std::tie(view_id); }
+};
+
+/// The contributions that count in a step of the parts that are synchronous.
+/// All shards have acknowledged them. The chief sends it when all shards have
+/// answered the decision on the step before.
+struct decision {
+  std::uint64_t view_id = 0;               ///< View of the sender.
+  std::uint64_t step = 0;                  ///< Counted by the chief, from 0.
   std::vector<std::uint32_t> contributors; ///< Replicas, ascending.
   auto fields() { return std::tie(view_id, step, contributors); }
 };
@@ -117,6 +136,15 @@ struct decided {
   std::uint64_t view_id = 0; ///< View of the shard.
   std::uint64_t step = 0;
   auto fields() { return std::tie(view_id, step); }
+};
+
+/// Answer to `decision_query`. The shard takes no decision of an older view
+/// after it.
+struct last_decision {
+  std::uint64_t view_id = 0; ///< View of the shard.
+  /// The last decision that all copies of the shard have. At most one.
+  std::vector<decision> decided;
+  auto fields() { return std::tie(view_id, decided); }
 };
 
 /// The shard answers requests of this view from now on.
@@ -188,7 +216,8 @@ struct snapshot {
   std::uint64_t view_id = 0; ///< View of the primary.
   std::uint64_t sequence = 0;
   std::vector<part_state> parts;
-  auto fields() { return std::tie(view_id, sequence, parts); }
+  std::vector<decision> decided; ///< The last one. At most one.
+  auto fields() { return std::tie(view_id, sequence, parts, decided); }
 };
 
 } // namespace troupe::parameter_server

@@ -16,6 +16,21 @@ bool is_ascending(const std::vector<std::uint32_t>& all) {
   return std::ranges::adjacent_find(all, std::greater_equal{}) == all.end();
 }
 
+bool is_synchronous(const part_contributions& part) {
+  return part.rule().kind == consistency_kind::synchronous;
+}
+
+/// True if the parts of a shard can have these as the last decision.
+bool is_last_decision(const std::vector<decision>& decided,
+                      const std::vector<part_contributions>& parts) {
+  const auto steps = decided.empty() ? 0 : decided[0].step + 1;
+  return decided.size() <= 1
+         && (decided.empty() || is_ascending(decided[0].contributors))
+         && std::ranges::all_of(parts, [&](const part_contributions& x) {
+              return !is_synchronous(x) || x.version() == steps;
+            });
+}
+
 } // namespace
 
 shard::shard(std::uint64_t self, const std::vector<consistency>& parts,
@@ -36,6 +51,7 @@ void shard::clear() {
   for (std::uint32_t i = 0; i < rules_.size(); ++i)
     parts_.emplace_back(i, rules_[i], replicas_);
   applied_ = last_ = 0;
+  decided_.clear();
   log_.clear();
   pending_pushes_.clear();
   pending_decisions_.clear();
@@ -111,7 +127,7 @@ void shard::lead(shard_reaction& out) {
 /// Sends a snapshot, and then all records that follow it.
 void shard::follow_anew(shard_reaction& out, std::uint64_t backup,
                         const follower& to) {
-  snapshot made{view_.view_id, applied_, {}};
+  snapshot made{view_.view_id, applied_, {}, decided_};
   std::vector<payload> gradients;
   for (const auto& one : parts_) {
     made.parts.push_back(one.state());
@@ -160,12 +176,13 @@ shard_reaction shard::on(std::uint64_t worker, const push& received,
 shard_reaction shard::on(const decision& received) {
   if (!serves() || received.view_id != view_.view_id)
     return {};
-  const auto is_synchronous = [](const part_contributions& x) {
-    return x.rule().kind == consistency_kind::synchronous;
-  };
   const auto is_decided = [&](const part_contributions& x) {
     return !is_synchronous(x) || x.is_decided(received.step);
   };
+  if (!decided_.empty() && decided_[0].step == received.step
+      && decided_[0].contributors != received.contributors)
+    return {
+      protocol_error{"two decisions on step " + std::to_string(received.step)}};
   if (std::ranges::all_of(parts_, is_decided))
     return {answer_decision{{view_.view_id, received.step}}};
   if (pending_decisions_.contains(received.step)
@@ -183,6 +200,13 @@ shard_reaction shard::on(const decision& received) {
   pending_decisions_.insert(received.step);
   append(out, {{view_.view_id, 0, {}, {received}}, nullptr});
   return out;
+}
+
+shard_reaction shard::on(const decision_query& received) {
+  if (!serves() || received.view_id != view_.view_id
+      || !pending_decisions_.empty())
+    return {}; // it is sent again
+  return {answer_decision_query{{view_.view_id, decided_}}};
 }
 
 /// Appends a record to the log, and sends it to the backups.
@@ -274,8 +298,9 @@ void shard::perform(shard_reaction& out, const record& next,
       out.push_back(apply{std::move(*made)});
     return;
   }
+  decided_ = next.decided;
   for (auto& one : parts_)
-    if (one.rule().kind == consistency_kind::synchronous)
+    if (is_synchronous(one))
       out.push_back(apply{one.decide(next.decided[0])});
 }
 
@@ -376,7 +401,7 @@ shard_reaction shard::on(const record& received, const payload& gradient) {
       if (received.pushed.empty())
         return is_ascending(received.decided[0].contributors)
                && std::ranges::all_of(parts_, [&](const part_contributions& x) {
-                    return x.rule().kind != consistency_kind::synchronous
+                    return !is_synchronous(x)
                            || x.can_decide(received.decided[0]);
                   });
       const auto& id = received.pushed[0].id;
@@ -423,10 +448,12 @@ shard_reaction shard::on(const snapshot& received,
                                            {gradients.data() + at, count});
       at += count;
     }
-    if (!is_possible || at != gradients.size())
+    if (!is_possible || at != gradients.size()
+        || !is_last_decision(received.decided, restored))
       return {protocol_error{"a snapshot of a shard has other parts or an "
                              "impossible state"}};
     parts_ = std::move(restored);
+    decided_ = received.decided;
     applied_ = received.sequence;
     has_state_ = true;
     out.push_back(install_snapshot{});

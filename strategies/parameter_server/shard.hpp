@@ -1,13 +1,13 @@
 #pragma once
 
 #include "troupe/strategies/parameter_server/part_contributions.hpp"
+#include "troupe/strategies/parameter_server/protocol_error.hpp"
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <variant>
 #include <vector>
 
@@ -19,8 +19,9 @@
 ///   who      a primary and K - 1 backups for each shard, W workers, which host
 ///            R replicas, the chief
 ///   messages worker to primary: pull, push, accepted
-///            chief to primary: decision
-///            primary to worker: pulled, pushed, serving; to the chief: decided
+///            chief to primary: decision, decision_query
+///            primary to worker: pulled, pushed, serving
+///            primary to chief: decided, last_decision
 ///            primary to backup: record, snapshot, in_sync, inquire
 ///            backup to primary: stored
 ///   start    with a view, which names the copies of the shard and the workers.
@@ -34,6 +35,8 @@
 ///   on pull  answer when the replica may read all parts, with parameters that
 ///            contain all updates that were applied by then
 ///   on decision  as push, for the synchronous parts
+///   on decision_query  answer with the last decision, unless one waits for the
+///            backups: then the query has to be sent again
 ///   on record  the next one: add it to its part, apply, answer stored
 ///   on view  a backup that becomes the primary goes on with all records that
 ///            it has. Every backup that is new, or that followed another
@@ -53,8 +56,8 @@
 ///            a push of an unknown replica or part, or too far ahead ->
 ///            answered so
 ///            a pull of an unknown replica or part, a decision on contributions
-///            that were never made, an impossible record or snapshot ->
-///            protocol_error
+///            that were never made, another decision on the last step, an
+///            impossible record or snapshot -> protocol_error
 namespace troupe::parameter_server {
 
 /// The copies of a shard, and the workers, in a view. Processes are named by
@@ -102,6 +105,10 @@ struct answer_pull {
 struct answer_decision {
   parameter_server::decided decided;
 };
+/// Answers a query of the chief.
+struct answer_decision_query {
+  parameter_server::last_decision last_decision;
+};
 /// Sends a record to a backup.
 struct send_record {
   std::uint64_t backup = 0; ///< Receiver.
@@ -138,15 +145,12 @@ struct send_serving {
   std::vector<std::uint64_t> workers; ///< Receivers.
   parameter_server::serving serving;
 };
-/// The sender of the last message has broken the protocol.
-struct protocol_error {
-  std::string reason; ///< Text for people.
-};
 
 using shard_effect =
-  std::variant<apply, answer_push, answer_pull, answer_decision, send_record,
-               send_snapshot, drop_state, install_snapshot, send_inquire,
-               send_stored, send_in_sync, send_serving, protocol_error>;
+  std::variant<apply, answer_push, answer_pull, answer_decision,
+               answer_decision_query, send_record, send_snapshot, drop_state,
+               install_snapshot, send_inquire, send_stored, send_in_sync,
+               send_serving, protocol_error>;
 /// Effects; the host performs them in this order.
 using shard_reaction = std::vector<shard_effect>;
 
@@ -169,6 +173,7 @@ public:
   shard_reaction on(std::uint64_t worker, const pull& received);
   shard_reaction on(const accepted& received);
   shard_reaction on(const decision& received);
+  shard_reaction on(const decision_query& received);
   shard_reaction on(const stored& received);
   /// An interval has passed in which a backup can answer.
   shard_reaction on_timeout();
@@ -252,6 +257,8 @@ private:
   role role_ = role::none;
   std::vector<part_contributions> parts_; ///< By part.
   std::uint64_t applied_ = 0;             ///< Last record that was applied.
+  /// The last decision that was applied. At most one.
+  std::vector<decision> decided_;
 
   // The primary.
   std::set<std::uint64_t>

@@ -8,7 +8,7 @@ namespace troupe::parameter_server {
 worker::worker(std::uint64_t self, std::uint32_t shards)
   : self_{self}, shards_(shards) {}
 
-worker_reaction worker::on_view(const worker_view& next) {
+worker_reaction worker::on_view(const primary_view& next) {
   if (next.view_id <= view_.view_id)
     return {};
   if (next.primaries.size() != shards_.size())
@@ -43,6 +43,15 @@ worker_reaction worker::pull(std::uint32_t shard, std::uint32_t replica,
   if (!at.serves)
     return {};
   return {send_pull{view_.primaries[shard], shard, wanted}};
+}
+
+worker_reaction worker::contributed(std::uint32_t replica,
+                                    std::uint64_t next_step) {
+  worker_reaction out;
+  contributed_[replica] = next_step;
+  if (view_.view_id != 0)
+    send_progress(out, replica);
+  return out;
 }
 
 worker_reaction worker::on(std::uint32_t shard, const pushed& received) {
@@ -99,6 +108,9 @@ worker_reaction worker::on_timeout() {
     else if (i < view_.primaries.size())
       out.push_back(
         send_accepted{view_.primaries[i], i, {view_.view_id, self_}});
+  if (view_.view_id != 0)
+    for (const auto& [replica, unused] : contributed_)
+      send_progress(out, replica);
   return out;
 }
 
@@ -107,6 +119,7 @@ worker::connection* worker::find(std::uint32_t shard) {
 }
 
 void worker::release(std::uint32_t replica) {
+  contributed_.erase(replica);
   for (auto& one : shards_) {
     one.pulls.erase(replica);
     std::erase_if(one.pushes,
@@ -125,6 +138,11 @@ void worker::send_all(worker_reaction& out, std::uint32_t shard) const {
     wanted.second.view_id = view_.view_id;
     out.push_back(send_pull{view_.primaries[shard], shard, wanted.second});
   }
+}
+
+void worker::send_progress(worker_reaction& out, std::uint32_t replica) const {
+  out.push_back(
+    send_contributed{{view_.view_id, replica, contributed_.at(replica)}});
 }
 
 std::size_t worker::unacknowledged() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/strategies/parameter_server/messages.hpp"
+#include "troupe/strategies/parameter_server/primary_view.hpp"
 
 #include <cstdint>
 #include <map>
@@ -10,12 +11,6 @@
 #include <vector>
 
 namespace troupe::parameter_server {
-
-/// Processes of a view, as a worker sees them.
-struct worker_view {
-  std::uint64_t view_id = 0;
-  std::vector<std::uint64_t> primaries; ///< Incarnations, by shard.
-};
 
 // -- effects ------------------------------------------------------------------
 
@@ -37,6 +32,10 @@ struct send_pull {
   std::uint64_t primary = 0; ///< Receiver.
   std::uint32_t shard = 0;
   parameter_server::pull pull;
+};
+/// Sends `contributed` to the chief of its view.
+struct send_contributed {
+  parameter_server::contributed contributed;
 };
 /// A push of this worker was acknowledged, and will not be lost.
 struct push_done {
@@ -61,8 +60,9 @@ struct worker_error {
   push_id id;                                 ///< The push.
 };
 
-using worker_effect = std::variant<send_accepted, send_push, send_pull,
-                                   push_done, pull_done, worker_error>;
+using worker_effect =
+  std::variant<send_accepted, send_push, send_pull, send_contributed, push_done,
+               pull_done, worker_error>;
 /// Effects; the host performs them in this order.
 using worker_reaction = std::vector<worker_effect>;
 
@@ -70,6 +70,7 @@ using worker_reaction = std::vector<worker_effect>;
 /// is acknowledged and every pull until it is answered, and sends them again
 /// when a view has changed, a shard begins to serve, or an answer is late. A
 /// shard makes no difference between a push that it receives once or twice.
+/// What the chief has to know it sends again each interval, without an answer.
 ///
 ///   cost  a gradient is kept until its push is acknowledged
 class worker {
@@ -81,7 +82,7 @@ public:
   /// A view has taken effect. @pre it has a primary for each shard. Call it
   /// when no replica of this process reads parameters in place any more. No
   /// effect if it is not newer.
-  worker_reaction on_view(const worker_view& next);
+  worker_reaction on_view(const primary_view& next);
 
   /// @pre `id` was not pushed by this worker before.
   worker_reaction push(std::uint32_t shard, const push_id& id,
@@ -90,7 +91,14 @@ public:
   worker_reaction pull(std::uint32_t shard, std::uint32_t replica,
                        std::uint64_t step, std::vector<std::uint32_t> parts);
 
-  /// Forgets the pulls and pushes of a replica that was moved away.
+  /// All parts of all steps of the replica below `next_step` are pushed, and
+  /// done
+  /// (`push_done`), or were done when it was moved to this process
+  /// (`pull_done::next_step`). Call it in a job with synchronous parts.
+  worker_reaction contributed(std::uint32_t replica, std::uint64_t next_step);
+
+  /// Forgets the pulls, pushes and contributions of a replica that was moved
+  /// away.
   void release(std::uint32_t replica);
 
   // The shard of a message is the one that the sender says it is. No effect if
@@ -117,11 +125,14 @@ private:
 
   connection* find(std::uint32_t shard);
   void send_all(worker_reaction& out, std::uint32_t shard) const;
+  void send_progress(worker_reaction& out, std::uint32_t replica) const;
 
   const std::uint64_t self_;
-  worker_view view_;
+  primary_view view_;
   std::uint64_t last_pull_ = 0;
   std::vector<connection> shards_;
+  /// First step to which a contribution is missing, by replica.
+  std::map<std::uint32_t, std::uint64_t> contributed_;
 };
 
 } // namespace troupe::parameter_server

@@ -1,4 +1,5 @@
 #include "troupe/strategies/parameter_server/shard.hpp"
+#include "troupe/strategies/parameter_server/step_decisions.hpp"
 #include "troupe/strategies/parameter_server/worker.hpp"
 
 #include <gtest/gtest.h>
@@ -8,16 +9,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 // A job with parameter servers in virtual time. Messages are lost, delayed,
-// repeated and reordered; servers and workers die, and others are excluded from
-// the view while they live and go on. A value of a part is the set of the
-// contributions that were applied, so that nothing can be lost or counted twice
-// unseen.
+// repeated and reordered; servers, workers and chiefs die, and others are
+// excluded from the view while they live and go on. A value of a part is the
+// set of the contributions that were applied, so that nothing can be lost or
+// counted twice unseen.
 
 namespace troupe::parameter_server {
 
@@ -45,6 +47,9 @@ public:
   std::uint64_t stale_answers() const { return stale_; }
   std::uint64_t dropped_contributions() const { return dropped_; }
   std::uint64_t adoptions() const { return adoptions_; }
+  std::uint64_t successions() const { return successions_; }
+  /// Chiefs that were replaced when some shards lacked their last decision.
+  std::uint64_t unfinished_decisions() const { return unfinished_; }
 
 private:
   /// Contributions to a part: replica and step.
@@ -65,11 +70,18 @@ private:
     std::uint64_t lowest_next = ~0ull; ///< Of all shards that have answered.
     std::set<std::uint32_t> reading;   ///< Shards that have not answered.
     std::map<std::uint32_t, std::vector<std::uint64_t>> versions; ///< By shard.
+    std::uint64_t contributed =
+      0; ///< All parts of the steps below it are done.
+    std::map<std::uint64_t, std::size_t> parts_done; ///< By step.
   };
   struct worker_process {
     bool is_alive = true, is_excluded = false;
     std::unique_ptr<worker> machine;
     std::map<std::uint32_t, replica> replicas; ///< By id.
+  };
+  struct chief_process {
+    bool is_alive = true, is_excluded = false;
+    std::unique_ptr<step_decisions> machine;
   };
   struct copies_of_shard {
     std::uint64_t term = 0, previous_term = 0, primary = 0;
@@ -92,12 +104,19 @@ private:
 
   void add_server();
   void add_worker();
+  void add_chief();
   void start_replica(std::uint64_t process, std::uint32_t id, bool is_adopted);
   void read(std::uint64_t process, std::uint32_t id);
   void on_read(std::uint64_t process, std::uint32_t id);
   void perform(std::uint64_t process, std::uint32_t at_shard,
                const shard_reaction& effects);
   void perform(std::uint64_t process, const worker_reaction& effects);
+  void perform(const decision_reaction& effects);
+  /// Delivers a message to the chief of a view.
+  void to_chief(std::uint64_t view_id,
+                std::function<decision_reaction(step_decisions&)> call);
+  void on_push_done(std::uint64_t process, const push_done& done);
+  void check_update(std::uint32_t at_shard, const update& made);
   void on_pulled(std::uint64_t process, const pull_done& done,
                  const values& read_values);
   void check_read(const pull_done& done, const values& read_values);
@@ -110,12 +129,11 @@ private:
   void enter_view(std::uint64_t process);
   void check_serving(std::uint64_t process, std::uint32_t at_shard);
 
-  // -- decisions on synchronous steps -----------------------------------------
-
-  void on_contributed(std::uint32_t id, std::uint64_t step);
-  void send_decisions();
-
+  /// Number of decisions that a shard has applied. Empty: it has no synchronous
+  /// parts.
+  std::optional<std::uint64_t> decisions_of(std::uint32_t at_shard) const;
   bool is_done() const;
+  bool all_backups_follow() const;
   void check_end();
 
   std::mt19937_64 random_;
@@ -133,29 +151,28 @@ private:
   std::uint64_t next_incarnation_ = 100;
   std::map<std::uint64_t, server> servers_;
   std::map<std::uint64_t, worker_process> workers_;
+  std::map<std::uint64_t, chief_process> chiefs_;
+  std::uint64_t chief_ = 0; ///< Of the newest view.
 
   std::uint64_t view_id_ = 0;
   std::vector<copies_of_shard> placed_; ///< By shard, in the newest view.
   std::map<std::uint32_t, std::uint64_t> hosts_; ///< Worker by replica.
   /// The workers of each view, and the last view that each worker has entered.
   std::map<std::uint64_t, std::vector<std::uint64_t>> workers_of_;
+  std::map<std::uint64_t, std::uint64_t> chief_of_; ///< By view.
   std::map<std::uint64_t, std::uint64_t> entered_;
   /// The primary that has served, by view and shard.
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> served_;
-  std::map<std::uint32_t, std::set<push_id>> acknowledged_; ///< By shard.
-
-  std::map<std::uint64_t, std::vector<std::uint32_t>>
-    contributed_;                                                 ///< By step.
-  std::map<std::uint64_t, std::vector<std::uint32_t>> decisions_; ///< By step.
-  std::map<std::uint64_t, std::set<std::uint32_t>> undecided_;    ///< Shards.
-  /// Parts that a replica's step has contributed to.
-  std::map<std::pair<std::uint32_t, std::uint64_t>,
-           std::set<std::pair<std::uint32_t, std::uint32_t>>>
-    parts_done_;
+  /// All pushes that were acknowledged, and those that were acknowledged before
+  /// their step was decided, by shard.
+  std::map<std::uint32_t, std::set<push_id>> acknowledged_, accepted_;
+  /// What counts in each synchronous step, as a primary has applied it first.
+  std::map<std::uint64_t, contributions> decided_;
   std::size_t all_parts_ = 0;
 
   std::uint64_t deaths_ = 0, exclusions_ = 0, promotions_ = 0, repeated_ = 0,
-                stale_ = 0, dropped_ = 0, adoptions_ = 0;
+                stale_ = 0, dropped_ = 0, adoptions_ = 0, successions_ = 0,
+                unfinished_ = 0;
 };
 
 random_server_job::random_server_job(std::uint64_t seed) : random_{seed} {
@@ -185,6 +202,7 @@ random_server_job::random_server_job(std::uint64_t seed) : random_{seed} {
   const auto workers = 1 + below(3);
   for (std::uint64_t i = 0; i < workers; ++i)
     add_worker();
+  add_chief();
   placed_.resize(shards_);
   for (std::uint32_t r = 0; r < replicas_; ++r)
     hosts_[r] = std::next(workers_.begin(), std::int64_t(r % workers))->first;
@@ -206,7 +224,8 @@ std::string random_server_job::run() {
   run_until(now_ + 200'000, [this] { return is_done(); });
   if (!is_done())
     fail("the job does not end");
-  run_until(now_ + 2'000, [] { return false; });
+  run_until(now_ + 20'000, [this] { return all_backups_follow(); });
+  run_until(now_ + 1'000, [] { return false; });
   check_end();
   return problem_;
 }
@@ -251,7 +270,9 @@ void random_server_job::tick() {
   for (auto& [process, one] : workers_)
     if (one.is_alive)
       perform(process, one.machine->on_timeout());
-  send_decisions();
+  for (auto& [unused, one] : chiefs_)
+    if (one.is_alive)
+      perform(one.machine->on_timeout());
   at(timeout, [this] { tick(); });
 }
 
@@ -270,6 +291,12 @@ void random_server_job::add_server() {
 void random_server_job::add_worker() {
   const auto process = next_incarnation_++;
   workers_[process].machine = std::make_unique<worker>(process, shards_);
+}
+
+void random_server_job::add_chief() {
+  chief_ = next_incarnation_++;
+  chiefs_[chief_].machine =
+    std::make_unique<step_decisions>(shards_, replicas_, backup_workers_);
 }
 
 void random_server_job::start_replica(std::uint64_t process, std::uint32_t id,
@@ -342,9 +369,8 @@ void random_server_job::on_read(std::uint64_t process, std::uint32_t id) {
   auto& self = from.replicas[id];
   if (self.is_adopted) {
     self.is_adopted = false;
-    self.step = self.lowest_next;
-    for (std::uint64_t t = 0; t < self.step; ++t)
-      on_contributed(id, t);
+    self.step = self.contributed = self.lowest_next;
+    perform(process, from.machine->contributed(id, self.step));
     if (self.step < steps_)
       read(process, id);
     return;
@@ -390,19 +416,83 @@ void random_server_job::perform(std::uint64_t process,
             return to.on(process, what);
           });
         },
-        [&](const push_done& x) {
-          acknowledged_[x.shard].insert(x.id);
-          auto& done = parts_done_[{x.id.replica, x.id.step}];
-          done.insert({x.shard, x.id.part});
-          if (done.size() == all_parts_)
-            on_contributed(x.id.replica, x.id.step);
+        [&](const send_contributed& x) {
+          to_chief(x.contributed.view_id,
+                   [what = x.contributed](auto& to) { return to.on(what); });
         },
+        [&](const push_done& x) { on_push_done(process, x); },
         [&](const pull_done&) { fail("a pull ends without an answer"); },
         [&](const worker_error& x) {
           fail("a push was rejected: " + std::to_string(int(x.result)));
         },
       },
       one);
+}
+
+/// A push of a replica is done: tells the chief how many steps are.
+void random_server_job::on_push_done(std::uint64_t process,
+                                     const push_done& done) {
+  acknowledged_[done.shard].insert(done.id);
+  if (!done.is_decided)
+    accepted_[done.shard].insert(done.id);
+  auto& from = workers_[process];
+  auto& self = from.replicas.at(done.id.replica);
+  ++self.parts_done[done.id.step];
+  const auto before = self.contributed;
+  while (self.parts_done[self.contributed] == all_parts_)
+    ++self.contributed;
+  if (self.contributed > before)
+    perform(process,
+            from.machine->contributed(done.id.replica, self.contributed));
+}
+
+void random_server_job::to_chief(
+  std::uint64_t view_id,
+  std::function<decision_reaction(step_decisions&)> call) {
+  deliver([this, process = chief_of_.at(view_id), call] {
+    auto& to = chiefs_[process];
+    if (to.is_alive)
+      perform(call(*to.machine));
+  });
+}
+
+void random_server_job::perform(const decision_reaction& effects) {
+  const auto to_shard = [this](std::uint64_t primary, std::uint32_t s,
+                               const auto& what) {
+    deliver([this, primary, s, what] {
+      auto& to = servers_[primary];
+      if (to.is_alive)
+        perform(primary, s, to.copies[s].machine->on(what));
+    });
+  };
+  for (const auto& one : effects)
+    std::visit(overloaded{
+                 [&](const send_decision_query& x) {
+                   to_shard(x.primary, x.shard, x.decision_query);
+                 },
+                 [&](const send_decision& x) {
+                   to_shard(x.primary, x.shard, x.decision);
+                 },
+                 [&](const protocol_error& x) { fail(x.reason); },
+               },
+               one);
+}
+
+/// All shards take the same contributions to a synchronous step, and none
+/// before all others have the step before it.
+void random_server_job::check_update(std::uint32_t s, const update& made) {
+  if (rules_[s][made.part].kind != consistency_kind::synchronous)
+    return;
+  const auto step = made.version - 1;
+  contributions given;
+  for (const auto& c : made.contributions)
+    given.insert({c.pushed.id.replica, c.pushed.id.step});
+  const auto [first, is_new] = decided_.try_emplace(step, given);
+  if (first->second != given)
+    fail("shards apply different decisions on step " + std::to_string(step));
+  for (std::uint32_t other = 0; other < shards_; ++other)
+    if (decisions_of(other).value_or(step) < step)
+      fail("a shard is two decisions ahead of another");
 }
 
 void random_server_job::perform(std::uint64_t process, std::uint32_t s,
@@ -427,6 +517,9 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
       overloaded{
         [&](const apply& x) {
           const auto& made = x.update;
+          // What a backup has can be lost before the primary applies it.
+          if (self.machine->is_primary())
+            check_update(s, made);
           for (const auto& c : made.contributions)
             if (!self.applied[made.part]
                    .insert({c.pushed.id.replica, c.pushed.id.step})
@@ -456,8 +549,13 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
           });
         },
         [&](const answer_decision& x) {
-          if (undecided_.contains(x.decided.step))
-            undecided_[x.decided.step].erase(s);
+          to_chief(x.decided.view_id,
+                   [s, what = x.decided](auto& to) { return to.on(s, what); });
+        },
+        [&](const answer_decision_query& x) {
+          to_chief(
+            x.last_decision.view_id,
+            [s, what = x.last_decision](auto& to) { return to.on(s, what); });
         },
         [&](const send_record& x) {
           to_copy(x.backup, [this, s, x](std::uint64_t to, auto& at) {
@@ -543,17 +641,32 @@ void random_server_job::inject() {
     (dies ? one.is_alive : one.is_excluded) = !dies;
     ++(dies ? deaths_ : exclusions_);
   };
-  if (chance(60)) {
+  const auto which = below(100);
+  if (which < 45) {
     const auto process = choose(servers_);
     if (!can_spare_server(process))
       return;
     end(servers_[process]);
     if (chance(70))
       add_server();
-  } else if (chance(80)) {
+  } else if (which < 70) {
     const auto process = choose(workers_);
     add_worker();
     end(workers_[process]);
+  } else if (which < 95) {
+    const auto is_unfinished = [this] {
+      std::set<std::uint64_t> decisions;
+      for (std::uint32_t s = 0; s < shards_; ++s)
+        if (const auto count = decisions_of(s))
+          decisions.insert(*count);
+      return decisions.size() > 1;
+    };
+    if (chance(50)) // often when a decision is on its way
+      run_until(now_ + 200, is_unfinished);
+    end(chiefs_[chief_]);
+    add_chief();
+    ++successions_;
+    unfinished_ += is_unfinished();
   }
   change_view();
 }
@@ -615,11 +728,13 @@ void random_server_job::change_view() {
       ++adoptions_;
     }
   workers_of_[view_id_] = workers;
+  chief_of_[view_id_] = chief_;
   for (const auto& one : servers_)
     if (is_member(one))
       enter_view(one.first);
   for (const auto process : workers)
     enter_view(process);
+  enter_view(chief_);
 }
 
 void random_server_job::enter_view(std::uint64_t process) {
@@ -642,6 +757,11 @@ void random_server_job::enter_view(std::uint64_t process) {
                                   where.primary, where.backups, workers});
            perform(process, s, effects);
          }
+         return;
+       }
+       if (const auto found = chiefs_.find(process); found != chiefs_.end()) {
+         if (found->second.is_alive)
+           perform(found->second.machine->on_view({view_id, primaries}));
          return;
        }
        auto& to = workers_[process];
@@ -686,38 +806,15 @@ void random_server_job::check_serving(std::uint64_t process, std::uint32_t s) {
       fail("an acknowledged contribution is lost");
 }
 
-// -- decisions on synchronous steps -------------------------------------------
+// -- the end ------------------------------------------------------------------
 
-/// A replica has contributed to all parts of all shards in a step.
-void random_server_job::on_contributed(std::uint32_t id, std::uint64_t step) {
-  auto& all = contributed_[step];
-  if (std::ranges::count(all, id) == 0)
-    all.push_back(id);
-  send_decisions();
-}
-
-void random_server_job::send_decisions() {
-  for (auto step = std::uint64_t(decisions_.size());
-       step < steps_
-       && contributed_[step].size() >= replicas_ - backup_workers_;
-       ++step) {
-    auto chosen = contributed_[step];
-    chosen.resize(replicas_ - backup_workers_);
-    std::ranges::sort(chosen);
-    decisions_[step] = chosen;
-    for (std::uint32_t s = 0; s < shards_; ++s)
-      undecided_[step].insert(s);
-  }
-  for (const auto& [step, open] : undecided_)
-    for (const auto s : open) {
-      const auto to = placed_[s].primary;
-      if (step > 0 && undecided_[step - 1].contains(s))
-        continue;
-      deliver([this, to, s, what = decision{view_id_, step, decisions_[step]}] {
-        if (servers_[to].is_alive)
-          perform(to, s, servers_[to].copies[s].machine->on(what));
-      });
-    }
+std::optional<std::uint64_t>
+random_server_job::decisions_of(std::uint32_t s) const {
+  const auto& primary = *servers_.at(placed_[s].primary).copies[s].machine;
+  for (std::uint32_t p = 0; p < rules_[s].size(); ++p)
+    if (rules_[s][p].kind == consistency_kind::synchronous)
+      return primary.contributions(p).version();
+  return {};
 }
 
 bool random_server_job::is_done() const {
@@ -728,13 +825,25 @@ bool random_server_job::is_done() const {
         || found->second.step < steps_ || process.machine->unacknowledged() > 0)
       return false;
   }
-  return decisions_.size() == steps_
-         && std::ranges::all_of(undecided_,
-                                [](const auto& x) { return x.second.empty(); });
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    if (decisions_of(s).value_or(steps_) < steps_)
+      return false;
+  return true;
 }
 
-/// Each contribution is applied, or was dropped, and all copies in sync are
-/// equal.
+bool random_server_job::all_backups_follow() const {
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    for (const auto backup : placed_[s].backups) {
+      const auto at = servers_.at(backup).copies[s].machine->position();
+      if (at.view_id != view_id_ || !at.is_in_sync)
+        return false;
+    }
+  return true;
+}
+
+/// Each contribution is applied, or a decision does not name it. Then it is
+/// listed as dropped, if it was accepted before the decision. All copies in
+/// sync are equal.
 void random_server_job::check_end() {
   for (std::uint32_t s = 0; s < shards_; ++s) {
     const auto& primary = servers_[placed_[s].primary].copies[s];
@@ -743,10 +852,16 @@ void random_server_job::check_end() {
       const bool has_late = rule.backup_workers > 0;
       contributions expected;
       for (std::uint64_t t = 0; t < steps_; ++t)
-        if (has_late)
-          for (const auto r : decisions_[t])
-            expected.insert({r, t});
-        else
+        if (has_late) {
+          contributions given; // it may have been applied as a backup
+          for (const auto& x : primary.applied[p])
+            if (x.second == t)
+              given.insert(x);
+          const auto& all = decided_.try_emplace(t, given).first->second;
+          expected.insert(all.begin(), all.end());
+          if (all.size() != replicas_ - backup_workers_)
+            fail("a decision names too many or too few contributions");
+        } else
           for (std::uint32_t r = 0; r < replicas_; ++r)
             expected.insert({r, t});
       if (primary.applied[p] != expected)
@@ -755,12 +870,16 @@ void random_server_job::check_end() {
       for (const auto& x : primary.dropped[p])
         if (expected.contains(x))
           fail("a contribution that counts was dropped");
+      for (const auto& x : accepted_[s])
+        if (x.part == p && !expected.contains({x.replica, x.step})
+            && !primary.dropped[p].contains({x.replica, x.step}))
+          fail("a contribution was dropped, but is not listed");
     }
     for (const auto backup : placed_[s].backups) {
       const auto& copy = servers_[backup].copies[s];
       if (!copy.machine->position().is_in_sync)
         fail("a backup does not follow");
-      if (copy.applied != primary.applied)
+      if (copy.applied != primary.applied || copy.dropped != primary.dropped)
         fail("a backup differs from its primary");
     }
   }
@@ -768,7 +887,8 @@ void random_server_job::check_end() {
 
 TEST(ShardFaults, LoseAndRepeatNoContribution) {
   std::uint64_t deaths = 0, exclusions = 0, promotions = 0, repeated = 0,
-                stale = 0, dropped = 0, adoptions = 0;
+                stale = 0, dropped = 0, adoptions = 0, successions = 0,
+                unfinished = 0;
   for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
     random_server_job job{seed};
     const auto problem = job.run();
@@ -780,6 +900,8 @@ TEST(ShardFaults, LoseAndRepeatNoContribution) {
     stale += job.stale_answers();
     dropped += job.dropped_contributions();
     adoptions += job.adoptions();
+    successions += job.successions();
+    unfinished += job.unfinished_decisions();
   }
   EXPECT_GT(deaths, 500u);
   EXPECT_GT(exclusions, 500u);
@@ -788,6 +910,8 @@ TEST(ShardFaults, LoseAndRepeatNoContribution) {
   EXPECT_GT(stale, 100u);
   EXPECT_GT(dropped, 100u);
   EXPECT_GT(adoptions, 500u);
+  EXPECT_GT(successions, 500u);
+  EXPECT_GT(unfinished, 100u);
 }
 
 } // namespace

@@ -140,6 +140,75 @@ TEST(Shard, RejectsPullsAndDecisionsThatCannotBe) {
             push_result::decided);
 }
 
+TEST(Shard, RejectsAnotherDecisionOnTheLastStep) {
+  shard alone{primary_id, {{synchronous, 0, 1}}, 2};
+  alone.on_view(view(1, {}));
+  alone.on(worker_id, push_of(0, 0), nullptr);
+  alone.on(worker_id, push_of(1, 0), nullptr);
+  alone.on(decision{1, 0, {0}});
+  EXPECT_EQ(count<protocol_error>(alone.on(decision{1, 0, {1}})), 1u);
+}
+
+TEST(Shard, TellsTheChiefOfItsViewTheLastDecisionThatTheBackupsHave) {
+  pair_of_copies both{{{synchronous, 0, 1}, {asynchronous}}};
+  const auto answer = [&] { return both.primary.on(decision_query{1}); };
+  const auto store = [&](const shard_reaction& sent) {
+    both.deliver(both.backup.on(only<send_record>(sent).record, nullptr));
+  };
+  EXPECT_TRUE(
+    only<answer_decision_query>(answer()).last_decision.decided.empty());
+  EXPECT_TRUE(both.primary.on(decision_query{0}).empty());
+  EXPECT_TRUE(both.primary.on(decision_query{2}).empty());
+  EXPECT_TRUE(both.backup.on(decision_query{1}).empty());
+  for (const std::uint32_t replica : {0, 1})
+    store(both.primary.on(worker_id, push_of(replica, 0), nullptr));
+  const auto decided = both.primary.on(decision{1, 0, {1}});
+  // The chief cannot know yet whether it takes place.
+  EXPECT_TRUE(answer().empty());
+  store(decided);
+  const auto told = only<answer_decision_query>(answer()).last_decision;
+  ASSERT_EQ(told.decided.size(), 1u);
+  EXPECT_EQ(told.decided[0].step, 0u);
+  EXPECT_EQ(told.decided[0].contributors, std::vector<std::uint32_t>{1});
+  // The backup knows it too, as the next primary. The chief before has no say
+  // any more.
+  both.backup.on_view({2, 2, 1, backup_id, {}, {worker_id}});
+  EXPECT_TRUE(both.backup.on(decision_query{2}).empty()); // it does not serve
+  both.backup.on(accepted{2, worker_id});
+  EXPECT_EQ(only<answer_decision_query>(both.backup.on(decision_query{2}))
+              .last_decision.decided[0]
+              .contributors,
+            std::vector<std::uint32_t>{1});
+  EXPECT_TRUE(both.backup.on(decision{1, 0, {1}}).empty());
+}
+
+TEST(Shard, ASnapshotContainsTheLastDecision) {
+  shard primary{primary_id, {{synchronous}}, 1};
+  primary.on_view(view(1, {}));
+  primary.on(worker_id, push_of(0, 0), nullptr);
+  primary.on(decision{1, 0, {0}});
+  const auto made =
+    only<send_snapshot>(primary.on_view(view(2, {backup_id}))).snapshot;
+  ASSERT_EQ(made.decided.size(), 1u);
+  const auto is_taken = [](const snapshot& given) {
+    shard backup{backup_id, {{synchronous}}, 1};
+    backup.on_view(view(2, {backup_id}));
+    return count<install_snapshot>(backup.on(given, {})) == 1;
+  };
+  EXPECT_TRUE(is_taken(made));
+  auto wrong = made;
+  wrong.decided.clear();
+  EXPECT_FALSE(is_taken(wrong));
+  wrong.decided = {made.decided[0], made.decided[0]};
+  EXPECT_FALSE(is_taken(wrong));
+  wrong = made;
+  wrong.decided[0].step = 1;
+  EXPECT_FALSE(is_taken(wrong));
+  wrong = made;
+  wrong.decided[0].contributors = {0, 0};
+  EXPECT_FALSE(is_taken(wrong));
+}
+
 TEST(Shard, ABackupRejectsWhatCannotFollow) {
   pair_of_copies both{{{asynchronous}}};
   const auto reply = [&](const record& x) {
@@ -159,9 +228,9 @@ TEST(Shard, ABackupRejectsWhatCannotFollow) {
     only<send_stored>(reply({1, 2, {push_of(0, 0)}, {}})).stored.sequence, 0u);
   EXPECT_EQ(
     only<send_stored>(reply({1, 1, {push_of(0, 0)}, {}})).stored.sequence, 1u);
-  EXPECT_TRUE(is_error(both.backup.on(snapshot{1, 5, {}}, {})));
-  EXPECT_TRUE(
-    is_error(both.backup.on(snapshot{1, 5, {{0, {{}, {}}, {}}}}, {nullptr})));
+  EXPECT_TRUE(is_error(both.backup.on(snapshot{1, 5, {}, {}}, {})));
+  EXPECT_TRUE(is_error(
+    both.backup.on(snapshot{1, 5, {{0, {{}, {}}, {}}}, {}}, {nullptr})));
 }
 
 TEST(Shard, ABackupBecomesThePrimaryAndWaitsForTheWorkers) {
@@ -265,6 +334,34 @@ TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
   EXPECT_EQ(only<push_done>(self.on(0, pushed{2, {0, 0, 0}})).id.step, 0u);
   EXPECT_EQ(self.unacknowledged(), 0u);
   EXPECT_TRUE(self.on(0, pushed{2, {0, 0, 0}}).empty());
+}
+
+TEST(Worker, SendsNothingAgainWhenItHearsTwiceThatAShardServes) {
+  worker self{worker_id, 1};
+  self.on_view({1, {primary_id}});
+  self.push(0, {0, 0, 0}, 0, nullptr);
+  EXPECT_EQ(self.on(0, serving{1}).size(), 1u);
+  EXPECT_TRUE(self.on(0, serving{1}).empty());
+}
+
+TEST(Worker, ReportsTheContributionsOfItsReplicasInEachInterval) {
+  worker self{worker_id, 1};
+  EXPECT_TRUE(self.contributed(0, 3).empty()); // there is no chief yet
+  const auto sent =
+    only<send_contributed>(self.on_view({1, {primary_id}})).contributed;
+  EXPECT_EQ(sent.view_id, 1u);
+  EXPECT_EQ(sent.replica, 0u);
+  EXPECT_EQ(sent.next_step, 3u);
+  EXPECT_EQ(
+    only<send_contributed>(self.contributed(0, 4)).contributed.next_step, 4u);
+  self.on(0, serving{1});
+  EXPECT_EQ(only<send_contributed>(self.on_timeout()).contributed.next_step,
+            4u);
+  EXPECT_EQ(
+    only<send_contributed>(self.on_view({2, {primary_id}})).contributed.view_id,
+    2u);
+  self.release(0);
+  EXPECT_EQ(count<send_contributed>(self.on_timeout()), 0u);
 }
 
 TEST(Worker, IgnoresAnswersToOlderPulls) {

@@ -1,0 +1,131 @@
+#include "troupe/strategies/parameter_server/step_decisions.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace troupe::parameter_server {
+
+step_decisions::step_decisions(std::uint32_t shards, std::uint32_t replicas,
+                               std::uint32_t backup_workers)
+  : shards_{shards}, replicas_{replicas}, required_{replicas - backup_workers} {
+  if (shards == 0 || backup_workers >= replicas)
+    throw std::logic_error("decisions on steps of " + std::to_string(replicas)
+                           + " replicas, " + std::to_string(backup_workers)
+                           + " backup workers and " + std::to_string(shards)
+                           + " shards");
+  for (std::uint32_t i = 0; i < shards_; ++i)
+    awaited_.insert(i);
+}
+
+decision_reaction step_decisions::on_view(const primary_view& next) {
+  if (next.view_id <= view_.view_id)
+    return {};
+  if (next.primaries.size() != shards_)
+    throw std::logic_error("a view of " + std::to_string(next.primaries.size())
+                           + " shards for a chief of "
+                           + std::to_string(shards_));
+  view_ = next;
+  return on_timeout();
+}
+
+decision_reaction step_decisions::on(std::uint32_t shard,
+                                     const last_decision& received) {
+  decision_reaction out;
+  if (!queries_ || received.view_id != view_.view_id
+      || awaited_.erase(shard) == 0)
+    return out;
+  for (const auto& found : received.decided) {
+    if (last_ && last_->step == found.step
+        && last_->contributors != found.contributors)
+      out.push_back(protocol_error{
+        "shard " + std::to_string(shard) + " has another decision on step "
+        + std::to_string(found.step) + " than the shards before it"});
+    if (!last_ || last_->step < found.step)
+      last_ = found;
+  }
+  if (!awaited_.empty())
+    return out;
+  queries_ = false;
+  if (last_)
+    send_to_all(out);
+  else
+    decide_next(out);
+  return out;
+}
+
+decision_reaction step_decisions::on(const contributed& received) {
+  decision_reaction out;
+  if (received.view_id != view_.view_id)
+    return out;
+  if (received.replica >= replicas_)
+    return {protocol_error{"contributions of replica "
+                           + std::to_string(received.replica)
+                           + " of a job with " + std::to_string(replicas_)}};
+  const auto before =
+    std::ranges::find(contributed_, received.replica, &contributed::replica);
+  if (before != contributed_.end()) {
+    if (received.next_step <= before->next_step)
+      return out;
+    contributed_.erase(before);
+  }
+  contributed_.push_back(received);
+  decide_next(out);
+  return out;
+}
+
+decision_reaction step_decisions::on(std::uint32_t shard,
+                                     const decided& received) {
+  decision_reaction out;
+  if (queries_ || received.view_id != view_.view_id || !last_
+      || received.step != last_->step || awaited_.erase(shard) == 0)
+    return out;
+  decide_next(out);
+  return out;
+}
+
+/// Decides on the next step if all shards have the last decision, and enough
+/// replicas have contributed.
+void step_decisions::decide_next(decision_reaction& out) {
+  if (queries_ || !awaited_.empty())
+    return;
+  decision next{view_.view_id, next_step(), {}};
+  for (const auto& one : contributed_)
+    if (one.next_step > next.step && next.contributors.size() < required_)
+      next.contributors.push_back(one.replica);
+  if (next.contributors.size() < required_)
+    return;
+  std::ranges::sort(next.contributors);
+  last_ = std::move(next);
+  send_to_all(out);
+}
+
+/// Sends the last decision to all shards.
+void step_decisions::send_to_all(decision_reaction& out) {
+  for (std::uint32_t i = 0; i < shards_; ++i)
+    awaited_.insert(i);
+  send_to_awaited(out);
+}
+
+/// Sends the query, or the last decision, to all shards that have not answered
+/// it.
+void step_decisions::send_to_awaited(decision_reaction& out) const {
+  for (const auto shard : awaited_) {
+    const auto primary = view_.primaries[shard];
+    if (queries_)
+      out.emplace_back(send_decision_query{primary, shard, {view_.view_id}});
+    else
+      out.emplace_back(send_decision{
+        primary, shard, {view_.view_id, last_->step, last_->contributors}});
+  }
+}
+
+decision_reaction step_decisions::on_timeout() {
+  decision_reaction out;
+  if (view_.view_id != 0)
+    send_to_awaited(out);
+  return out;
+}
+
+} // namespace troupe::parameter_server

@@ -1,0 +1,113 @@
+#pragma once
+
+#include "troupe/strategies/parameter_server/messages.hpp"
+#include "troupe/strategies/parameter_server/primary_view.hpp"
+#include "troupe/strategies/parameter_server/protocol_error.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <variant>
+#include <vector>
+
+/// The chief decides which contributions count in each step of the synchronous
+/// parts. So all shards take the same ones, and no shard applies a step to
+/// which another shard lacks one. The state machine is the side of the chief;
+/// `shard` and `worker` are the other sides.
+///
+///   who      the chief of each view, the primaries of S shards, the workers of
+///            R replicas
+///   messages worker to chief: contributed
+///            chief to primary: decision_query, decision
+///            primary to chief: last_decision, decided
+///   start    a process has become the chief: ask all shards for their last
+///            decision. A shard takes decisions of the chief of its own view
+///            only. So what an older chief still sends to a shard that has
+///            answered has no effect
+///   on last_decision  of all shards: send the newest one to all shards. Those
+///            that have it answer at once. The others have its contributions,
+///            because the chief that made it had heard so
+///   on contributed  and
+///   on decided  when all shards have answered the last decision, and R - b
+///            replicas have contributed to the step after it: send the decision
+///            for the R - b that were heard first
+///   on view  send again, in the new view, what was not answered
+///   on timeout  send again what was not answered
+///   end      another process is the chief, or the job ends
+///   cost     for each step one message of each replica, and one each way for
+///            each shard. 24 bytes for each replica
+///   order    steps are decided in their order, each when all shards have
+///            answered the one before. So shards are at most one decision apart
+///   faults   a message of another view -> ignored; it is sent again
+///            a repeated or older message -> ignored
+///            an unknown replica, or two decisions on one step ->
+///            protocol_error
+namespace troupe::parameter_server {
+
+// -- effects ------------------------------------------------------------------
+
+/// Sends `decision_query` to a primary.
+struct send_decision_query {
+  std::uint64_t primary = 0; ///< Receiver.
+  std::uint32_t shard = 0;
+  parameter_server::decision_query decision_query;
+};
+/// Sends `decision` to a primary.
+struct send_decision {
+  std::uint64_t primary = 0; ///< Receiver.
+  std::uint32_t shard = 0;
+  parameter_server::decision decision;
+};
+
+using decision_effect =
+  std::variant<send_decision_query, send_decision, protocol_error>;
+/// Effects; the host performs them in this order.
+using decision_reaction = std::vector<decision_effect>;
+
+/// A process makes one when it becomes the chief, also if it was the chief
+/// before another process was.
+class step_decisions {
+public:
+  /// @param shards number of shards of the job. One without synchronous parts
+  ///        answers at once.
+  /// @param replicas number R of replicas of the job.
+  /// @param backup_workers number b: the lowest one of the synchronous parts.
+  /// @pre `backup_workers` is below `replicas`.
+  step_decisions(std::uint32_t shards, std::uint32_t replicas,
+                 std::uint32_t backup_workers);
+
+  /// A view in which this process is the chief has taken effect. @pre it has a
+  /// primary for each shard. No effect if it is not newer.
+  decision_reaction on_view(const primary_view& next);
+  decision_reaction on(const contributed& received);
+  // The shard of a message is the one that the sender says it is. No effect if
+  // there is no such shard.
+  decision_reaction on(std::uint32_t shard, const last_decision& received);
+  decision_reaction on(std::uint32_t shard, const decided& received);
+  /// An interval has passed in which a shard can answer.
+  decision_reaction on_timeout();
+
+  /// True until all shards have said what their last decision is.
+  bool queries() const { return queries_; }
+  /// First step without a decision. @pre not `queries()`.
+  std::uint64_t next_step() const { return last_ ? last_->step + 1 : 0; }
+
+private:
+  void send_to_all(decision_reaction& out);
+  void send_to_awaited(decision_reaction& out) const;
+  void decide_next(decision_reaction& out);
+
+  const std::uint32_t shards_;
+  const std::uint32_t replicas_;
+  const std::uint32_t required_; ///< Contributions to a step that count.
+  primary_view view_;
+  bool queries_ = true;
+  /// Shards that have not answered the query or the last decision.
+  std::set<std::uint32_t> awaited_;
+  /// The last decision that was made or found.
+  std::optional<decision> last_;
+  /// The last report on each replica, in the order of their arrival.
+  std::vector<contributed> contributed_;
+};
+
+} // namespace troupe::parameter_server

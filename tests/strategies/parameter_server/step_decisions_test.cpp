@@ -1,0 +1,147 @@
+#include "troupe/strategies/parameter_server/step_decisions.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+// Single steps of the protocol. Jobs whose chief is lost under faults are in
+// shard_faults_test.cpp.
+
+namespace troupe::parameter_server {
+
+namespace {
+
+using ids = std::vector<std::uint32_t>;
+
+/// A chief of two shards, in view 1.
+step_decisions chief_of(std::uint32_t replicas, std::uint32_t backup_workers) {
+  step_decisions out{2, replicas, backup_workers};
+  out.on_view({1, {10, 11}});
+  return out;
+}
+
+/// A chief that has learned that no step is decided.
+step_decisions first_chief_of(std::uint32_t replicas,
+                              std::uint32_t backup_workers) {
+  auto out = chief_of(replicas, backup_workers);
+  for (const std::uint32_t shard : {0, 1})
+    out.on(shard, last_decision{1, {}});
+  return out;
+}
+
+/// Returns the decision that a reaction sends to all of these shards, and to no
+/// other one.
+decision sent_to(const ids& shards, const decision_reaction& all) {
+  ids found;
+  decision out;
+  for (const auto& one : all) {
+    const auto& x = std::get<send_decision>(one);
+    found.push_back(x.shard);
+    EXPECT_EQ(x.primary, 10 + x.shard);
+    EXPECT_TRUE(found.size() == 1
+                || (out.step == x.decision.step
+                    && out.contributors == x.decision.contributors));
+    out = x.decision;
+  }
+  EXPECT_EQ(found, shards);
+  return out;
+}
+
+bool is_error(const decision_reaction& all) {
+  return all.size() == 1 && std::holds_alternative<protocol_error>(all[0]);
+}
+
+TEST(StepDecisions, AsksAllShardsForTheLastDecisionBeforeItDecides) {
+  step_decisions chief{2, 1, 0};
+  EXPECT_TRUE(chief.on_timeout().empty()); // there is no view yet
+  const auto sent = chief.on_view({4, {10, 11}});
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(std::get<send_decision_query>(sent[1]).primary, 11u);
+  EXPECT_EQ(std::get<send_decision_query>(sent[1]).decision_query.view_id, 4u);
+  EXPECT_TRUE(chief.on(contributed{4, 0, 1}).empty());
+  EXPECT_TRUE(chief.on(0, last_decision{4, {}}).empty());
+  EXPECT_TRUE(chief.on(0, last_decision{4, {}}).empty()); // repeated
+  EXPECT_TRUE(chief.on(1, last_decision{3, {}}).empty()); // of another view
+  EXPECT_TRUE(chief.on(2, last_decision{4, {}}).empty()); // of no shard
+  EXPECT_TRUE(chief.queries());
+  // Only the shard that has not answered is asked again.
+  const auto again = chief.on_timeout();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(std::get<send_decision_query>(again[0]).shard, 1u);
+  const auto first = sent_to({0, 1}, chief.on(1, last_decision{4, {}}));
+  EXPECT_EQ(first.step, 0u);
+  EXPECT_EQ(first.contributors, ids{0});
+}
+
+TEST(StepDecisions, TakesTheFirstContributionsThatSuffice) {
+  auto chief = first_chief_of(4, 2);
+  EXPECT_TRUE(chief.on(contributed{1, 3, 1}).empty());
+  EXPECT_TRUE(chief.on(contributed{1, 3, 1}).empty()); // repeated
+  EXPECT_TRUE(chief.on(contributed{0, 2, 1}).empty()); // of an older view
+  const auto first = sent_to({0, 1}, chief.on(contributed{1, 1, 1}));
+  EXPECT_EQ(first.contributors, (ids{1, 3}));
+  // Those that are late do not count, and older reports change nothing.
+  EXPECT_TRUE(chief.on(contributed{1, 0, 2}).empty());
+  EXPECT_TRUE(chief.on(contributed{1, 2, 2}).empty());
+  EXPECT_TRUE(chief.on(contributed{1, 1, 2}).empty());
+  EXPECT_TRUE(chief.on(contributed{1, 0, 1}).empty());
+  chief.on(0, decided{1, 0});
+  EXPECT_EQ(sent_to({0, 1}, chief.on(1, decided{1, 0})).contributors,
+            (ids{0, 2}));
+}
+
+TEST(StepDecisions, WaitsForAllShardsBeforeTheNextStep) {
+  auto chief = first_chief_of(1, 0);
+  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{1, 0, 3})).step, 0u);
+  EXPECT_TRUE(chief.on(1, decided{1, 0}).empty());
+  EXPECT_TRUE(chief.on(1, decided{1, 0}).empty()); // repeated
+  EXPECT_TRUE(chief.on(0, decided{0, 0}).empty()); // of another view
+  EXPECT_TRUE(chief.on(0, decided{1, 1}).empty()); // on another step
+  EXPECT_EQ(sent_to({0}, chief.on_timeout()).step, 0u);
+  EXPECT_EQ(sent_to({0, 1}, chief.on(0, decided{1, 0})).step, 1u);
+}
+
+TEST(StepDecisions, RepeatsTheNewestDecisionThatItFinds) {
+  auto chief = chief_of(2, 1);
+  EXPECT_TRUE(chief.on(contributed{1, 0, 7}).empty());
+  EXPECT_TRUE(chief.on(0, last_decision{1, {{0, 5, {0}}}}).empty());
+  const auto found =
+    sent_to({0, 1}, chief.on(1, last_decision{1, {{0, 6, {1}}}}));
+  EXPECT_EQ(found.view_id, 1u);
+  EXPECT_EQ(found.step, 6u);
+  EXPECT_EQ(found.contributors, ids{1});
+  // Replica 0 has contributed to step 6, but not to step 7.
+  chief.on(0, decided{1, 6});
+  EXPECT_TRUE(chief.on(1, decided{1, 6}).empty());
+  EXPECT_EQ(chief.next_step(), 7u);
+  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{1, 0, 8})).step, 7u);
+}
+
+TEST(StepDecisions, SendsAgainInANewViewWhatWasNotAnswered) {
+  auto chief = chief_of(1, 0);
+  chief.on(0, last_decision{1, {}});
+  EXPECT_TRUE(chief.on_view({1, {10, 11}}).empty());
+  const auto asked = chief.on_view({2, {10, 11}});
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(std::get<send_decision_query>(asked[0]).decision_query.view_id, 2u);
+  chief.on(1, last_decision{2, {}});
+  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{2, 0, 1})).view_id, 2u);
+  chief.on(0, decided{2, 0});
+  EXPECT_EQ(sent_to({1}, chief.on_view({3, {10, 11}})).view_id, 3u);
+  EXPECT_THROW(chief.on_view({4, {10}}), std::logic_error);
+}
+
+TEST(StepDecisions, RejectsWhatCannotBe) {
+  auto chief = chief_of(2, 1);
+  EXPECT_TRUE(is_error(chief.on(contributed{1, 2, 1})));
+  EXPECT_TRUE(chief.on(0, last_decision{1, {{0, 5, {0}}}}).empty());
+  const auto all = chief.on(1, last_decision{1, {{0, 5, {1}}}});
+  ASSERT_FALSE(all.empty());
+  EXPECT_TRUE(std::holds_alternative<protocol_error>(all[0]));
+  EXPECT_THROW((step_decisions{1, 2, 2}), std::logic_error);
+  EXPECT_THROW((step_decisions{0, 2, 1}), std::logic_error);
+}
+
+} // namespace
+
+} // namespace troupe::parameter_server
