@@ -8,6 +8,7 @@
 #include "troupe/strategies/membership/messages.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
 #include "troupe/strategies/membership/view_messages.hpp"
+#include "troupe/strategies/parameter_server/messages.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <array>
@@ -39,6 +40,16 @@ using coordinator_structs =
        coordinator::unknown, coordinator::decision, coordinator::decided,
        coordinator::record_end, coordinator::record_error,
        coordinator::forget_records>;
+
+using shard_structs =
+  list<parameter_server::push, parameter_server::pull,
+       parameter_server::accepted, parameter_server::contributed,
+       parameter_server::decision_query, parameter_server::decision,
+       parameter_server::pushed, parameter_server::pulled,
+       parameter_server::decided, parameter_server::last_decision,
+       parameter_server::serving, parameter_server::record,
+       parameter_server::stored, parameter_server::inquire,
+       parameter_server::in_sync, parameter_server::snapshot>;
 
 using roles = list<replica_owner_actor, replica_actor, chief_actor,
                    status_actor, vacancy_actor, node_actor>;
@@ -118,6 +129,7 @@ const std::vector<check>& checks() {
     add_roles(x, roles{});
     // Last, so that inputs of the corpus for the types before stay theirs.
     add_structs(x, coordinator_structs{});
+    add_structs(x, shard_structs{});
     return x;
   }();
   return inputs;
@@ -150,6 +162,13 @@ constexpr int size(list<Ts...>) {
   return sizeof...(Ts);
 }
 
+/// The number of structs before this one.
+template <class T, class... Ts>
+constexpr int position(list<Ts...>) {
+  constexpr std::array is_same{std::is_same_v<T, Ts>...};
+  return int(std::ranges::find(is_same, true) - is_same.begin());
+}
+
 } // namespace
 
 std::vector<bytes> seeds() {
@@ -163,12 +182,36 @@ std::vector<bytes> seeds() {
   add(written(tensor::zeros({2}, dtype::boolean), tensor{}));
   for (const auto& x : of_structs(structs{}))
     add(x);
-  const int first = int(checks().size()) - size(coordinator_structs{});
+  const int first_of_shards = int(checks().size()) - size(shard_structs{});
+  const int first = first_of_shards - size(coordinator_structs{});
   which = first;
   for (const auto& x : of_structs(coordinator_structs{}))
     add(x);
   which = first + 3;
   add(written(coordinator::ended{{7, 2, 3}, {0, 2}}));
+  which = first_of_shards;
+  for (const auto& x : of_structs(shard_structs{}))
+    add(x);
+  const auto add_filled = [&]<class T>(const T& x) {
+    const auto encoded = written(x);
+    T decoded;
+    net::reader from{encoded};
+    wire::get(from, decoded);
+    require(!from.finish() && written(decoded) == encoded,
+            "a message can be decoded");
+    which = first_of_shards + position<T>(shard_structs{});
+    add(encoded);
+  };
+  namespace ps = parameter_server;
+  const ps::push pushed{1, {2, 3, 4}, 5};
+  const ps::decision decided{1, 3, {0, 2}};
+  add_filled(ps::pull{1, 2, 3, 4, {0, 1}});
+  add_filled(ps::pulled{1, 2, 3, 4, {5, 6}});
+  add_filled(decided);
+  add_filled(ps::last_decision{1, {decided}});
+  add_filled(ps::record{1, 2, {pushed}, {}});
+  add_filled(ps::record{1, 3, {}, {decided}});
+  add_filled(ps::snapshot{1, 2, {{4, {{4, 1}, {5, 0}}, {pushed}}}, {decided}});
   const step_commit::wait_report waits{.missing = {1, 2, 3}};
   const membership::view table{
     1, {{0, 7, "host", 80, {0}}, {1, 8, "::1", 81, {1, 2}}}};
