@@ -18,8 +18,11 @@ namespace troupe::parameter_server {
 using troupe::inspect, troupe::serialize;
 
 /// The tensors that travel beside a message. A state machine only keeps them.
-/// Null: there are none.
-using payload = std::shared_ptr<const void>;
+struct payload {
+  std::shared_ptr<const void> tensors; ///< Null: there are none.
+  std::uint64_t bytes = 0;             ///< Size of the tensors.
+  friend bool operator==(const payload&, const payload&) = default;
+};
 
 /// Identifies a contribution. It is applied once, however often it is sent.
 struct push_id {

@@ -8,10 +8,6 @@ namespace troupe::parameter_server {
 
 namespace {
 
-/// Maximum number of records that a backup has not stored. Then the primary
-/// takes no more pushes until the backup has stored some.
-constexpr std::size_t max_log_records = 4096;
-
 bool is_ascending(const std::vector<std::uint32_t>& all) {
   return std::ranges::adjacent_find(all, std::greater_equal{}) == all.end();
 }
@@ -34,8 +30,8 @@ bool is_last_decision(const std::vector<decision>& decided,
 } // namespace
 
 shard::shard(std::uint64_t self, const std::vector<consistency>& parts,
-             std::uint32_t replicas)
-  : self_{self}, replicas_{replicas}, rules_{parts} {
+             std::uint32_t replicas, const shard_options& options)
+  : self_{self}, replicas_{replicas}, options_{options}, rules_{parts} {
   clear();
 }
 
@@ -53,6 +49,7 @@ void shard::clear() {
   applied_ = last_ = 0;
   decided_.clear();
   log_.clear();
+  log_bytes_ = 0;
   pending_pushes_.clear();
   pending_decisions_.clear();
   followers_.clear();
@@ -165,7 +162,7 @@ shard_reaction shard::on(std::uint64_t worker, const push& received,
   const auto result = parts_[id.part].check(id.replica, id.step);
   if (result != push_result::accepted)
     return {answer_push{worker, refusal(id, result)}};
-  if (log_.size() >= max_log_records)
+  if (!has_room_for(gradient.bytes))
     return {}; // it is sent again
   shard_reaction out;
   pending_pushes_.insert(id);
@@ -185,8 +182,7 @@ shard_reaction shard::on(const decision& received) {
       protocol_error{"two decisions on step " + std::to_string(received.step)}};
   if (std::ranges::all_of(parts_, is_decided))
     return {answer_decision{{view_.view_id, received.step}}};
-  if (pending_decisions_.contains(received.step)
-      || log_.size() >= max_log_records)
+  if (pending_decisions_.contains(received.step) || !has_room_for(0))
     return {};
   const bool is_possible =
     is_ascending(received.contributors)
@@ -198,7 +194,7 @@ shard_reaction shard::on(const decision& received) {
                            + " names contributions that were not made"}};
   shard_reaction out;
   pending_decisions_.insert(received.step);
-  append(out, {{view_.view_id, 0, {}, {received}}, nullptr});
+  append(out, {{view_.view_id, 0, {}, {received}}, {}});
   return out;
 }
 
@@ -212,6 +208,7 @@ shard_reaction shard::on(const decision_query& received) {
 /// Appends a record to the log, and sends it to the backups.
 void shard::append(shard_reaction& out, entry&& added) {
   added.record.sequence = ++last_;
+  log_bytes_ += added.gradient.bytes;
   log_.push_back(std::move(added));
   for (const auto& [backup, unused] : followers_)
     out.push_back(
@@ -304,12 +301,23 @@ void shard::perform(shard_reaction& out, const record& next,
       out.push_back(apply{one.decide(next.decided[0])});
 }
 
+/// True if a record with a gradient of this size can be appended to the log.
+bool shard::has_room_for(std::uint64_t bytes) const {
+  return log_.empty()
+         || (log_.size() < options_.max_log_records
+             && log_bytes_ <= options_.max_log_bytes
+             && bytes <= options_.max_log_bytes - log_bytes_);
+}
+
+/// Forgets the records that all backups have stored.
 void shard::trim_log() {
   auto until = applied_;
   for (const auto& [unused, one] : followers_)
     until = std::min(until, one.stored);
-  while (!log_.empty() && log_.front().record.sequence <= until)
+  while (!log_.empty() && log_.front().record.sequence <= until) {
+    log_bytes_ -= log_.front().gradient.bytes;
     log_.pop_front();
+  }
 }
 
 shard_reaction shard::on_timeout() {

@@ -47,7 +47,9 @@
 ///   on timeout  send again what a backup has not stored
 ///   end      with the job
 ///   cost     push: one message each way, and one each way for each backup.
-///            A gradient is kept until all backups have stored its record
+///            A gradient is kept until all backups have stored its record.
+///            Their number and size have a limit; pushes beyond it are ignored,
+///            and have to be sent again
 ///   order    contributions are applied in the order of the log, in all copies
 ///   faults   another view -> answered with stale_view; between copies ignored.
 ///            So a primary that was replaced can acknowledge nothing
@@ -71,6 +73,15 @@ struct shard_view {
   std::uint64_t primary = 0;
   std::vector<std::uint64_t> backups; ///< Ascending.
   std::vector<std::uint64_t> workers; ///< Ascending.
+};
+
+/// Limits of a shard. When a push exceeds one, the primary ignores it until the
+/// backups have stored other records. Then it can be sent again.
+struct shard_options {
+  /// Records that some backup has not stored. At least 1.
+  std::size_t max_log_records = 4096;
+  /// Bytes of their gradients. A larger gradient is taken alone.
+  std::uint64_t max_log_bytes = std::uint64_t{1} << 30;
 };
 
 /// How much of the state of a shard a copy has. The next primary is a copy with
@@ -113,7 +124,7 @@ struct answer_decision_query {
 struct send_record {
   std::uint64_t backup = 0; ///< Receiver.
   parameter_server::record record;
-  payload gradient; ///< Null: the record holds a decision.
+  payload gradient; ///< Empty: the record holds a decision.
 };
 /// Sends a snapshot to a backup, with the parameters and slots as they are now.
 struct send_snapshot {
@@ -160,7 +171,7 @@ public:
   /// @param parts the rule of each part.
   /// @param replicas number of replicas of the job.
   shard(std::uint64_t self, const std::vector<consistency>& parts,
-        std::uint32_t replicas);
+        std::uint32_t replicas, const shard_options& options = {});
 
   /// A view has taken effect. No effect if it is not newer.
   shard_reaction on_view(const shard_view& next);
@@ -199,6 +210,9 @@ public:
   std::uint32_t parts() const {
     return static_cast<std::uint32_t>(parts_.size());
   }
+  /// Records, and bytes of their gradients, that some backup has not stored.
+  std::size_t log_records() const { return log_.size(); }
+  std::uint64_t log_bytes() const { return log_bytes_; }
   copy_position position() const {
     return {view_.view_id, view_.term, applied_, is_primary() || is_in_sync_};
   }
@@ -242,6 +256,7 @@ private:
                        const follower& to) const;
   void follow_anew(shard_reaction& out, std::uint64_t backup,
                    const follower& to);
+  bool has_room_for(std::uint64_t bytes) const;
   void trim_log();
   pushed refusal(const push_id& id, push_result why) const {
     return {view_.view_id, id, why};
@@ -252,6 +267,7 @@ private:
 
   const std::uint64_t self_;
   const std::uint32_t replicas_;
+  const shard_options options_;
   const std::vector<consistency> rules_;
   shard_view view_;
   role role_ = role::none;
@@ -266,6 +282,7 @@ private:
   std::map<std::uint64_t, follower> followers_; ///< By incarnation.
   /// Records after those that all followers have stored.
   std::deque<entry> log_;
+  std::uint64_t log_bytes_ = 0;                 ///< Of the gradients in it.
   std::uint64_t last_ = 0;                      ///< Last record of the log.
   std::set<push_id> pending_pushes_;            ///< Not applied yet.
   std::set<std::uint64_t> pending_decisions_;   ///< Steps; not applied yet.

@@ -12,7 +12,7 @@ namespace {
 using enum consistency_kind;
 
 contribution of(std::uint32_t replica, std::uint64_t step) {
-  return {{1, {replica, step, 7}, 0}, nullptr};
+  return {{1, {replica, step, 7}, 0}, {}};
 }
 
 std::vector<std::uint32_t> replicas_in(const std::vector<contribution>& all) {
@@ -166,7 +166,7 @@ TEST(PartContributions, BoundsTheContributionsThatWait) {
 
 TEST(PartContributions, GoesOnFromTheStateOfAnotherOne) {
   part_contributions part{7, {synchronous}, 2};
-  const auto gradient = std::make_shared<const int>(3);
+  const payload gradient{std::make_shared<const int>(3), 4};
   part.add({of(0, 0).pushed, gradient});
   part.add(of(1, 0));
   part.decide({1, 0, {0, 1}});

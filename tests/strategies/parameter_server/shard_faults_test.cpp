@@ -147,6 +147,7 @@ private:
   std::uint32_t shards_ = 1, replicas_ = 1, copies_ = 1;
   std::uint64_t steps_ = 1;
   std::uint32_t backup_workers_ = 0;
+  shard_options limits_;
   std::vector<std::vector<consistency>> rules_; ///< By shard and part.
   std::uint64_t next_incarnation_ = 100;
   std::map<std::uint64_t, server> servers_;
@@ -196,6 +197,8 @@ random_server_job::random_server_job(std::uint64_t seed) : random_{seed} {
     }
     all_parts_ += parts;
   }
+  if (chance(30))
+    limits_ = {1 + below(10), 5 + below(30)};
   const auto servers = copies_ + below(3);
   for (std::uint64_t i = 0; i < servers; ++i)
     add_server();
@@ -284,7 +287,8 @@ void random_server_job::add_server() {
   for (std::uint32_t s = 0; s < shards_; ++s) {
     const values none(rules_[s].size());
     added.copies.push_back(
-      {std::make_unique<shard>(process, rules_[s], replicas_), none, none});
+      {std::make_unique<shard>(process, rules_[s], replicas_, limits_), none,
+       none});
   }
 }
 
@@ -380,7 +384,7 @@ void random_server_job::on_read(std::uint64_t process, std::uint32_t id) {
   for (std::uint32_t s = 0; s < shards_; ++s)
     for (std::uint32_t p = 0; p < rules_[s].size(); ++p)
       perform(process, from.machine->push(s, {id, step, p}, versions.at(s)[p],
-                                          std::make_shared<const int>(0)));
+                                          payload{nullptr, 1 + below(9)}));
   if (self.step < steps_)
     at(1 + below(5), [this, process, id] {
       auto& x = workers_[process];

@@ -76,17 +76,17 @@ struct pair_of_copies {
 TEST(Shard, AnswersAPushWithoutABackupAtOnce) {
   shard alone{primary_id, {{asynchronous}}, 2};
   EXPECT_EQ(count<send_serving>(alone.on_view(view(1, {}))), 1u);
-  const auto done = alone.on(worker_id, push_of(1, 0), nullptr);
+  const auto done = alone.on(worker_id, push_of(1, 0), {});
   EXPECT_EQ(only<apply>(done).update.version, 1u);
   EXPECT_EQ(result_of(done), push_result::accepted);
-  const auto again = alone.on(worker_id, push_of(1, 0), nullptr);
+  const auto again = alone.on(worker_id, push_of(1, 0), {});
   EXPECT_EQ(result_of(again), push_result::repeated);
   EXPECT_EQ(count<apply>(again), 0u);
 }
 
 TEST(Shard, AppliesAndAnswersAPushWhenTheBackupHasIt) {
   pair_of_copies both{{{asynchronous}}};
-  const auto gradient = std::make_shared<const int>(1);
+  const payload gradient{std::make_shared<const int>(1), 4};
   const auto sent = both.primary.on(worker_id, push_of(0, 0), gradient);
   EXPECT_EQ(count<apply>(sent), 0u);
   EXPECT_EQ(count<answer_push>(sent), 0u);
@@ -107,14 +107,14 @@ TEST(Shard, SaysWhyItRejectsAPush) {
   shard alone{primary_id, {{asynchronous}}, 2};
   alone.on_view(view(3, {}));
   const auto why = [&](const push& x) {
-    return result_of(alone.on(worker_id, x, nullptr));
+    return result_of(alone.on(worker_id, x, {}));
   };
   EXPECT_EQ(why(push_of(2, 0, 0, 3)), push_result::unknown_replica);
   EXPECT_EQ(why(push_of(0, 0, 1, 3)), push_result::unknown_part);
   EXPECT_EQ(why(push_of(0, 65, 0, 3)), push_result::future_step);
   EXPECT_EQ(why(push_of(0, 0, 0, 2)), push_result::stale_view);
   // The sender is ahead: this copy will learn the view too.
-  EXPECT_TRUE(alone.on(worker_id, push_of(0, 0, 0, 4), nullptr).empty());
+  EXPECT_TRUE(alone.on(worker_id, push_of(0, 0, 0, 4), {}).empty());
 }
 
 TEST(Shard, RejectsPullsAndDecisionsThatCannotBe) {
@@ -126,7 +126,7 @@ TEST(Shard, RejectsPullsAndDecisionsThatCannotBe) {
   EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 1, 2, 0, {0}})));
   EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 1, 0, 0, {1}})));
   EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 1, 0, 0, {0, 0}})));
-  alone.on(worker_id, push_of(0, 0), nullptr);
+  alone.on(worker_id, push_of(0, 0), {});
   EXPECT_TRUE(is_error(alone.on(decision{1, 0, {}})));
   EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 1}})));
   EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 0}})));
@@ -136,15 +136,15 @@ TEST(Shard, RejectsPullsAndDecisionsThatCannotBe) {
   EXPECT_EQ(only<answer_decision>(done).decided.step, 0u);
   // Sent again, it is only answered.
   EXPECT_EQ(alone.on(decision{1, 0, {0}}).size(), 1u);
-  EXPECT_EQ(result_of(alone.on(worker_id, push_of(1, 0), nullptr)),
+  EXPECT_EQ(result_of(alone.on(worker_id, push_of(1, 0), {})),
             push_result::decided);
 }
 
 TEST(Shard, RejectsAnotherDecisionOnTheLastStep) {
   shard alone{primary_id, {{synchronous, 0, 1}}, 2};
   alone.on_view(view(1, {}));
-  alone.on(worker_id, push_of(0, 0), nullptr);
-  alone.on(worker_id, push_of(1, 0), nullptr);
+  alone.on(worker_id, push_of(0, 0), {});
+  alone.on(worker_id, push_of(1, 0), {});
   alone.on(decision{1, 0, {0}});
   EXPECT_EQ(count<protocol_error>(alone.on(decision{1, 0, {1}})), 1u);
 }
@@ -153,7 +153,7 @@ TEST(Shard, TellsTheChiefOfItsViewTheLastDecisionThatTheBackupsHave) {
   pair_of_copies both{{{synchronous, 0, 1}, {asynchronous}}};
   const auto answer = [&] { return both.primary.on(decision_query{1}); };
   const auto store = [&](const shard_reaction& sent) {
-    both.deliver(both.backup.on(only<send_record>(sent).record, nullptr));
+    both.deliver(both.backup.on(only<send_record>(sent).record, {}));
   };
   EXPECT_TRUE(
     only<answer_decision_query>(answer()).last_decision.decided.empty());
@@ -161,7 +161,7 @@ TEST(Shard, TellsTheChiefOfItsViewTheLastDecisionThatTheBackupsHave) {
   EXPECT_TRUE(both.primary.on(decision_query{2}).empty());
   EXPECT_TRUE(both.backup.on(decision_query{1}).empty());
   for (const std::uint32_t replica : {0, 1})
-    store(both.primary.on(worker_id, push_of(replica, 0), nullptr));
+    store(both.primary.on(worker_id, push_of(replica, 0), {}));
   const auto decided = both.primary.on(decision{1, 0, {1}});
   // The chief cannot know yet whether it takes place.
   EXPECT_TRUE(answer().empty());
@@ -185,7 +185,7 @@ TEST(Shard, TellsTheChiefOfItsViewTheLastDecisionThatTheBackupsHave) {
 TEST(Shard, ASnapshotContainsTheLastDecision) {
   shard primary{primary_id, {{synchronous}}, 1};
   primary.on_view(view(1, {}));
-  primary.on(worker_id, push_of(0, 0), nullptr);
+  primary.on(worker_id, push_of(0, 0), {});
   primary.on(decision{1, 0, {0}});
   const auto made =
     only<send_snapshot>(primary.on_view(view(2, {backup_id}))).snapshot;
@@ -211,9 +211,7 @@ TEST(Shard, ASnapshotContainsTheLastDecision) {
 
 TEST(Shard, ABackupRejectsWhatCannotFollow) {
   pair_of_copies both{{{asynchronous}}};
-  const auto reply = [&](const record& x) {
-    return both.backup.on(x, nullptr);
-  };
+  const auto reply = [&](const record& x) { return both.backup.on(x, {}); };
   const auto is_error = [](const shard_reaction& x) {
     return x.size() == 1 && std::holds_alternative<protocol_error>(x[0]);
   };
@@ -229,27 +227,27 @@ TEST(Shard, ABackupRejectsWhatCannotFollow) {
   EXPECT_EQ(
     only<send_stored>(reply({1, 1, {push_of(0, 0)}, {}})).stored.sequence, 1u);
   EXPECT_TRUE(is_error(both.backup.on(snapshot{1, 5, {}, {}}, {})));
-  EXPECT_TRUE(is_error(
-    both.backup.on(snapshot{1, 5, {{0, {{}, {}}, {}}}, {}}, {nullptr})));
+  EXPECT_TRUE(
+    is_error(both.backup.on(snapshot{1, 5, {{0, {{}, {}}, {}}}, {}}, {{}})));
 }
 
 TEST(Shard, ABackupBecomesThePrimaryAndWaitsForTheWorkers) {
   pair_of_copies both{{{asynchronous}}};
-  const auto sent = both.primary.on(worker_id, push_of(0, 0), nullptr);
-  both.backup.on(only<send_record>(sent).record, nullptr);
+  const auto sent = both.primary.on(worker_id, push_of(0, 0), {});
+  both.backup.on(only<send_record>(sent).record, {});
   EXPECT_TRUE(both.backup.position().is_in_sync);
   EXPECT_EQ(both.backup.position().sequence, 1u);
   const shard_view next{2, 2, 1, backup_id, {}, {worker_id}};
   EXPECT_EQ(count<send_serving>(both.backup.on_view(next)), 0u);
-  EXPECT_TRUE(both.backup.on(worker_id, push_of(0, 0, 0, 2), nullptr).empty());
+  EXPECT_TRUE(both.backup.on(worker_id, push_of(0, 0, 0, 2), {}).empty());
   EXPECT_EQ(count<send_serving>(both.backup.on(accepted{2, worker_id})), 1u);
   // It has the contribution that the first primary did not acknowledge.
-  EXPECT_EQ(result_of(both.backup.on(worker_id, push_of(0, 0, 0, 2), nullptr)),
+  EXPECT_EQ(result_of(both.backup.on(worker_id, push_of(0, 0, 0, 2), {})),
             push_result::repeated);
   // The first primary can acknowledge nothing more.
-  const auto late = both.primary.on(worker_id, push_of(1, 0), nullptr);
+  const auto late = both.primary.on(worker_id, push_of(1, 0), {});
   EXPECT_EQ(count<answer_push>(late), 0u);
-  EXPECT_TRUE(both.backup.on(only<send_record>(late).record, nullptr).empty());
+  EXPECT_TRUE(both.backup.on(only<send_record>(late).record, {}).empty());
 }
 
 TEST(Shard, ACopyThatLacksUpdatesDoesNotBecomeThePrimary) {
@@ -287,7 +285,7 @@ TEST(Shard, WaitsForTheWorkersInEachViewUntilItHasServed) {
 TEST(Shard, ALateAnswerWithoutAStateDoesNotEndTheWaitForABackup) {
   pair_of_copies both{{{asynchronous}}};
   EXPECT_TRUE(both.primary.on(stored{1, backup_id, false, 0, false}).empty());
-  const auto sent = both.primary.on(worker_id, push_of(0, 0), nullptr);
+  const auto sent = both.primary.on(worker_id, push_of(0, 0), {});
   EXPECT_EQ(count<answer_push>(sent), 0u);
 }
 
@@ -303,6 +301,61 @@ TEST(Shard, TellsABackupThatItIsInSyncOnlyWhenItHasAnsweredInThisView) {
   EXPECT_EQ(count<send_in_sync>(both.primary.on_timeout()), 0u);
 }
 
+TEST(Shard, ForgetsRecordsWhenTheSlowestBackupHasStoredThem) {
+  constexpr std::uint64_t other_id = 12;
+  shard primary{primary_id, {{asynchronous}}, 1};
+  primary.on_view(view(1, {backup_id, other_id}));
+  const auto stores = [&](std::uint64_t backup, std::uint64_t sequence) {
+    return primary.on(stored{1, backup, true, sequence, true});
+  };
+  for (const auto backup : {backup_id, other_id})
+    stores(backup, 0);
+  for (std::uint64_t step = 0; step < 3; ++step)
+    primary.on(worker_id, push_of(0, step), {nullptr, 10 + step});
+  EXPECT_EQ(primary.log_records(), 3u);
+  EXPECT_EQ(primary.log_bytes(), 33u);
+  stores(backup_id, 3);
+  EXPECT_EQ(primary.log_records(), 3u);
+  EXPECT_EQ(count<answer_push>(stores(other_id, 2)), 2u);
+  EXPECT_EQ(primary.log_records(), 1u);
+  EXPECT_EQ(primary.log_bytes(), 12u);
+  // A backup that is none any more holds nothing up.
+  primary.on_view(view(2, {backup_id}));
+  EXPECT_EQ(primary.log_records(), 0u);
+  EXPECT_EQ(primary.log_bytes(), 0u);
+}
+
+TEST(Shard, TakesNoPushThatExceedsALimitOfTheLog) {
+  const auto primary_with = [](const shard_options& limits) {
+    shard out{primary_id, {{asynchronous}, {synchronous}}, 1, limits};
+    out.on_view(view(1, {backup_id}));
+    out.on(stored{1, backup_id, true, 0, true});
+    return out;
+  };
+  const auto takes = [](shard& to, std::uint64_t step, std::uint64_t bytes) {
+    return !to.on(worker_id, push_of(0, step), {nullptr, bytes}).empty();
+  };
+  auto few = primary_with({2, 1'000});
+  EXPECT_TRUE(takes(few, 0, 1));
+  EXPECT_TRUE(few.on(worker_id, push_of(0, 0, 1), {}).size() == 1);
+  EXPECT_FALSE(takes(few, 1, 1));
+  few.on(stored{1, backup_id, true, 1, true});
+  EXPECT_TRUE(takes(few, 1, 1));
+  EXPECT_TRUE(few.on(decision{1, 0, {0}}).empty());
+  few.on(stored{1, backup_id, true, 3, true});
+  EXPECT_EQ(count<send_record>(few.on(decision{1, 0, {0}})), 1u);
+
+  auto small = primary_with({100, 10});
+  EXPECT_TRUE(takes(small, 0, 11)); // a larger one is taken alone
+  EXPECT_FALSE(takes(small, 1, 1));
+  small.on(stored{1, backup_id, true, 1, true});
+  EXPECT_TRUE(takes(small, 1, 9));
+  EXPECT_FALSE(takes(small, 2, 2));
+  EXPECT_FALSE(takes(small, 2, ~std::uint64_t{0}));
+  EXPECT_TRUE(takes(small, 2, 1));
+  EXPECT_FALSE(takes(small, 3, 1));
+}
+
 TEST(Shard, ACopyThatMissedTheViewBeforeDoesNotBecomeThePrimary) {
   pair_of_copies both{{{asynchronous}}};
   // It has missed view 2, in which the primary may have had no backup.
@@ -316,7 +369,7 @@ TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
   worker self{worker_id, 1};
   EXPECT_EQ(count<send_accepted>(self.on_view({1, {primary_id}})), 1u);
   // Nothing is sent before the shard serves.
-  EXPECT_TRUE(self.push(0, {0, 0, 0}, 4, nullptr).empty());
+  EXPECT_TRUE(self.push(0, {0, 0, 0}, 4, {}).empty());
   EXPECT_TRUE(self.pull(0, 0, 1, {0}).empty());
   const auto sent = self.on(0, serving{1});
   EXPECT_EQ(only<send_push>(sent).push.read_version, 4u);
@@ -339,7 +392,7 @@ TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
 TEST(Worker, SendsNothingAgainWhenItHearsTwiceThatAShardServes) {
   worker self{worker_id, 1};
   self.on_view({1, {primary_id}});
-  self.push(0, {0, 0, 0}, 0, nullptr);
+  self.push(0, {0, 0, 0}, 0, {});
   EXPECT_EQ(self.on(0, serving{1}).size(), 1u);
   EXPECT_TRUE(self.on(0, serving{1}).empty());
 }
@@ -384,7 +437,7 @@ TEST(Worker, IgnoresAnswersToOlderPulls) {
 
 TEST(Worker, IgnoresShardsAndViewsThatDoNotExist) {
   worker self{worker_id, 1};
-  self.push(0, {0, 0, 0}, 0, nullptr);
+  self.push(0, {0, 0, 0}, 0, {});
   EXPECT_TRUE(self.on(0, serving{0}).empty());
   self.on_view({1, {primary_id}});
   EXPECT_TRUE(self.on(1, serving{1}).empty());
@@ -397,8 +450,8 @@ TEST(Worker, ForgetsAReplicaThatWasMoved) {
   worker self{worker_id, 1};
   self.on_view({1, {primary_id}});
   self.on(0, serving{1});
-  self.push(0, {0, 0, 0}, 0, nullptr);
-  self.push(0, {1, 0, 0}, 0, nullptr);
+  self.push(0, {0, 0, 0}, 0, {});
+  self.push(0, {1, 0, 0}, 0, {});
   self.pull(0, 0, 1, {0});
   self.release(0);
   EXPECT_EQ(self.on_timeout().size(), 1u);
@@ -409,7 +462,7 @@ TEST(Worker, ReportsWhyAPushWasRejected) {
   worker self{worker_id, 1};
   self.on_view({1, {primary_id}});
   self.on(0, serving{1});
-  self.push(0, {0, 9, 3}, 0, nullptr);
+  self.push(0, {0, 9, 3}, 0, {});
   EXPECT_TRUE(
     self.on(0, pushed{0, {0, 9, 3}, push_result::stale_view}).empty());
   const auto all = self.on(0, pushed{1, {0, 9, 3}, push_result::unknown_part});
