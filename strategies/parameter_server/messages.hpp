@@ -168,8 +168,8 @@ struct record {
   auto fields() { return std::tie(view_id, sequence, pushed, decided); }
 };
 
-/// Backup to primary: the sender has all records up to a number, or it has no
-/// state and needs a snapshot.
+/// Backup to primary: the sender has entered the view. It has all records up to
+/// a number, or it has no state and needs a snapshot.
 struct stored {
   std::uint64_t view_id = 0; ///< View of the backup.
   std::uint64_t backup = 0;  ///< Incarnation of the sender.

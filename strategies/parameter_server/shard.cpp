@@ -8,6 +8,11 @@ namespace troupe::parameter_server {
 
 namespace {
 
+/// Intervals after which a snapshot that was not stored is sent again: at
+/// first, and at most.
+constexpr std::uint32_t min_snapshot_intervals = 8,
+                        max_snapshot_intervals = 1024;
+
 bool is_ascending(const std::vector<std::uint32_t>& all) {
   return std::ranges::adjacent_find(all, std::greater_equal{}) == all.end();
 }
@@ -77,6 +82,8 @@ shard_reaction shard::on_view(const shard_view& next) {
   } else if (role_ != role::primary) {
     // The state of this copy may not be that of the primary.
     reset(out);
+    if (role_ == role::backup)
+      out.push_back(send_stored{view_.primary, own_position()});
   } else if (role_before == role::primary && next.term == before.term) {
     if (!has_served)
       awaited_workers_ = {next.workers.begin(), next.workers.end()};
@@ -111,8 +118,9 @@ void shard::lead(shard_reaction& out) {
       at->second.stored = applied_;
       at->second.snapshot = applied_;
     }
+    at->second.snapshot_intervals = 0;
     if (at->second.snapshot)
-      follow_anew(out, task, at->second);
+      out.push_back(send_inquire{task, {view_.view_id}});
     else
       send_log(out, task, at->second);
   }
@@ -123,7 +131,10 @@ void shard::lead(shard_reaction& out) {
 
 /// Sends a snapshot, and then all records that follow it.
 void shard::follow_anew(shard_reaction& out, std::uint64_t backup,
-                        const follower& to) {
+                        follower& to) {
+  to.snapshot_intervals = std::clamp(
+    2 * to.snapshot_intervals, min_snapshot_intervals, max_snapshot_intervals);
+  to.intervals_left = to.snapshot_intervals;
   snapshot made{view_.view_id, applied_, {}, decided_};
   std::vector<payload> gradients;
   for (const auto& one : parts_) {
@@ -210,9 +221,10 @@ void shard::append(shard_reaction& out, entry&& added) {
   added.record.sequence = ++last_;
   log_bytes_ += added.gradient.bytes;
   log_.push_back(std::move(added));
-  for (const auto& [backup, unused] : followers_)
-    out.push_back(
-      send_record{backup, log_.back().record, log_.back().gradient});
+  for (const auto& [backup, one] : followers_)
+    if (!one.snapshot || one.snapshot_intervals > 0)
+      out.push_back(
+        send_record{backup, log_.back().record, log_.back().gradient});
   apply_stored(out);
 }
 
@@ -223,19 +235,20 @@ shard_reaction shard::on(const stored& received) {
     return {};
   auto& from = found->second;
   shard_reaction out;
-  if (!received.has_state) {
-    if (from.has_answered || from.snapshot)
-      return out; // it was sent before the snapshot arrived
+  if (!received.has_state && from.has_answered)
+    return out; // it was sent before the snapshot arrived
+  from.has_answered = received.has_state;
+  if (!received.has_state && !from.snapshot) {
     // It was no backup in a view that this process has missed.
     from.stored = applied_;
     from.snapshot = applied_;
-    follow_anew(out, received.backup, from);
-    return out;
   }
-  from.has_answered = true;
-  if (from.snapshot && received.sequence < *from.snapshot)
-    return out;
   if (from.snapshot) {
+    if (!received.has_state || received.sequence < *from.snapshot) {
+      if (from.snapshot_intervals == 0)
+        follow_anew(out, received.backup, from);
+      return out;
+    }
     from.snapshot.reset();
     from.in_sync_from = applied_;
   }
@@ -325,9 +338,10 @@ shard_reaction shard::on_timeout() {
   if (!is_primary())
     return out;
   for (auto& [backup, one] : followers_)
-    if (one.snapshot) {
-      follow_anew(out, backup, one);
-    } else if (!one.has_answered) {
+    if (one.snapshot && one.snapshot_intervals > 0) {
+      if (--one.intervals_left == 0)
+        follow_anew(out, backup, one);
+    } else if (one.snapshot || !one.has_answered) {
       out.push_back(send_inquire{backup, {view_.view_id}});
     } else {
       send_log(out, backup, one);

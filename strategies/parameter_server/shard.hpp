@@ -40,11 +40,15 @@
 ///   on record  the next one: add it to its part, apply, answer stored
 ///   on view  a backup that becomes the primary goes on with all records that
 ///            it has. Every backup that is new, or that followed another
-///            primary, gets a snapshot and the records after it. When it has
-///            stored the snapshot, the primary waits for it too. It is in sync
-///            when it also has all that was acknowledged before; the primary
-///            says so. A copy that the view does not name drops its state
-///   on timeout  send again what a backup has not stored
+///            primary, answers stored, and gets a snapshot and the records
+///            after it. When it has stored the snapshot, the primary waits for
+///            it too. It is in sync when it also has all that was acknowledged
+///            before; the primary says so. A copy that the view does not name
+///            drops its state
+///   on timeout  send again the records that a backup has not stored, and
+///            inquire to one that has not answered in this view. A snapshot is
+///            large, and may take many intervals: it is sent again after 8 of
+///            them, then after 16, and so on
 ///   end      with the job
 ///   cost     push: one message each way, and one each way for each backup.
 ///            A gradient is kept until all backups have stored its record.
@@ -224,6 +228,11 @@ private:
     std::uint64_t stored = 0; ///< It has all records up to this one.
     /// Set until it has stored the snapshot after this record.
     std::optional<std::uint64_t> snapshot;
+    /// Intervals from the time that the snapshot was sent in this view until it
+    /// is sent again. Zero: it was not sent, because the backup has not said
+    /// that it has entered the view.
+    std::uint32_t snapshot_intervals = 0;
+    std::uint32_t intervals_left = 0; ///< Of them.
     /// Last record that was acknowledged before the primary waited for this
     /// backup. It is in sync when it has stored that record too.
     std::uint64_t in_sync_from = 0;
@@ -254,8 +263,7 @@ private:
                 const follower& to) const;
   void tell_if_in_sync(shard_reaction& out, std::uint64_t backup,
                        const follower& to) const;
-  void follow_anew(shard_reaction& out, std::uint64_t backup,
-                   const follower& to);
+  void follow_anew(shard_reaction& out, std::uint64_t backup, follower& to);
   bool has_room_for(std::uint64_t bytes) const;
   void trim_log();
   pushed refusal(const push_id& id, push_result why) const {

@@ -52,10 +52,8 @@ push_result result_of(const shard_reaction& all) {
 struct pair_of_copies {
   explicit pair_of_copies(const std::vector<consistency>& parts)
     : primary{primary_id, parts, 2}, backup{backup_id, parts, 2} {
-    const auto first = primary.on_view(view(1, {backup_id}));
-    backup.on_view(view(1, {backup_id}));
-    const auto& sent = only<send_snapshot>(first);
-    deliver(backup.on(sent.snapshot, sent.gradients));
+    primary.on_view(view(1, {backup_id}));
+    deliver(backup.on_view(view(1, {backup_id})));
   }
 
   /// Gives the primary what the backup answers, and the reverse.
@@ -64,6 +62,8 @@ struct pair_of_copies {
       if (const auto* x = std::get_if<send_stored>(&one))
         for (const auto& effect : primary.on(x->stored)) {
           answers.push_back(effect);
+          if (const auto* sent = std::get_if<send_snapshot>(&effect))
+            deliver(backup.on(sent->snapshot, sent->gradients));
           if (const auto* told = std::get_if<send_in_sync>(&effect))
             deliver(backup.on(told->in_sync));
         }
@@ -187,8 +187,10 @@ TEST(Shard, ASnapshotContainsTheLastDecision) {
   primary.on_view(view(1, {}));
   primary.on(worker_id, push_of(0, 0), {});
   primary.on(decision{1, 0, {0}});
+  primary.on_view(view(2, {backup_id}));
   const auto made =
-    only<send_snapshot>(primary.on_view(view(2, {backup_id}))).snapshot;
+    only<send_snapshot>(primary.on(stored{2, backup_id, false, 0, false}))
+      .snapshot;
   ASSERT_EQ(made.decided.size(), 1u);
   const auto is_taken = [](const snapshot& given) {
     shard backup{backup_id, {{synchronous}}, 1};
@@ -323,6 +325,30 @@ TEST(Shard, ForgetsRecordsWhenTheSlowestBackupHasStoredThem) {
   primary.on_view(view(2, {backup_id}));
   EXPECT_EQ(primary.log_records(), 0u);
   EXPECT_EQ(primary.log_bytes(), 0u);
+}
+
+TEST(Shard, SendsASnapshotAgainInLongerAndLongerIntervals) {
+  shard primary{primary_id, {{asynchronous}}, 1};
+  const auto enters = [&](std::uint64_t view_id) {
+    return count<send_snapshot>(
+      primary.on(stored{view_id, backup_id, false, 0, false}));
+  };
+  // The backup ignores what it gets before it enters the view.
+  EXPECT_EQ(count<send_inquire>(primary.on_view(view(1, {backup_id}))), 1u);
+  EXPECT_EQ(count<send_inquire>(primary.on_timeout()), 1u);
+  EXPECT_EQ(enters(1), 1u);
+  EXPECT_EQ(enters(1), 0u); // a late answer
+  std::vector<int> sent_at;
+  for (int interval = 1; interval <= 60; ++interval)
+    if (count<send_snapshot>(primary.on_timeout()) > 0)
+      sent_at.push_back(interval);
+  EXPECT_EQ(sent_at, (std::vector{8, 24, 56}));
+  // In another view the backup ignores those of the view before.
+  primary.on_view(view(2, {backup_id}));
+  EXPECT_EQ(enters(2), 1u);
+  primary.on(stored{2, backup_id, true, 0, true});
+  for (int interval = 0; interval < 200; ++interval)
+    EXPECT_EQ(count<send_snapshot>(primary.on_timeout()), 0u);
 }
 
 TEST(Shard, TakesNoPushThatExceedsALimitOfTheLog) {
