@@ -165,7 +165,12 @@ struct record {
   std::uint64_t sequence = 0;    ///< Counted by the primary, from 1.
   std::vector<push> pushed;      ///< At most one.
   std::vector<decision> decided; ///< One if there is no push, else empty.
-  auto fields() { return std::tie(view_id, sequence, pushed, decided); }
+  /// First record in the log of the primary. All backups have stored those
+  /// before it.
+  std::uint64_t log_begin = 0;
+  auto fields() {
+    return std::tie(view_id, sequence, pushed, decided, log_begin);
+  }
 };
 
 /// Backup to primary: the sender has entered the view. It has all records up to
@@ -181,10 +186,14 @@ struct stored {
   }
 };
 
-/// Primary to backup: the receiver answers with `stored`.
+/// Primary to backup: the receiver answers with `stored`. If it followed the
+/// primary before this one, it keeps its state if the log continues it.
 struct inquire {
-  std::uint64_t view_id = 0; ///< View of the primary.
-  auto fields() { return std::tie(view_id); }
+  std::uint64_t view_id = 0;   ///< View of the primary.
+  std::uint64_t log_begin = 0; ///< First record in the log of the primary.
+  /// Last record of the primary when its term began.
+  std::uint64_t term_begin = 0;
+  auto fields() { return std::tie(view_id, log_begin, term_begin); }
 };
 
 /// Primary to backup: from now on the primary acknowledges nothing that the

@@ -51,7 +51,7 @@ void shard::clear() {
   parts_.clear();
   for (std::uint32_t i = 0; i < rules_.size(); ++i)
     parts_.emplace_back(i, rules_[i], replicas_);
-  applied_ = last_ = 0;
+  applied_ = last_ = state_term_ = term_begin_ = 0;
   decided_.clear();
   log_.clear();
   log_bytes_ = 0;
@@ -74,10 +74,11 @@ shard_reaction shard::on_view(const shard_view& next) {
   pulls_.clear();
   awaited_workers_.clear();
   if (role_ == role::backup && role_before == role::backup
-      && next.term == before.term) {
+      && (next.term == before.term || next.previous_term == state_term_)) {
     // The primary did not wait for it in a view in which it was no backup.
-    is_in_sync_ = is_in_sync_ && next.view_id == before.view_id + 1;
-    if (has_state_)
+    is_in_sync_ = is_in_sync_ && next.term == before.term
+                  && next.view_id == before.view_id + 1;
+    if (follows() || !has_state_)
       out.push_back(send_stored{view_.primary, own_position()});
   } else if (role_ != role::primary) {
     // The state of this copy may not be that of the primary.
@@ -93,7 +94,7 @@ shard_reaction shard::on_view(const shard_view& next) {
                  && before.view_id + 1 == next.term)) {
     if (next.previous_term != 0)
       awaited_workers_ = {next.workers.begin(), next.workers.end()};
-    last_ = applied_;
+    last_ = term_begin_ = applied_;
     lead(out);
   } else {
     role_ = role::none;
@@ -109,20 +110,19 @@ void shard::lead(shard_reaction& out) {
   std::erase_if(followers_, [&](const auto& x) {
     return !std::ranges::binary_search(view_.backups, x.first);
   });
+  state_term_ = view_.term;
   for (auto& one : log_)
     one.record.view_id = view_.view_id;
   for (const auto task : view_.backups) {
     const auto [at, is_new] = followers_.try_emplace(task);
     at->second.has_answered = at->second.knows_it_is_in_sync = false;
-    if (is_new) {
-      at->second.stored = applied_;
-      at->second.snapshot = applied_;
-    }
+    if (is_new)
+      at->second.stored = log_begin() - 1;
     at->second.snapshot_intervals = 0;
-    if (at->second.snapshot)
-      out.push_back(send_inquire{task, {view_.view_id}});
-    else
+    if (at->second.is_awaited)
       send_log(out, task, at->second);
+    else
+      out.push_back(send_inquire{task, question()});
   }
   apply_stored(out);
   if (awaited_workers_.empty())
@@ -132,6 +132,8 @@ void shard::lead(shard_reaction& out) {
 /// Sends a snapshot, and then all records that follow it.
 void shard::follow_anew(shard_reaction& out, std::uint64_t backup,
                         follower& to) {
+  if (to.snapshot_intervals == 0)
+    to.stored = applied_;
   to.snapshot_intervals = std::clamp(
     2 * to.snapshot_intervals, min_snapshot_intervals, max_snapshot_intervals);
   to.intervals_left = to.snapshot_intervals;
@@ -218,11 +220,12 @@ shard_reaction shard::on(const decision_query& received) {
 
 /// Appends a record to the log, and sends it to the backups.
 void shard::append(shard_reaction& out, entry&& added) {
+  added.record.log_begin = log_begin();
   added.record.sequence = ++last_;
   log_bytes_ += added.gradient.bytes;
   log_.push_back(std::move(added));
   for (const auto& [backup, one] : followers_)
-    if (!one.snapshot || one.snapshot_intervals > 0)
+    if (one.is_awaited || one.snapshot_intervals > 0)
       out.push_back(
         send_record{backup, log_.back().record, log_.back().gradient});
   apply_stored(out);
@@ -238,21 +241,21 @@ shard_reaction shard::on(const stored& received) {
   if (!received.has_state && from.has_answered)
     return out; // it was sent before the snapshot arrived
   from.has_answered = received.has_state;
-  if (!received.has_state && !from.snapshot) {
-    // It was no backup in a view that this process has missed.
-    from.stored = applied_;
-    from.snapshot = applied_;
-  }
-  if (from.snapshot) {
-    if (!received.has_state || received.sequence < *from.snapshot) {
-      if (from.snapshot_intervals == 0)
-        follow_anew(out, received.backup, from);
-      return out;
-    }
-    from.snapshot.reset();
-    from.in_sync_from = applied_;
+  if (!received.has_state)
+    from.is_awaited = false; // it was no backup in a view that was missed here
+  if (!from.is_awaited
+      && (!received.has_state || received.sequence < from.stored)) {
+    if (from.snapshot_intervals == 0)
+      follow_anew(out, received.backup, from);
+    return out;
   }
   from.stored = std::max(from.stored, received.sequence);
+  if (!from.is_awaited) {
+    from.is_awaited = true;
+    from.in_sync_from = applied_;
+    if (from.snapshot_intervals == 0) // the log was not sent either
+      send_log(out, received.backup, from);
+  }
   from.knows_it_is_in_sync = received.is_in_sync;
   tell_if_in_sync(out, received.backup, from);
   apply_stored(out);
@@ -262,7 +265,7 @@ shard_reaction shard::on(const stored& received) {
 /// Tells a backup that it is in sync, unless it has answered that it knows.
 void shard::tell_if_in_sync(shard_reaction& out, std::uint64_t backup,
                             const follower& to) const {
-  if (to.has_answered && !to.snapshot && to.stored >= to.in_sync_from
+  if (to.has_answered && to.is_awaited && to.stored >= to.in_sync_from
       && !to.knows_it_is_in_sync)
     out.push_back(send_in_sync{backup, {view_.view_id}});
 }
@@ -272,7 +275,7 @@ void shard::tell_if_in_sync(shard_reaction& out, std::uint64_t backup,
 void shard::apply_stored(shard_reaction& out) {
   auto until = last_;
   for (const auto& [unused, one] : followers_)
-    if (!one.snapshot)
+    if (one.is_awaited)
       until = std::min(until, one.stored);
   for (const auto& one : log_) {
     const auto& next = one.record;
@@ -327,7 +330,12 @@ void shard::trim_log() {
   auto until = applied_;
   for (const auto& [unused, one] : followers_)
     until = std::min(until, one.stored);
-  while (!log_.empty() && log_.front().record.sequence <= until) {
+  trim_log(until + 1);
+}
+
+/// Forgets the records before this one.
+void shard::trim_log(std::uint64_t begin) {
+  while (!log_.empty() && log_.front().record.sequence < begin) {
     log_bytes_ -= log_.front().gradient.bytes;
     log_.pop_front();
   }
@@ -338,11 +346,11 @@ shard_reaction shard::on_timeout() {
   if (!is_primary())
     return out;
   for (auto& [backup, one] : followers_)
-    if (one.snapshot && one.snapshot_intervals > 0) {
+    if (!one.is_awaited && one.snapshot_intervals > 0) {
       if (--one.intervals_left == 0)
         follow_anew(out, backup, one);
-    } else if (one.snapshot || !one.has_answered) {
-      out.push_back(send_inquire{backup, {view_.view_id}});
+    } else if (!one.is_awaited || !one.has_answered) {
+      out.push_back(send_inquire{backup, question()});
     } else {
       send_log(out, backup, one);
       tell_if_in_sync(out, backup, one);
@@ -416,7 +424,7 @@ shard_reaction shard::on(const record& received, const payload& gradient) {
   if (role_ != role::backup || received.view_id != view_.view_id)
     return {};
   shard_reaction out;
-  if (has_state_ && received.sequence == applied_ + 1) {
+  if (follows() && received.sequence == applied_ + 1) {
     const bool holds_one =
       received.pushed.size() + received.decided.size() == 1;
     const auto is_possible = [&] {
@@ -436,6 +444,9 @@ shard_reaction shard::on(const record& received, const payload& gradient) {
       return {protocol_error{"record " + std::to_string(received.sequence)
                              + " of a shard cannot follow the one before"}};
     perform(out, received, gradient);
+    log_.push_back({received, gradient});
+    log_bytes_ += gradient.bytes;
+    trim_log(received.log_begin);
   }
   out.push_back(send_stored{view_.primary, own_position()});
   return out;
@@ -444,11 +455,21 @@ shard_reaction shard::on(const record& received, const payload& gradient) {
 shard_reaction shard::on(const inquire& received) {
   if (role_ != role::backup || received.view_id != view_.view_id)
     return {};
-  return {send_stored{view_.primary, own_position()}};
+  shard_reaction out;
+  if (has_state_ && !follows()) {
+    // Both have followed one primary, so the state of the one that has fewer
+    // records is that of the other one at an earlier time.
+    if (applied_ + 1 >= received.log_begin && applied_ <= received.term_begin)
+      state_term_ = view_.term;
+    else
+      reset(out);
+  }
+  out.push_back(send_stored{view_.primary, own_position()});
+  return out;
 }
 
 shard_reaction shard::on(const in_sync& received) {
-  if (role_ != role::backup || received.view_id != view_.view_id || !has_state_)
+  if (role_ != role::backup || received.view_id != view_.view_id || !follows())
     return {};
   is_in_sync_ = true;
   return {send_stored{view_.primary, own_position()}};
@@ -459,7 +480,7 @@ shard_reaction shard::on(const snapshot& received,
   if (role_ != role::backup || received.view_id != view_.view_id)
     return {};
   shard_reaction out;
-  if (!has_state_ || received.sequence > applied_) {
+  if (!follows() || received.sequence > applied_) {
     auto restored = parts_;
     std::size_t at = 0;
     bool is_possible = received.parts.size() == parts_.size();
@@ -478,6 +499,9 @@ shard_reaction shard::on(const snapshot& received,
     decided_ = received.decided;
     applied_ = received.sequence;
     has_state_ = true;
+    state_term_ = view_.term;
+    log_.clear();
+    log_bytes_ = 0;
     out.push_back(install_snapshot{});
   }
   out.push_back(send_stored{view_.primary, own_position()});

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <optional>
 #include <set>
 #include <variant>
 #include <vector>
@@ -39,12 +38,13 @@
 ///            backups: then the query has to be sent again
 ///   on record  the next one: add it to its part, apply, answer stored
 ///   on view  a backup that becomes the primary goes on with all records that
-///            it has. Every backup that is new, or that followed another
-///            primary, answers stored, and gets a snapshot and the records
-///            after it. When it has stored the snapshot, the primary waits for
-///            it too. It is in sync when it also has all that was acknowledged
-///            before; the primary says so. A copy that the view does not name
-///            drops its state
+///            it has, and asks its backups which ones they have. One that
+///            followed the same primary, and has no record that the new one
+///            lacks, gets the records that it lacks. Any other one gets a
+///            snapshot and the records after it. When a backup has a state, the
+///            primary waits for it too. It is in sync when it also has all that
+///            was acknowledged before; the primary says so. A copy that the
+///            view does not name drops its state
 ///   on timeout  send again the records that a backup has not stored, and
 ///            inquire to one that has not answered in this view. A snapshot is
 ///            large, and may take many intervals: it is sent again after 8 of
@@ -225,9 +225,10 @@ private:
   enum class role { none, primary, backup };
   /// What the primary knows about a backup.
   struct follower {
-    std::uint64_t stored = 0; ///< It has all records up to this one.
-    /// Set until it has stored the snapshot after this record.
-    std::optional<std::uint64_t> snapshot;
+    /// It has all records up to this one, or needs a snapshot that does.
+    std::uint64_t stored = 0;
+    /// It has a state, so no record is applied that it has not stored.
+    bool is_awaited = false;
     /// Intervals from the time that the snapshot was sent in this view until it
     /// is sent again. Zero: it was not sent, because the backup has not said
     /// that it has entered the view.
@@ -266,11 +267,19 @@ private:
   void follow_anew(shard_reaction& out, std::uint64_t backup, follower& to);
   bool has_room_for(std::uint64_t bytes) const;
   void trim_log();
+  void trim_log(std::uint64_t begin);
+  /// True if the records of the primary continue the state of this backup.
+  bool follows() const { return has_state_ && state_term_ == view_.term; }
+  /// First record of the log.
+  std::uint64_t log_begin() const {
+    return log_.empty() ? last_ + 1 : log_.front().record.sequence;
+  }
+  inquire question() const { return {view_.view_id, log_begin(), term_begin_}; }
   pushed refusal(const push_id& id, push_result why) const {
     return {view_.view_id, id, why};
   }
   stored own_position() const {
-    return {view_.view_id, self_, has_state_, applied_, is_in_sync_};
+    return {view_.view_id, self_, follows(), applied_, is_in_sync_};
   }
 
   const std::uint64_t self_;
@@ -281,6 +290,7 @@ private:
   role role_ = role::none;
   std::vector<part_contributions> parts_; ///< By part.
   std::uint64_t applied_ = 0;             ///< Last record that was applied.
+  std::uint64_t state_term_ = 0; ///< Term of the last of these records.
   /// The last decision that was applied. At most one.
   std::vector<decision> decided_;
 
@@ -288,12 +298,14 @@ private:
   std::set<std::uint64_t>
     awaited_workers_; ///< They have not accepted the view.
   std::map<std::uint64_t, follower> followers_; ///< By incarnation.
-  /// Records after those that all followers have stored.
+  /// Records after those that all followers have stored. A backup has them too,
+  /// for other backups, in case it becomes the primary.
   std::deque<entry> log_;
-  std::uint64_t log_bytes_ = 0;                 ///< Of the gradients in it.
-  std::uint64_t last_ = 0;                      ///< Last record of the log.
-  std::set<push_id> pending_pushes_;            ///< Not applied yet.
-  std::set<std::uint64_t> pending_decisions_;   ///< Steps; not applied yet.
+  std::uint64_t log_bytes_ = 0;               ///< Of the gradients in it.
+  std::uint64_t last_ = 0;                    ///< Last record of the log.
+  std::uint64_t term_begin_ = 0;              ///< `last_` when its term began.
+  std::set<push_id> pending_pushes_;          ///< Not applied yet.
+  std::set<std::uint64_t> pending_decisions_; ///< Steps; not applied yet.
   std::map<std::uint32_t, waiting_pull> pulls_; ///< By replica.
 
   // A backup.

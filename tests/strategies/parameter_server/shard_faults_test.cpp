@@ -47,6 +47,8 @@ public:
   std::uint64_t stale_answers() const { return stale_; }
   std::uint64_t dropped_contributions() const { return dropped_; }
   std::uint64_t adoptions() const { return adoptions_; }
+  /// Backups that have kept their state under a new primary.
+  std::uint64_t kept_states() const { return kept_; }
   std::uint64_t successions() const { return successions_; }
   /// Chiefs that were replaced when some shards lacked their last decision.
   std::uint64_t unfinished_decisions() const { return unfinished_; }
@@ -59,6 +61,7 @@ private:
   struct copy {
     std::unique_ptr<shard> machine;
     values applied, dropped;
+    std::uint64_t term = 0; ///< The last one in which it has shown a state.
   };
   struct server {
     bool is_alive = true, is_excluded = false;
@@ -173,7 +176,7 @@ private:
 
   std::uint64_t deaths_ = 0, exclusions_ = 0, promotions_ = 0, repeated_ = 0,
                 stale_ = 0, dropped_ = 0, adoptions_ = 0, successions_ = 0,
-                unfinished_ = 0;
+                unfinished_ = 0, kept_ = 0;
 };
 
 random_server_job::random_server_job(std::uint64_t seed) : random_{seed} {
@@ -288,7 +291,7 @@ void random_server_job::add_server() {
     const values none(rules_[s].size());
     added.copies.push_back(
       {std::make_unique<shard>(process, rules_[s], replicas_, limits_), none,
-       none});
+       none, 0});
   }
 }
 
@@ -575,6 +578,7 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
                   && std::holds_alternative<install_snapshot>(effects[0])) {
                 at.applied = applied;
                 at.dropped = dropped;
+                at.term = at.machine->position().term;
               }
               perform(to, s, effects);
             });
@@ -590,6 +594,10 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
                   });
         },
         [&](const send_stored& x) {
+          if (x.stored.has_state) {
+            const auto term = self.machine->position().term;
+            kept_ += std::exchange(self.term, term) != term;
+          }
           to_copy(x.primary,
                   [this, s, what = x.stored](std::uint64_t to, auto& at) {
                     perform(to, s, at.machine->on(what));
@@ -892,7 +900,7 @@ void random_server_job::check_end() {
 TEST(ShardFaults, LoseAndRepeatNoContribution) {
   std::uint64_t deaths = 0, exclusions = 0, promotions = 0, repeated = 0,
                 stale = 0, dropped = 0, adoptions = 0, successions = 0,
-                unfinished = 0;
+                unfinished = 0, kept = 0;
   for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
     random_server_job job{seed};
     const auto problem = job.run();
@@ -906,6 +914,7 @@ TEST(ShardFaults, LoseAndRepeatNoContribution) {
     adoptions += job.adoptions();
     successions += job.successions();
     unfinished += job.unfinished_decisions();
+    kept += job.kept_states();
   }
   EXPECT_GT(deaths, 500u);
   EXPECT_GT(exclusions, 500u);
@@ -916,6 +925,7 @@ TEST(ShardFaults, LoseAndRepeatNoContribution) {
   EXPECT_GT(adoptions, 500u);
   EXPECT_GT(successions, 500u);
   EXPECT_GT(unfinished, 100u);
+  EXPECT_GT(kept, 50u);
 }
 
 } // namespace

@@ -303,6 +303,102 @@ TEST(Shard, TellsABackupThatItIsInSyncOnlyWhenItHasAnsweredInThisView) {
   EXPECT_EQ(count<send_in_sync>(both.primary.on_timeout()), 0u);
 }
 
+/// A primary that has given a backup two records, and another backup a number
+/// of them. It is lost, and the first backup is the primary of view 2.
+struct backups_of_a_lost_primary {
+  explicit backups_of_a_lost_primary(std::uint64_t records_of_other) {
+    shard lost{primary_id, {{asynchronous}}, 1};
+    const auto first = view(1, {backup_id, other_id});
+    lost.on_view(first);
+    for (auto* const one : {&next, &other}) {
+      const auto& entered = one->on_view(first);
+      const auto sent = lost.on(only<send_stored>(entered).stored);
+      const auto& state = only<send_snapshot>(sent);
+      const auto taken = one->on(state.snapshot, state.gradients);
+      const auto told = lost.on(only<send_stored>(taken).stored);
+      one->on(only<send_in_sync>(told).in_sync);
+    }
+    for (std::uint64_t step = 0; step < 3; ++step)
+      for (const auto& effect : lost.on(worker_id, push_of(0, step), {}))
+        if (const auto* x = std::get_if<send_record>(&effect)) {
+          auto& to = x->backup == backup_id ? next : other;
+          if (step < (x->backup == backup_id ? 2 : records_of_other))
+            to.on(x->record, x->gradient);
+        }
+    const shard_view second{2, 2, 1, backup_id, {other_id}, {worker_id}};
+    asked = only<send_inquire>(next.on_view(second)).inquire;
+    EXPECT_TRUE(other.on_view(second).empty());
+    EXPECT_FALSE(other.position().is_in_sync);
+  }
+
+  static constexpr std::uint64_t other_id = 12;
+  shard next{backup_id, {{asynchronous}}, 1};
+  shard other{other_id, {{asynchronous}}, 1};
+  inquire asked;
+};
+
+TEST(Shard, ABackupThatFollowedTheSamePrimaryGetsTheRecordsThatItLacks) {
+  for (const std::uint64_t records : {0, 1, 2}) {
+    backups_of_a_lost_primary both{records};
+    const auto kept = both.other.on(both.asked);
+    EXPECT_EQ(count<drop_state>(kept), 0u);
+    EXPECT_EQ(only<send_stored>(kept).stored.sequence, records);
+    const auto sent = both.next.on(only<send_stored>(kept).stored);
+    EXPECT_EQ(count<send_snapshot>(sent), 0u);
+    EXPECT_EQ(count<send_record>(sent), 2 - records);
+    std::uint64_t last = records;
+    for (const auto& one : sent)
+      if (const auto* x = std::get_if<send_record>(&one))
+        last = only<send_stored>(both.other.on(x->record, x->gradient))
+                 .stored.sequence;
+    EXPECT_EQ(last, 2u);
+    const auto told = both.next.on(stored{2, both.other_id, true, 2, false});
+    both.other.on(only<send_in_sync>(told).in_sync);
+    EXPECT_TRUE(both.other.position().is_in_sync);
+    // It is awaited, as before.
+    both.next.on(accepted{2, worker_id});
+    const auto pushed = both.next.on(worker_id, push_of(0, 2, 0, 2), {});
+    EXPECT_EQ(count<apply>(pushed), 0u);
+    EXPECT_EQ(only<send_record>(pushed).record.sequence, 3u);
+  }
+}
+
+TEST(Shard, ABackupDropsItsStateIfTheNewPrimaryLacksARecordOfIt) {
+  backups_of_a_lost_primary both{3};
+  // It takes nothing of the new primary before it knows that.
+  EXPECT_FALSE(
+    only<send_stored>(both.other.on(record{2, 4, {push_of(0, 3)}, {}}, {}))
+      .stored.has_state);
+  EXPECT_EQ(both.other.position().sequence, 3u);
+  const auto dropped = both.other.on(both.asked);
+  EXPECT_EQ(count<drop_state>(dropped), 1u);
+  EXPECT_FALSE(only<send_stored>(dropped).stored.has_state);
+  const auto sent = both.next.on(only<send_stored>(dropped).stored);
+  EXPECT_EQ(only<send_snapshot>(sent).snapshot.sequence, 2u);
+}
+
+TEST(Shard, ABackupDropsItsStateIfTheLogOfTheNewPrimaryBeginsAfterIt) {
+  backups_of_a_lost_primary both{1};
+  auto asked = both.asked;
+  EXPECT_EQ(asked.log_begin, 1u);
+  EXPECT_EQ(asked.term_begin, 2u);
+  asked.log_begin = 3;
+  EXPECT_EQ(count<drop_state>(both.other.on(asked)), 1u);
+}
+
+TEST(Shard, ABackupKeepsTheRecordsThatAnotherBackupMayLack) {
+  pair_of_copies both{{{asynchronous}}};
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    const auto sent =
+      both.primary.on(worker_id, push_of(0, step), {nullptr, 5});
+    const auto& next = only<send_record>(sent);
+    both.deliver(both.backup.on(next.record, next.gradient));
+    // It is the only one, so its primary keeps none that it has stored.
+    EXPECT_EQ(both.backup.log_records(), 1u);
+    EXPECT_EQ(both.backup.log_bytes(), 5u);
+  }
+}
+
 TEST(Shard, ForgetsRecordsWhenTheSlowestBackupHasStoredThem) {
   constexpr std::uint64_t other_id = 12;
   shard primary{primary_id, {{asynchronous}}, 1};
