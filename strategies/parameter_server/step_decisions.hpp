@@ -13,7 +13,7 @@
 /// The chief decides which contributions count in each step of the synchronous
 /// parts. So all shards take the same ones, and no shard applies a step to
 /// which another shard lacks one. The state machine is the side of the chief;
-/// `shard` and `worker` are the other sides.
+/// `shard_copy` and `worker` are the other sides.
 ///
 ///   who      the chief of each view, the primaries of S shards, the workers of
 ///            R replicas

@@ -66,8 +66,8 @@ using worker_effect =
 /// Effects; the host performs them in this order.
 using worker_reaction = std::vector<worker_effect>;
 
-/// The side of a worker in the protocol of `shard`: keeps every push until it
-/// is acknowledged and every pull until it is answered, and sends them again
+/// The side of a worker in the protocol of `shard_copy`: keeps every push until
+/// it is acknowledged and every pull until it is answered, and sends them again
 /// when a view has changed, a shard begins to serve, or an answer is late. A
 /// shard makes no difference between a push that it receives once or twice.
 /// What the chief has to know it sends again each interval, without an answer.

@@ -1,4 +1,4 @@
-#include "troupe/strategies/parameter_server/shard.hpp"
+#include "troupe/strategies/parameter_server/shard_copy.hpp"
 #include "troupe/strategies/parameter_server/step_decisions.hpp"
 #include "troupe/strategies/parameter_server/worker.hpp"
 
@@ -59,7 +59,7 @@ private:
   using values = std::vector<contributions>; ///< By part.
 
   struct copy {
-    std::unique_ptr<shard> machine;
+    std::unique_ptr<shard_copy> machine;
     values applied, dropped;
     std::uint64_t term = 0; ///< The last one in which it has shown a state.
   };
@@ -290,8 +290,8 @@ void random_server_job::add_server() {
   for (std::uint32_t s = 0; s < shards_; ++s) {
     const values none(rules_[s].size());
     added.copies.push_back(
-      {std::make_unique<shard>(process, rules_[s], replicas_, limits_), none,
-       none, 0});
+      {std::make_unique<shard_copy>(process, rules_[s], replicas_, limits_),
+       none, none, 0});
   }
 }
 
@@ -411,17 +411,18 @@ void random_server_job::perform(std::uint64_t process,
       overloaded{
         [&](const send_accepted& x) {
           to_shard(x.primary, x.shard,
-                   [what = x.accepted](shard& to) { return to.on(what); });
+                   [what = x.accepted](shard_copy& to) { return to.on(what); });
         },
         [&](const send_push& x) {
-          to_shard(x.primary, x.shard, [process, x](shard& to) {
+          to_shard(x.primary, x.shard, [process, x](shard_copy& to) {
             return to.on(process, x.push, x.gradient);
           });
         },
         [&](const send_pull& x) {
-          to_shard(x.primary, x.shard, [process, what = x.pull](shard& to) {
-            return to.on(process, what);
-          });
+          to_shard(x.primary, x.shard,
+                   [process, what = x.pull](shard_copy& to) {
+                     return to.on(process, what);
+                   });
         },
         [&](const send_contributed& x) {
           to_chief(x.contributed.view_id,

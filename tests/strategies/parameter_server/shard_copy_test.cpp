@@ -1,4 +1,4 @@
-#include "troupe/strategies/parameter_server/shard.hpp"
+#include "troupe/strategies/parameter_server/shard_copy.hpp"
 #include "troupe/strategies/parameter_server/worker.hpp"
 
 #include <gtest/gtest.h>
@@ -69,12 +69,12 @@ struct pair_of_copies {
         }
   }
 
-  shard primary, backup;
+  shard_copy primary, backup;
   shard_reaction answers; ///< Effects of the primary.
 };
 
-TEST(Shard, AnswersAPushWithoutABackupAtOnce) {
-  shard alone{primary_id, {{asynchronous}}, 2};
+TEST(ShardCopy, AnswersAPushWithoutABackupAtOnce) {
+  shard_copy alone{primary_id, {{asynchronous}}, 2};
   EXPECT_EQ(count<send_serving>(alone.on_view(view(1, {}))), 1u);
   const auto done = alone.on(worker_id, push_of(1, 0), {});
   EXPECT_EQ(only<apply>(done).update.version, 1u);
@@ -84,7 +84,7 @@ TEST(Shard, AnswersAPushWithoutABackupAtOnce) {
   EXPECT_EQ(count<apply>(again), 0u);
 }
 
-TEST(Shard, AppliesAndAnswersAPushWhenTheBackupHasIt) {
+TEST(ShardCopy, AppliesAndAnswersAPushWhenTheBackupHasIt) {
   pair_of_copies both{{{asynchronous}}};
   const payload gradient{std::make_shared<const int>(1), 4};
   const auto sent = both.primary.on(worker_id, push_of(0, 0), gradient);
@@ -103,8 +103,8 @@ TEST(Shard, AppliesAndAnswersAPushWhenTheBackupHasIt) {
   EXPECT_EQ(only<answer_pull>(both.answers).pulled.next_step, 1u);
 }
 
-TEST(Shard, SaysWhyItRejectsAPush) {
-  shard alone{primary_id, {{asynchronous}}, 2};
+TEST(ShardCopy, SaysWhyItRejectsAPush) {
+  shard_copy alone{primary_id, {{asynchronous}}, 2};
   alone.on_view(view(3, {}));
   const auto why = [&](const push& x) {
     return result_of(alone.on(worker_id, x, {}));
@@ -117,8 +117,8 @@ TEST(Shard, SaysWhyItRejectsAPush) {
   EXPECT_TRUE(alone.on(worker_id, push_of(0, 0, 0, 4), {}).empty());
 }
 
-TEST(Shard, RejectsPullsAndDecisionsThatCannotBe) {
-  shard alone{primary_id, {{synchronous, 0, 1}}, 2};
+TEST(ShardCopy, RejectsPullsAndDecisionsThatCannotBe) {
+  shard_copy alone{primary_id, {{synchronous, 0, 1}}, 2};
   alone.on_view(view(1, {}));
   const auto is_error = [](const shard_reaction& x) {
     return x.size() == 1 && std::holds_alternative<protocol_error>(x[0]);
@@ -140,8 +140,8 @@ TEST(Shard, RejectsPullsAndDecisionsThatCannotBe) {
             push_result::decided);
 }
 
-TEST(Shard, RejectsAnotherDecisionOnTheLastStep) {
-  shard alone{primary_id, {{synchronous, 0, 1}}, 2};
+TEST(ShardCopy, RejectsAnotherDecisionOnTheLastStep) {
+  shard_copy alone{primary_id, {{synchronous, 0, 1}}, 2};
   alone.on_view(view(1, {}));
   alone.on(worker_id, push_of(0, 0), {});
   alone.on(worker_id, push_of(1, 0), {});
@@ -149,7 +149,7 @@ TEST(Shard, RejectsAnotherDecisionOnTheLastStep) {
   EXPECT_EQ(count<protocol_error>(alone.on(decision{1, 0, {1}})), 1u);
 }
 
-TEST(Shard, TellsTheChiefOfItsViewTheLastDecisionThatTheBackupsHave) {
+TEST(ShardCopy, TellsTheChiefOfItsViewTheLastDecisionThatTheBackupsHave) {
   pair_of_copies both{{{synchronous, 0, 1}, {asynchronous}}};
   const auto answer = [&] { return both.primary.on(decision_query{1}); };
   const auto store = [&](const shard_reaction& sent) {
@@ -182,8 +182,8 @@ TEST(Shard, TellsTheChiefOfItsViewTheLastDecisionThatTheBackupsHave) {
   EXPECT_TRUE(both.backup.on(decision{1, 0, {1}}).empty());
 }
 
-TEST(Shard, ASnapshotContainsTheLastDecision) {
-  shard primary{primary_id, {{synchronous}}, 1};
+TEST(ShardCopy, ASnapshotContainsTheLastDecision) {
+  shard_copy primary{primary_id, {{synchronous}}, 1};
   primary.on_view(view(1, {}));
   primary.on(worker_id, push_of(0, 0), {});
   primary.on(decision{1, 0, {0}});
@@ -193,7 +193,7 @@ TEST(Shard, ASnapshotContainsTheLastDecision) {
       .snapshot;
   ASSERT_EQ(made.decided.size(), 1u);
   const auto is_taken = [](const snapshot& given) {
-    shard backup{backup_id, {{synchronous}}, 1};
+    shard_copy backup{backup_id, {{synchronous}}, 1};
     backup.on_view(view(2, {backup_id}));
     return count<install_snapshot>(backup.on(given, {})) == 1;
   };
@@ -211,7 +211,7 @@ TEST(Shard, ASnapshotContainsTheLastDecision) {
   EXPECT_FALSE(is_taken(wrong));
 }
 
-TEST(Shard, ABackupRejectsWhatCannotFollow) {
+TEST(ShardCopy, ABackupRejectsWhatCannotFollow) {
   pair_of_copies both{{{asynchronous}}};
   const auto reply = [&](const record& x) { return both.backup.on(x, {}); };
   const auto is_error = [](const shard_reaction& x) {
@@ -233,7 +233,7 @@ TEST(Shard, ABackupRejectsWhatCannotFollow) {
     is_error(both.backup.on(snapshot{1, 5, {{0, {{}, {}}, {}}}, {}}, {{}})));
 }
 
-TEST(Shard, ABackupBecomesThePrimaryAndWaitsForTheWorkers) {
+TEST(ShardCopy, ABackupBecomesThePrimaryAndWaitsForTheWorkers) {
   pair_of_copies both{{{asynchronous}}};
   const auto sent = both.primary.on(worker_id, push_of(0, 0), {});
   both.backup.on(only<send_record>(sent).record, {});
@@ -252,15 +252,15 @@ TEST(Shard, ABackupBecomesThePrimaryAndWaitsForTheWorkers) {
   EXPECT_TRUE(both.backup.on(only<send_record>(late).record, {}).empty());
 }
 
-TEST(Shard, ACopyThatLacksUpdatesDoesNotBecomeThePrimary) {
-  shard backup{backup_id, {{asynchronous}}, 2};
+TEST(ShardCopy, ACopyThatLacksUpdatesDoesNotBecomeThePrimary) {
+  shard_copy backup{backup_id, {{asynchronous}}, 2};
   backup.on_view(view(1, {backup_id}));
   const auto refused = backup.on_view({2, 2, 1, backup_id, {}, {worker_id}});
   EXPECT_EQ(count<protocol_error>(refused), 1u);
   EXPECT_FALSE(backup.is_primary());
 }
 
-TEST(Shard, ABackupThatMissedAViewIsNotInSyncUntilItIsTold) {
+TEST(ShardCopy, ABackupThatMissedAViewIsNotInSyncUntilItIsTold) {
   pair_of_copies both{{{asynchronous}}};
   both.backup.on_view(view(3, {backup_id}));
   EXPECT_FALSE(both.backup.position().is_in_sync);
@@ -269,7 +269,7 @@ TEST(Shard, ABackupThatMissedAViewIsNotInSyncUntilItIsTold) {
   EXPECT_TRUE(both.backup.position().is_in_sync);
 }
 
-TEST(Shard, WaitsForTheWorkersInEachViewUntilItHasServed) {
+TEST(ShardCopy, WaitsForTheWorkersInEachViewUntilItHasServed) {
   pair_of_copies both{{{asynchronous}}};
   both.backup.on_view({2, 2, 1, backup_id, {}, {worker_id}});
   EXPECT_EQ(count<send_serving>(
@@ -284,14 +284,14 @@ TEST(Shard, WaitsForTheWorkersInEachViewUntilItHasServed) {
             1u);
 }
 
-TEST(Shard, ALateAnswerWithoutAStateDoesNotEndTheWaitForABackup) {
+TEST(ShardCopy, ALateAnswerWithoutAStateDoesNotEndTheWaitForABackup) {
   pair_of_copies both{{{asynchronous}}};
   EXPECT_TRUE(both.primary.on(stored{1, backup_id, false, 0, false}).empty());
   const auto sent = both.primary.on(worker_id, push_of(0, 0), {});
   EXPECT_EQ(count<answer_push>(sent), 0u);
 }
 
-TEST(Shard, TellsABackupThatItIsInSyncOnlyWhenItHasAnsweredInThisView) {
+TEST(ShardCopy, TellsABackupThatItIsInSyncOnlyWhenItHasAnsweredInThisView) {
   pair_of_copies both{{{asynchronous}}};
   both.primary.on_view(view(3, {backup_id}));
   const auto asked = both.primary.on_timeout();
@@ -307,7 +307,7 @@ TEST(Shard, TellsABackupThatItIsInSyncOnlyWhenItHasAnsweredInThisView) {
 /// of them. It is lost, and the first backup is the primary of view 2.
 struct backups_of_a_lost_primary {
   explicit backups_of_a_lost_primary(std::uint64_t records_of_other) {
-    shard lost{primary_id, {{asynchronous}}, 1};
+    shard_copy lost{primary_id, {{asynchronous}}, 1};
     const auto first = view(1, {backup_id, other_id});
     lost.on_view(first);
     for (auto* const one : {&next, &other}) {
@@ -332,12 +332,12 @@ struct backups_of_a_lost_primary {
   }
 
   static constexpr std::uint64_t other_id = 12;
-  shard next{backup_id, {{asynchronous}}, 1};
-  shard other{other_id, {{asynchronous}}, 1};
+  shard_copy next{backup_id, {{asynchronous}}, 1};
+  shard_copy other{other_id, {{asynchronous}}, 1};
   inquire asked;
 };
 
-TEST(Shard, ABackupThatFollowedTheSamePrimaryGetsTheRecordsThatItLacks) {
+TEST(ShardCopy, ABackupThatFollowedTheSamePrimaryGetsTheRecordsThatItLacks) {
   for (const std::uint64_t records : {0, 1, 2}) {
     backups_of_a_lost_primary both{records};
     const auto kept = both.other.on(both.asked);
@@ -363,7 +363,7 @@ TEST(Shard, ABackupThatFollowedTheSamePrimaryGetsTheRecordsThatItLacks) {
   }
 }
 
-TEST(Shard, ABackupDropsItsStateIfTheNewPrimaryLacksARecordOfIt) {
+TEST(ShardCopy, ABackupDropsItsStateIfTheNewPrimaryLacksARecordOfIt) {
   backups_of_a_lost_primary both{3};
   // It takes nothing of the new primary before it knows that.
   EXPECT_FALSE(
@@ -377,7 +377,7 @@ TEST(Shard, ABackupDropsItsStateIfTheNewPrimaryLacksARecordOfIt) {
   EXPECT_EQ(only<send_snapshot>(sent).snapshot.sequence, 2u);
 }
 
-TEST(Shard, ABackupDropsItsStateIfTheLogOfTheNewPrimaryBeginsAfterIt) {
+TEST(ShardCopy, ABackupDropsItsStateIfTheLogOfTheNewPrimaryBeginsAfterIt) {
   backups_of_a_lost_primary both{1};
   auto asked = both.asked;
   EXPECT_EQ(asked.log_begin, 1u);
@@ -386,7 +386,7 @@ TEST(Shard, ABackupDropsItsStateIfTheLogOfTheNewPrimaryBeginsAfterIt) {
   EXPECT_EQ(count<drop_state>(both.other.on(asked)), 1u);
 }
 
-TEST(Shard, ABackupKeepsTheRecordsThatAnotherBackupMayLack) {
+TEST(ShardCopy, ABackupKeepsTheRecordsThatAnotherBackupMayLack) {
   pair_of_copies both{{{asynchronous}}};
   for (std::uint64_t step = 0; step < 3; ++step) {
     const auto sent =
@@ -399,9 +399,9 @@ TEST(Shard, ABackupKeepsTheRecordsThatAnotherBackupMayLack) {
   }
 }
 
-TEST(Shard, ForgetsRecordsWhenTheSlowestBackupHasStoredThem) {
+TEST(ShardCopy, ForgetsRecordsWhenTheSlowestBackupHasStoredThem) {
   constexpr std::uint64_t other_id = 12;
-  shard primary{primary_id, {{asynchronous}}, 1};
+  shard_copy primary{primary_id, {{asynchronous}}, 1};
   primary.on_view(view(1, {backup_id, other_id}));
   const auto stores = [&](std::uint64_t backup, std::uint64_t sequence) {
     return primary.on(stored{1, backup, true, sequence, true});
@@ -423,8 +423,8 @@ TEST(Shard, ForgetsRecordsWhenTheSlowestBackupHasStoredThem) {
   EXPECT_EQ(primary.log_bytes(), 0u);
 }
 
-TEST(Shard, SendsASnapshotAgainInLongerAndLongerIntervals) {
-  shard primary{primary_id, {{asynchronous}}, 1};
+TEST(ShardCopy, SendsASnapshotAgainInLongerAndLongerIntervals) {
+  shard_copy primary{primary_id, {{asynchronous}}, 1};
   const auto enters = [&](std::uint64_t view_id) {
     return count<send_snapshot>(
       primary.on(stored{view_id, backup_id, false, 0, false}));
@@ -447,14 +447,15 @@ TEST(Shard, SendsASnapshotAgainInLongerAndLongerIntervals) {
     EXPECT_EQ(count<send_snapshot>(primary.on_timeout()), 0u);
 }
 
-TEST(Shard, TakesNoPushThatExceedsALimitOfTheLog) {
+TEST(ShardCopy, TakesNoPushThatExceedsALimitOfTheLog) {
   const auto primary_with = [](const shard_options& limits) {
-    shard out{primary_id, {{asynchronous}, {synchronous}}, 1, limits};
+    shard_copy out{primary_id, {{asynchronous}, {synchronous}}, 1, limits};
     out.on_view(view(1, {backup_id}));
     out.on(stored{1, backup_id, true, 0, true});
     return out;
   };
-  const auto takes = [](shard& to, std::uint64_t step, std::uint64_t bytes) {
+  const auto takes = [](shard_copy& to, std::uint64_t step,
+                        std::uint64_t bytes) {
     return !to.on(worker_id, push_of(0, step), {nullptr, bytes}).empty();
   };
   auto few = primary_with({2, 1'000});
@@ -478,7 +479,7 @@ TEST(Shard, TakesNoPushThatExceedsALimitOfTheLog) {
   EXPECT_FALSE(takes(small, 3, 1));
 }
 
-TEST(Shard, ACopyThatMissedTheViewBeforeDoesNotBecomeThePrimary) {
+TEST(ShardCopy, ACopyThatMissedTheViewBeforeDoesNotBecomeThePrimary) {
   pair_of_copies both{{{asynchronous}}};
   // It has missed view 2, in which the primary may have had no backup.
   const auto refused =

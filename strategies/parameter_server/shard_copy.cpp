@@ -1,4 +1,4 @@
-#include "troupe/strategies/parameter_server/shard.hpp"
+#include "troupe/strategies/parameter_server/shard_copy.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -34,20 +34,21 @@ bool is_last_decision(const std::vector<decision>& decided,
 
 } // namespace
 
-shard::shard(std::uint64_t self, const std::vector<consistency>& parts,
-             std::uint32_t replicas, const shard_options& options)
+shard_copy::shard_copy(std::uint64_t self,
+                       const std::vector<consistency>& parts,
+                       std::uint32_t replicas, const shard_options& options)
   : self_{self}, replicas_{replicas}, options_{options}, rules_{parts} {
   clear();
 }
 
 /// Drops all state.
-void shard::reset(shard_reaction& out) {
+void shard_copy::reset(shard_reaction& out) {
   if (has_state_ || applied_ > 0)
     out.push_back(drop_state{});
   clear();
 }
 
-void shard::clear() {
+void shard_copy::clear() {
   parts_.clear();
   for (std::uint32_t i = 0; i < rules_.size(); ++i)
     parts_.emplace_back(i, rules_[i], replicas_);
@@ -61,7 +62,7 @@ void shard::clear() {
   has_state_ = is_in_sync_ = false;
 }
 
-shard_reaction shard::on_view(const shard_view& next) {
+shard_reaction shard_copy::on_view(const shard_view& next) {
   if (next.view_id <= view_.view_id)
     return {};
   const bool has_served = serves();
@@ -106,7 +107,7 @@ shard_reaction shard::on_view(const shard_view& next) {
 }
 
 /// Begins a view as the primary.
-void shard::lead(shard_reaction& out) {
+void shard_copy::lead(shard_reaction& out) {
   std::erase_if(followers_, [&](const auto& x) {
     return !std::ranges::binary_search(view_.backups, x.first);
   });
@@ -130,8 +131,8 @@ void shard::lead(shard_reaction& out) {
 }
 
 /// Sends a snapshot, and then all records that follow it.
-void shard::follow_anew(shard_reaction& out, std::uint64_t backup,
-                        follower& to) {
+void shard_copy::follow_anew(shard_reaction& out, std::uint64_t backup,
+                             follower& to) {
   if (to.snapshot_intervals == 0)
     to.stored = applied_;
   to.snapshot_intervals = std::clamp(
@@ -148,15 +149,15 @@ void shard::follow_anew(shard_reaction& out, std::uint64_t backup,
 }
 
 /// Sends all records that the backup has not stored.
-void shard::send_log(shard_reaction& out, std::uint64_t backup,
-                     const follower& to) const {
+void shard_copy::send_log(shard_reaction& out, std::uint64_t backup,
+                          const follower& to) const {
   for (const auto& one : log_)
     if (one.record.sequence > to.stored)
       out.push_back(send_record{backup, one.record, one.gradient});
 }
 
-shard_reaction shard::on(std::uint64_t worker, const push& received,
-                         const payload& gradient) {
+shard_reaction shard_copy::on(std::uint64_t worker, const push& received,
+                              const payload& gradient) {
   if (!is_primary() || received.view_id > view_.view_id)
     return {}; // it is sent again
   if (received.view_id < view_.view_id)
@@ -183,7 +184,7 @@ shard_reaction shard::on(std::uint64_t worker, const push& received,
   return out;
 }
 
-shard_reaction shard::on(const decision& received) {
+shard_reaction shard_copy::on(const decision& received) {
   if (!serves() || received.view_id != view_.view_id)
     return {};
   const auto is_decided = [&](const part_contributions& x) {
@@ -211,7 +212,7 @@ shard_reaction shard::on(const decision& received) {
   return out;
 }
 
-shard_reaction shard::on(const decision_query& received) {
+shard_reaction shard_copy::on(const decision_query& received) {
   if (!serves() || received.view_id != view_.view_id
       || !pending_decisions_.empty())
     return {}; // it is sent again
@@ -219,7 +220,7 @@ shard_reaction shard::on(const decision_query& received) {
 }
 
 /// Appends a record to the log, and sends it to the backups.
-void shard::append(shard_reaction& out, entry&& added) {
+void shard_copy::append(shard_reaction& out, entry&& added) {
   added.record.log_begin = log_begin();
   added.record.sequence = ++last_;
   log_bytes_ += added.gradient.bytes;
@@ -231,7 +232,7 @@ void shard::append(shard_reaction& out, entry&& added) {
   apply_stored(out);
 }
 
-shard_reaction shard::on(const stored& received) {
+shard_reaction shard_copy::on(const stored& received) {
   const auto found = followers_.find(received.backup);
   if (!is_primary() || received.view_id != view_.view_id
       || found == followers_.end() || received.sequence > last_)
@@ -263,8 +264,8 @@ shard_reaction shard::on(const stored& received) {
 }
 
 /// Tells a backup that it is in sync, unless it has answered that it knows.
-void shard::tell_if_in_sync(shard_reaction& out, std::uint64_t backup,
-                            const follower& to) const {
+void shard_copy::tell_if_in_sync(shard_reaction& out, std::uint64_t backup,
+                                 const follower& to) const {
   if (to.has_answered && to.is_awaited && to.stored >= to.in_sync_from
       && !to.knows_it_is_in_sync)
     out.push_back(send_in_sync{backup, {view_.view_id}});
@@ -272,7 +273,7 @@ void shard::tell_if_in_sync(shard_reaction& out, std::uint64_t backup,
 
 /// Applies all records that all backups have, answers them, and answers the
 /// pulls that wait for them.
-void shard::apply_stored(shard_reaction& out) {
+void shard_copy::apply_stored(shard_reaction& out) {
   auto until = last_;
   for (const auto& [unused, one] : followers_)
     if (one.is_awaited)
@@ -302,8 +303,8 @@ void shard::apply_stored(shard_reaction& out) {
 }
 
 /// Applies a record.
-void shard::perform(shard_reaction& out, const record& next,
-                    const payload& gradient) {
+void shard_copy::perform(shard_reaction& out, const record& next,
+                         const payload& gradient) {
   applied_ = next.sequence;
   if (!next.pushed.empty()) {
     const auto& given = next.pushed[0];
@@ -318,7 +319,7 @@ void shard::perform(shard_reaction& out, const record& next,
 }
 
 /// True if a record with a gradient of this size can be appended to the log.
-bool shard::has_room_for(std::uint64_t bytes) const {
+bool shard_copy::has_room_for(std::uint64_t bytes) const {
   return log_.empty()
          || (log_.size() < options_.max_log_records
              && log_bytes_ <= options_.max_log_bytes
@@ -326,7 +327,7 @@ bool shard::has_room_for(std::uint64_t bytes) const {
 }
 
 /// Forgets the records that all backups have stored.
-void shard::trim_log() {
+void shard_copy::trim_log() {
   auto until = applied_;
   for (const auto& [unused, one] : followers_)
     until = std::min(until, one.stored);
@@ -334,14 +335,14 @@ void shard::trim_log() {
 }
 
 /// Forgets the records before this one.
-void shard::trim_log(std::uint64_t begin) {
+void shard_copy::trim_log(std::uint64_t begin) {
   while (!log_.empty() && log_.front().record.sequence < begin) {
     log_bytes_ -= log_.front().gradient.bytes;
     log_.pop_front();
   }
 }
 
-shard_reaction shard::on_timeout() {
+shard_reaction shard_copy::on_timeout() {
   shard_reaction out;
   if (!is_primary())
     return out;
@@ -359,7 +360,7 @@ shard_reaction shard::on_timeout() {
   return out;
 }
 
-shard_reaction shard::on(const accepted& received) {
+shard_reaction shard_copy::on(const accepted& received) {
   shard_reaction out;
   if (!is_primary() || received.view_id != view_.view_id)
     return out;
@@ -373,7 +374,7 @@ shard_reaction shard::on(const accepted& received) {
   return out;
 }
 
-shard_reaction shard::on(std::uint64_t worker, const pull& received) {
+shard_reaction shard_copy::on(std::uint64_t worker, const pull& received) {
   if (!serves() || received.view_id != view_.view_id)
     return {};
   const auto is_unknown = [&](std::uint32_t part) {
@@ -391,7 +392,7 @@ shard_reaction shard::on(std::uint64_t worker, const pull& received) {
   return out;
 }
 
-void shard::answer_pulls(shard_reaction& out) {
+void shard_copy::answer_pulls(shard_reaction& out) {
   if (!serves())
     return;
   std::erase_if(pulls_, [&](const auto& one) {
@@ -403,13 +404,13 @@ void shard::answer_pulls(shard_reaction& out) {
   });
 }
 
-bool shard::can_read(const pull& wanted) const {
+bool shard_copy::can_read(const pull& wanted) const {
   return std::ranges::all_of(wanted.parts, [&](std::uint32_t part) {
     return parts_[part].can_read(wanted.replica, wanted.step);
   });
 }
 
-pulled shard::answer_to(const pull& wanted) const {
+pulled shard_copy::answer_to(const pull& wanted) const {
   pulled out{view_.view_id, wanted.number, wanted.replica, 0, {}};
   for (const auto part : wanted.parts)
     out.versions.push_back(parts_[part].version());
@@ -420,7 +421,7 @@ pulled shard::answer_to(const pull& wanted) const {
   return out;
 }
 
-shard_reaction shard::on(const record& received, const payload& gradient) {
+shard_reaction shard_copy::on(const record& received, const payload& gradient) {
   if (role_ != role::backup || received.view_id != view_.view_id)
     return {};
   shard_reaction out;
@@ -452,7 +453,7 @@ shard_reaction shard::on(const record& received, const payload& gradient) {
   return out;
 }
 
-shard_reaction shard::on(const inquire& received) {
+shard_reaction shard_copy::on(const inquire& received) {
   if (role_ != role::backup || received.view_id != view_.view_id)
     return {};
   shard_reaction out;
@@ -468,15 +469,15 @@ shard_reaction shard::on(const inquire& received) {
   return out;
 }
 
-shard_reaction shard::on(const in_sync& received) {
+shard_reaction shard_copy::on(const in_sync& received) {
   if (role_ != role::backup || received.view_id != view_.view_id || !follows())
     return {};
   is_in_sync_ = true;
   return {send_stored{view_.primary, own_position()}};
 }
 
-shard_reaction shard::on(const snapshot& received,
-                         const std::vector<payload>& gradients) {
+shard_reaction shard_copy::on(const snapshot& received,
+                              const std::vector<payload>& gradients) {
   if (role_ != role::backup || received.view_id != view_.view_id)
     return {};
   shard_reaction out;

@@ -169,13 +169,13 @@ using shard_effect =
 /// Effects; the host performs them in this order.
 using shard_reaction = std::vector<shard_effect>;
 
-class shard {
+class shard_copy {
 public:
   /// @param self incarnation of the process of this copy.
   /// @param parts the rule of each part.
   /// @param replicas number of replicas of the job.
-  shard(std::uint64_t self, const std::vector<consistency>& parts,
-        std::uint32_t replicas, const shard_options& options = {});
+  shard_copy(std::uint64_t self, const std::vector<consistency>& parts,
+             std::uint32_t replicas, const shard_options& options = {});
 
   /// A view has taken effect. No effect if it is not newer.
   shard_reaction on_view(const shard_view& next);
