@@ -27,7 +27,7 @@
 ///            A primary that was a backup before serves when all workers have
 ///            accepted the view. Until then it takes no request
 ///   on push  of a new contribution: append it to the log, and send the record
-///            to the backups. When all backups that have a snapshot have it:
+///            to the backups. When all backups that have a state have it:
 ///            add it to those of its part, apply the update if it makes one,
 ///            and answer. So what a replica reads, and what was acknowledged,
 ///            survives the loss of the primary
@@ -38,9 +38,9 @@
 ///            backups: then the query has to be sent again
 ///   on record  the next one: add it to its part, apply, answer stored
 ///   on view  a backup that becomes the primary goes on with all records that
-///            it has, and asks its backups which ones they have. One that
-///            followed the same primary, and has no record that the new one
-///            lacks, gets the records that it lacks. Any other one gets a
+///            it has, and asks its backups which ones they have (inquire). One
+///            that followed the same primary, and has no record that the new
+///            one lacks, gets the records that it lacks. Any other one gets a
 ///            snapshot and the records after it. When a backup has a state, the
 ///            primary waits for it too. It is in sync when it also has all that
 ///            was acknowledged before; the primary says so. A copy that the
