@@ -190,7 +190,8 @@ TEST_F(NodeJoin, ToolEndsWithASentenceIfTheClientRefusesIt) {
   const auto said = there.line();
   EXPECT_EQ(said.rfind("troupe: join " + remote.listen_address(), 0), 0u)
     << said;
-  EXPECT_NE(said.find("the node has no role \"steps/small\"; it has: none"),
+  EXPECT_NE(said.find("the node has no role \"steps/small\"; it has: "
+                      "parameter_server, parameter_server_access"),
             said.npos)
     << said;
   EXPECT_EQ(there.end(), 1);
