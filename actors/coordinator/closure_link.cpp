@@ -23,7 +23,7 @@ closure_link(closure_worker_actor::pointer self,
     const auto found = wire::to_wire(error, self->system());
     if (found.code == ec::cancelled)
       return self->send(config.owner, config.id, coordinator::stopped{which});
-    if (found.code != ec::invalid)
+    if (found.code != ec::invalid && found.code != ec::stalled)
       return self->quit(error); // the worker cannot be used
     const job_error thrown{ec::invalid,
                            "worker " + std::to_string(config.number) + " ("
@@ -46,6 +46,7 @@ closure_link(closure_worker_actor::pointer self,
     },
     [=](const coordinator::cancel& x) { self->send(config.worker, x); },
     [](atom::next) {},
+    [](atom::wake) {},
   };
 }
 

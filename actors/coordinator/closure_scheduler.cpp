@@ -1,19 +1,40 @@
 #include "troupe/actors/coordinator/closure_scheduler.hpp"
 
 #include "troupe/actors/core/exception_handler.hpp"
-#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/remoting/message_codec.hpp"
+
+#include <caf/send.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 #include <variant>
 
 namespace troupe {
 
+namespace {
+
+/// `closure_book` limits the closures of the program before.
+constexpr auto max_unfinished = std::numeric_limits<std::uint64_t>::max();
+/// Time after which a decision is sent again that a busy shard has rejected.
+constexpr std::chrono::milliseconds repeat_interval{5};
+
+} // namespace
+
+closure_scheduler_state::~closure_scheduler_state() {
+  if (config.on_broken)
+    fail_all("the scheduler of the closures has ended");
+}
+
 void closure_scheduler_state::configure(closure_scheduler_config how) {
   config = std::move(how);
-  machine.emplace(static_cast<std::uint32_t>(config.shards.size()));
+  coordinator::records earlier;
+  earlier.first = config.first;
+  machine.emplace(static_cast<std::uint32_t>(config.shards.size()),
+                  max_unfinished, config.life, std::move(earlier));
   for (const auto& shard : config.shards)
     self->monitor(shard);
 }
@@ -108,9 +129,20 @@ void closure_scheduler_state::perform(coordinator::send_decision& x) {
         perform(machine->on(answer));
         accept_waiting();
       },
-      [this, shard = x.shard](const caf::error& e) {
-        fail_all("parameter server " + std::to_string(shard)
-                 + " did not answer a decision: " + self->system().render(e));
+      [this, shard = x.shard,
+       ordinal = x.decision.execution.ordinal](const caf::error& e) {
+        const auto found = wire::to_wire(e, self->system());
+        if (found.code == ec::invalid) { // its worker has stored nothing there
+          log(log_level::error,
+              "parameter server " + std::to_string(shard) + ": " + found.text);
+          perform(machine->on(coordinator::decided{shard, ordinal}));
+          return accept_waiting();
+        }
+        if (found.code != ec::busy)
+          return fail_all("parameter server " + std::to_string(shard)
+                          + " did not answer a decision: " + found.text);
+        if (!std::exchange(will_repeat, true))
+          self->delayed_send(self, repeat_interval, atom::wake_v);
       });
 }
 
@@ -139,9 +171,18 @@ void closure_scheduler_state::perform(coordinator::error_ready& x) {
   settle(x.ordinal)->on_failed(error.thrown, error.worker);
 }
 
+void closure_scheduler_state::perform(coordinator::record_end& x) {
+  const auto& which = x.end.execution;
+  closures.at(which.ordinal)->counted_attempt = which.attempt;
+}
+
 void closure_scheduler_state::perform(coordinator::protocol_error& x) {
-  throw std::logic_error("closure worker " + std::to_string(x.worker) + ": "
-                         + x.reason);
+  const auto found = workers.find(x.worker);
+  if (found == workers.end())
+    return;
+  caf::anon_send_exit(found->second, caf::exit_reason::user_shutdown);
+  config.on_worker_lost(x.worker, x.reason);
+  remove_worker(x.worker);
 }
 
 closure_scheduler_actor::behavior_type closure_scheduler(
@@ -160,6 +201,10 @@ closure_scheduler_actor::behavior_type closure_scheduler(
     [self](const new_worker& x) { self->state.add_worker(x); },
     [self](atom::stop, std::uint64_t worker) {
       self->state.remove_worker(worker);
+    },
+    [self, perform](atom::wake) {
+      self->state.will_repeat = false;
+      perform(self->state.machine->on_timeout());
     },
     [self](atom::resume) {
       if (self->state.machine->has_error())

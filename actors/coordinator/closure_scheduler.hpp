@@ -20,6 +20,8 @@ namespace troupe {
 /// Spawn arguments of a closure scheduler.
 struct closure_scheduler_config {
   std::vector<shard_actor> shards;
+  std::uint64_t life = 1;  ///< Greater than that of all coordinators before.
+  std::uint64_t first = 0; ///< Number of the first closure.
   std::chrono::milliseconds timeout{60'000}; ///< Of a request to a shard.
   /// Called once if a shard has ended: no closure can be done any more. Called
   /// on the thread of the scheduler.
@@ -36,7 +38,7 @@ struct closure_scheduler_state {
 
   explicit closure_scheduler_state(closure_scheduler_actor::pointer self)
     : self{self} {}
-  ~closure_scheduler_state() { cancel_all(); }
+  ~closure_scheduler_state();
 
   void configure(closure_scheduler_config config);
   void schedule(shared_closure what);
@@ -57,7 +59,7 @@ struct closure_scheduler_state {
   // No message between these actors is lost, so nothing is asked again.
   void perform(coordinator::send_query&) {}
   // The coordinator ends with its program, which keeps no records.
-  void perform(coordinator::record_end&) {}
+  void perform(coordinator::record_end& x);
   void perform(coordinator::record_error&) {}
   void perform(coordinator::forget_records&) {}
 
@@ -73,7 +75,8 @@ struct closure_scheduler_state {
   std::map<std::uint64_t, shared_closure> closures;      ///< By ordinal.
   /// Closures that have come before the state machine could take them.
   std::deque<shared_closure> waiting;
-  bool is_broken = false; ///< A shard has ended.
+  bool is_broken = false;   ///< A shard has ended.
+  bool will_repeat = false; ///< A `wake` message to itself is pending.
 };
 
 /// Schedules closures on workers. It hosts `coordinator::state_machine`.

@@ -13,6 +13,9 @@ namespace troupe {
 
 namespace {
 
+/// Time after which a request is sent again that a busy shard has rejected.
+constexpr std::chrono::milliseconds retry_interval{2};
+
 job_error failed_request(std::uint32_t shard, const caf::error& why,
                          caf::actor_system& system) {
   const auto found = wire::to_wire(why, system);
@@ -35,7 +38,7 @@ public:
     values_.assign(parts.size(), {});
     unanswered_ = parts.size();
     for (std::size_t i = 0; i < parts.size(); ++i)
-      request(parts[i], i);
+      request(parts[i], i, state_.self->clock().now());
     while (unanswered_ > 0)
       fiber::park();
     check_stopped();
@@ -54,13 +57,15 @@ public:
            || what_->stopped_attempts >= execution.attempt;
   }
 
-  void at_end(std::function<void(bool)> fn) override {
-    at_end_.push_back(std::move(fn));
+  const shared_closure& what() const override { return what_; }
+
+  void at_failure(std::function<void()> fn) override {
+    at_failure_.push_back(std::move(fn));
   }
 
-  void call_at_end(bool counts) {
-    for (; !at_end_.empty(); at_end_.pop_back())
-      at_end_.back()(counts);
+  void call_at_failure() {
+    for (const auto& fn : std::exchange(at_failure_, {}))
+      fn();
   }
 
   /// What the closure has changed, by shard.
@@ -76,7 +81,8 @@ private:
       throw superseded{};
   }
 
-  void request(const read& from, std::size_t i) {
+  void request(const read& from, std::size_t i,
+               caf::actor_clock::time_point begin) {
     std::vector<addressed_change> after;
     if (const auto own = changes_.find(from.shard); own != changes_.end())
       for (const auto& one : own->second)
@@ -96,11 +102,22 @@ private:
           if (const auto self = me.lock())
             self->on_answer([&] { self->values_[i] = std::move(x); });
         },
-        [me = weak_from_this(), shard = from.shard](caf::error& e) {
-          if (const auto self = me.lock())
-            self->on_answer([&] {
-              self->failure_ =
-                failed_request(shard, e, self->state_.self->system());
+        [me = weak_from_this(), from, i, begin](caf::error& e) {
+          const auto self = me.lock();
+          if (!self || self->state_.environment != self)
+            return;
+          self->state_.retry(
+            e, begin,
+            [me, from, i, begin] {
+              const auto again = me.lock();
+              if (again && again->state_.environment == again)
+                again->request(from, i, begin);
+            },
+            [&] {
+              self->on_answer([&] {
+                self->failure_ =
+                  failed_request(from.shard, e, self->state_.self->system());
+              });
             });
         });
   }
@@ -117,7 +134,7 @@ private:
   closure_worker_state& state_;
   const shared_closure what_;
   std::map<std::uint32_t, std::vector<addressed_change>> changes_;
-  std::vector<std::function<void(bool)>> at_end_;
+  std::vector<std::function<void()>> at_failure_;
   std::vector<tensor> values_; ///< Answers to a pull.
   std::size_t unanswered_ = 0; ///< Requests of a pull.
   std::optional<job_error> failure_;
@@ -129,9 +146,13 @@ closure_worker_state::closure_worker_state(closure_worker_actor::pointer self)
 closure_worker_state::~closure_worker_state() {
   if (config.ending)
     *config.ending = true;
-  body.reset(); // a closure that waits ends here
-  if (environment)
-    environment->call_at_end(false);
+  if (environment) { // a closure that waits ends here
+    const closure_scope scope{*environment};
+    body.reset();
+    environment->call_at_failure();
+  }
+  for (auto& [which, one] : stores)
+    one.environment->call_at_failure();
 }
 
 void closure_worker_state::configure(closure_worker_config how) {
@@ -160,11 +181,15 @@ void closure_worker_state::on_cancel(const coordinator::cancel& received) {
   };
   if (current && is_it(*current)) {
     current->what->stopped_attempts = received.execution.attempt;
-    body->abort(); // the closure waits for a shard
+    { // the closure waits for a shard
+      const closure_scope scope{*environment};
+      body->abort();
+    }
     return end_execution();
   }
   std::erase_if(queue, is_it);
-  stores.erase(received.execution);
+  if (auto stopped = stores.extract(received.execution))
+    stopped.mapped().environment->call_at_failure();
   report_stopped(received.execution);
 }
 
@@ -177,6 +202,7 @@ void closure_worker_state::begin_next() {
   const auto& execution = current->run.execution;
   environment = std::make_shared<worker_environment>(*this, current->what);
   environment->worker = config.number;
+  environment->worker_id = config.id;
   environment->execution = execution;
   own_context.random = {config.seed, config.number, execution.ordinal, 0};
   result.reset();
@@ -201,7 +227,8 @@ void closure_worker_state::end_execution() {
   const auto which = current->run.execution;
   const bool is_stopped = environment->is_stopped();
   const auto thrown = body->error();
-  environment->call_at_end(!thrown && !is_stopped);
+  if (is_stopped || thrown)
+    environment->call_at_failure();
   if (is_stopped)
     report_stopped(which);
   else if (thrown)
@@ -220,24 +247,52 @@ void closure_worker_state::store_effects() {
   const auto which = current->run.execution;
   auto& one = stores[which];
   one.result = std::move(result);
+  one.environment = environment;
   for (const auto& [shard, changes] : environment->changes())
     one.shards.push_back(shard);
   one.unanswered = static_cast<std::uint32_t>(one.shards.size()) + 1;
-  for (const auto& [shard, changes] : environment->changes()) {
-    auto encoded = encode(changes);
-    self
-      ->request(config.shards.at(shard), config.timeout,
-                execution_effects{which, current->run.done_below,
-                                  std::move(encoded.list)},
-                std::move(encoded.operands))
-      .then([this, which](std::uint64_t) { on_stored(which); },
-            [this, which, shard = shard](caf::error& e) {
-              if (stores.erase(which) > 0)
+  const auto now = self->clock().now();
+  for (const auto& [shard, changes] : environment->changes())
+    store_at(shard, current->run, changes, now);
+  on_stored(which);
+}
+
+void closure_worker_state::store_at(
+  std::uint32_t shard, const coordinator::run& from,
+  const std::vector<addressed_change>& changes,
+  caf::actor_clock::time_point begin) {
+  auto encoded = encode(changes);
+  const auto which = from.execution;
+  self
+    ->request(
+      config.shards.at(shard), config.timeout,
+      execution_effects{which, from.done_below, std::move(encoded.list)},
+      std::move(encoded.operands))
+    .then([this, which](std::uint64_t) { on_stored(which); },
+          [=, this](caf::error& e) {
+            if (!stores.contains(which))
+              return;
+            retry(
+              e, begin, [=, this] { store_at(shard, from, changes, begin); },
+              [&] {
+                auto one = stores.extract(which);
+                one.mapped().environment->call_at_failure();
                 fail(which, std::make_exception_ptr(
                               failed_request(shard, e, self->system())));
-            });
-  }
-  on_stored(which);
+              });
+          });
+}
+
+void closure_worker_state::retry(const caf::error& why,
+                                 caf::actor_clock::time_point begin,
+                                 std::function<void()> request,
+                                 const std::function<void()>& fail) {
+  if (wire::to_wire(why, self->system()).code != ec::busy
+      || self->clock().now() - begin > config.timeout)
+    return fail();
+  if (retries.empty())
+    self->delayed_send(self, retry_interval, atom::wake_v);
+  retries.push_back(std::move(request));
 }
 
 void closure_worker_state::on_stored(const coordinator::execution& from) {
@@ -271,6 +326,10 @@ closure_worker_actor::behavior_type closure_worker(
     },
     [self](const coordinator::cancel& x) { self->state.on_cancel(x); },
     [self](atom::next) { self->state.begin_next(); },
+    [self](atom::wake) {
+      for (const auto& again : std::exchange(self->state.retries, {}))
+        again();
+    },
   };
 }
 

@@ -6,11 +6,13 @@
 #include "troupe/strategies/coordinator/executions.hpp"
 #include "troupe/tensors/context.hpp"
 
+#include <caf/actor_clock.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,6 +72,13 @@ struct closure_worker_state {
     coordinator::payload result;
     std::shared_ptr<worker_environment> environment;
   };
+  /// Calls `request` again in a moment, if a shard was busy and the time since
+  /// `begin` is below the timeout. Otherwise calls `fail`.
+  void retry(const caf::error& why, caf::actor_clock::time_point begin,
+             std::function<void()> request, const std::function<void()>& fail);
+  void store_at(std::uint32_t shard, const coordinator::run& from,
+                const std::vector<addressed_change>& changes,
+                caf::actor_clock::time_point begin);
 
   closure_worker_actor::pointer self;
   closure_worker_config config;
@@ -77,6 +86,7 @@ struct closure_worker_state {
   std::deque<waiting_closure> queue;
   bool next_pending = false; ///< A `next` message to itself is pending.
   std::map<coordinator::execution, storing> stores;
+  std::vector<std::function<void()>> retries; ///< Requests to send again.
 
   context own_context; ///< Of the ops in closures.
   std::optional<waiting_closure> current;

@@ -116,9 +116,12 @@ void remote_closure_worker_state::on_setup(const shared_setup& x) {
 
 void remote_closure_worker_state::on_ended(const coordinator::ended& x,
                                            const coordinator::payload& result) {
-  if (auto found = open.extract(x.execution))
-    found.mapped().answer.deliver(x,
-                                  *static_cast<const tensors*>(result.get()));
+  auto found = open.extract(x.execution);
+  if (!found)
+    return;
+  // This process does not learn more about it.
+  found.mapped().what->counted_attempt = x.execution.attempt;
+  found.mapped().answer.deliver(x, *static_cast<const tensors*>(result.get()));
 }
 
 void remote_closure_worker_state::on_failed(const coordinator::execution& which,

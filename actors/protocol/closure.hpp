@@ -19,12 +19,15 @@
 
 namespace troupe {
 
+struct closure;
+
 /// What a closure may use while a worker executes it.
 class closure_environment {
 public:
   virtual ~closure_environment() = default;
 
-  std::uint32_t worker = 0; ///< Number of the worker.
+  std::uint32_t worker = 0;    ///< Number of the worker.
+  std::uint64_t worker_id = 0; ///< Of its actor; never used again.
   coordinator::execution execution;
 
   /// Where a part of a variable is.
@@ -48,9 +51,12 @@ public:
   /// True if the execution shall end: its result will not be used.
   virtual bool is_stopped() const = 0;
 
-  /// Calls `fn(counts)` when the execution has ended: `counts` is false if it
-  /// was stopped or has thrown. Such functions are called in reverse order.
-  virtual void at_end(std::function<void(bool counts)> fn) = 0;
+  /// The closure that is executed.
+  virtual const std::shared_ptr<closure>& what() const = 0;
+
+  /// Calls `fn` if the execution was stopped, has thrown, or if its effects
+  /// could not be stored.
+  virtual void at_failure(std::function<void()> fn) = 0;
 };
 
 /// Receives what becomes of a closure. The scheduler calls one of the functions
@@ -98,6 +104,8 @@ struct closure {
   std::shared_ptr<closure_listener> listener;
   /// All attempts up to this one shall end.
   std::atomic<std::uint32_t> stopped_attempts{0};
+  /// The attempt that counts. Zero: none yet.
+  std::atomic<std::uint32_t> counted_attempt{0};
 };
 using shared_closure = std::shared_ptr<closure>;
 

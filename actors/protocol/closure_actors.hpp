@@ -22,7 +22,9 @@ using closure_worker_actor = caf::typed_actor<
   // Stops an execution.
   caf::reacts_to<coordinator::cancel>,
   // Begins the next execution.
-  caf::reacts_to<atom::next>>;
+  caf::reacts_to<atom::next>,
+  // Sends requests again that a busy shard has rejected.
+  caf::reacts_to<atom::wake>>;
 
 /// A worker that joins.
 struct new_worker {
@@ -51,7 +53,9 @@ using closure_scheduler_actor = closure_worker_owner_actor::extend<
   // Removes a worker. Its closures are executed by others.
   caf::reacts_to<atom::stop, std::uint64_t>,
   // The error was reported: the scheduler accepts closures again.
-  caf::reacts_to<atom::resume>>;
+  caf::reacts_to<atom::resume>,
+  // Sends decisions again that a busy shard has rejected.
+  caf::reacts_to<atom::wake>>;
 
 /// A worker on a node, which executes closures that are registered there. An
 /// execution is a request with the name of the closure and its inputs. Errors

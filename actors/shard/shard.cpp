@@ -5,8 +5,10 @@
 
 #include <caf/make_message.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -18,6 +20,10 @@ namespace {
 
 using parameter_server::part_change;
 
+/// Maximum size of an answer that lists rows, because a row can be listed
+/// often.
+constexpr auto max_answer_bytes = std::size_t{1} << 30;
+
 /// Calls a function, and answers with `ec::invalid` if the message is wrong.
 template <class F>
 auto answer(F fn) -> caf::result<decltype(fn())> {
@@ -25,6 +31,8 @@ auto answer(F fn) -> caf::result<decltype(fn())> {
     return fn();
   } catch (const std::logic_error& e) {
     return caf::make_error(ec::invalid, std::string{e.what()});
+  } catch (const std::bad_alloc&) {
+    return caf::make_error(ec::invalid, std::string{"out of memory"});
   }
 }
 
@@ -45,9 +53,13 @@ tensor rows_of(const tensor& from, const tensor& rows) {
     reject("rows of a scalar");
   if (rows.type() != dtype::int64 || rows.dims().rank() != 1)
     reject("numbers of rows are " + to_string(rows.spec()) + ", not int64[m]");
-  tensor out{{from.dims().with_extent(0, rows.dims().front()), from.type()}};
+  const auto& dims = from.dims();
   const auto row_bytes =
-    out.dims().axes(1, out.dims().rank()).elements() * size_of(from.type());
+    dims.axes(1, dims.rank()).elements() * size_of(from.type());
+  if (rows.size() > max_answer_bytes / std::max<std::size_t>(row_bytes, 1))
+    reject(std::to_string(rows.size()) + " rows of " + to_string(from.spec())
+           + " are more than 1 GiB");
+  tensor out{{dims.with_extent(0, rows.dims().front()), from.type()}};
   auto* to = out.mutable_address();
   for (const auto row : rows.data<std::int64_t>()) {
     if (row < 0 || row >= from.dims().front())
@@ -154,10 +166,8 @@ std::uint64_t shard_state::change(const change_list& x,
 
 std::uint64_t shard_state::store(const execution_effects& x,
                                  const tensors& operands) {
-  effects.store(x.from,
-                std::make_shared<const std::vector<addressed_change>>(
-                  decode(x.changes, operands)),
-                x.done_below);
+  effects.store(x.from, std::make_shared<const std::vector<addressed_change>>(
+                          decode(x.changes, operands)));
   return updates;
 }
 

@@ -3,6 +3,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/training/parameter_server/remote_value.hpp"
 
+#include <stdexcept>
 #include <utility>
 
 namespace troupe {
@@ -15,6 +16,7 @@ void closure_book::add(const std::function<void()>& send) {
   --waiting_;
   throw_error();
   ++unfinished_;
+  ++added_;
   send();
 }
 
@@ -59,6 +61,11 @@ void closure_book::break_off(const std::string& why) {
   const std::lock_guard hold{lock_};
   broken_ = why;
   notify();
+}
+
+std::uint64_t closure_book::added() {
+  const std::lock_guard hold{lock_};
+  return added_;
 }
 
 void closure_book::wait(const std::function<bool()>& condition) {
@@ -108,6 +115,9 @@ remote_value_status closure_result::status() const {
 }
 
 const coordinator::payload& closure_result::get() const {
+  if (current_closure())
+    throw std::logic_error("a closure cannot wait for the result of another "
+                           "one");
   book_->wait([&] { return status_ != remote_value_status::not_ready; });
   if (error_)
     std::rethrow_exception(error_);

@@ -47,6 +47,9 @@ public:
   /// No closure can be done any more.
   void break_off(const std::string& why);
 
+  /// Number of closures that were added.
+  std::uint64_t added();
+
   /// Waits until `condition()` is true. Called under the lock.
   void wait(const std::function<bool()>& condition);
   /// Returns `read()`, called under the lock.
@@ -72,6 +75,7 @@ private:
   std::condition_variable changed_;
   std::uint32_t waiting_ = 0; ///< Threads that wait.
   std::uint64_t unfinished_ = 0;
+  std::uint64_t added_ = 0;
   std::exception_ptr error_;
   std::string broken_; ///< Why no closure can be done. Empty: it can.
 };

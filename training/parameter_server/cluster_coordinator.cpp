@@ -28,8 +28,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto shutdown_timeout = 5s;
-/// Maximum time of a closure on a node.
-constexpr std::chrono::milliseconds closure_timeout = 24h * 30;
+/// A connection carries so many requests with tensors at once.
+constexpr std::uint32_t max_in_flight_on_nodes = 12;
+/// Maximum time of a closure on a node: nodes answer no later.
+constexpr std::chrono::milliseconds closure_timeout = 10min;
 
 void check(const parameter_servers& servers, const coordinator_options& x) {
   const auto reject = [](const std::string& what) {
@@ -41,9 +43,19 @@ void check(const parameter_servers& servers, const coordinator_options& x) {
     reject("max_unfinished is 0; give at least 1");
   if (x.nodes.empty() != x.closures.empty())
     reject("give both nodes and closures, or none of them");
+  if (!x.nodes.empty() && x.in_flight > max_in_flight_on_nodes)
+    reject("in_flight is " + std::to_string(x.in_flight) + "; give at most "
+           + std::to_string(max_in_flight_on_nodes) + " for workers on nodes");
   if (!x.nodes.empty() && servers.options().nodes.empty())
     reject("workers on nodes cannot reach servers of this process; give the "
            "strategy nodes too");
+}
+
+/// @errors throws std::logic_error in a closure.
+void check_outside(const std::string& call) {
+  if (current_closure())
+    throw std::logic_error("a closure cannot call " + call
+                           + " of its coordinator");
 }
 
 std::string list(const std::vector<std::string>& names) {
@@ -62,10 +74,11 @@ struct cluster_coordinator::impl {
       options{how},
       book{std::make_shared<closure_book>(how.max_unfinished)} {
     check(*servers, options);
+    const auto [life, first] = servers->begin_coordinator();
     scheduler = servers->system().spawn(
       closure_scheduler,
       closure_scheduler_config{
-        servers->shards(), servers->options().timeout,
+        servers->shards(), life, first, servers->options().timeout,
         [book = book](const std::string& why) { book->break_off(why); },
         [this](std::uint64_t id, const std::string& why) {
           on_worker_lost(id, why);
@@ -85,6 +98,14 @@ struct cluster_coordinator::impl {
   impl(const impl&) = delete;
   impl& operator=(const impl&) = delete;
 
+  struct worker {
+    std::uint64_t id = 0;
+    closure_worker_actor actor;
+    std::shared_ptr<std::atomic<bool>> ending;
+    std::unique_ptr<remote_node> node; ///< Null: the worker is a thread.
+    std::vector<std::string> closures; ///< That its node has registered.
+  };
+
   bool on_threads() const { return options.nodes.empty(); }
 
   /// Ends all actors.
@@ -101,6 +122,7 @@ struct cluster_coordinator::impl {
       actors.push_back(caf::actor_cast<caf::actor>(std::move(one.actor)));
     }
     end_actors(servers->system(), std::move(actors), shutdown_timeout);
+    servers->end_coordinator(book->added());
     release_caf_logger();
   }
 
@@ -122,7 +144,9 @@ struct cluster_coordinator::impl {
     add(number, {id,
                  servers->system().spawn<caf::detached>(closure_worker,
                                                         std::move(config)),
-                 ending, nullptr});
+                 ending,
+                 nullptr,
+                 {}});
     return number;
   }
 
@@ -131,35 +155,55 @@ struct cluster_coordinator::impl {
       throw std::logic_error("add_worker: the workers of this coordinator are "
                              "threads, not on nodes like "
                              + node);
-    const std::lock_guard hold{lock};
+    std::unique_lock hold{lock};
     const auto number = free_number();
+    const auto id = next_id++;
+    lost.insert(number); // until it is a worker
+    hold.unlock();
+    try {
+      auto one = connect(node, number, id);
+      hold.lock();
+      if (closures.empty())
+        closures = one.closures;
+      if (one.closures != closures)
+        throw std::invalid_argument("worker " + std::to_string(number) + " ("
+                                    + node + ") has the closures "
+                                    + list(one.closures) + ", others have "
+                                    + list(closures));
+      lost.erase(number);
+      add(number, std::move(one));
+    } catch (...) {
+      if (!hold.owns_lock())
+        hold.lock();
+      lost.erase(number);
+      throw;
+    }
+    return number;
+  }
+
+  worker connect(const std::string& node, std::uint32_t number,
+                 std::uint64_t id) {
     auto client = options.node_connection;
     client.request_timeout = closure_timeout;
     worker one{
-      next_id++,
+      id,
       {},
       std::make_shared<std::atomic<bool>>(false),
-      std::make_unique<remote_node>(servers->local_runtime(), node, client)};
+      std::make_unique<remote_node>(servers->local_runtime(), node, client),
+      {}};
     const auto& from = servers->options();
     const auto remote = one.node->spawn<remote_closure_worker_actor>(
       closure_role(options.closures),
       closure_node_arguments{servers->job(), from.nodes, number, from.threads,
                              from.seed,
                              static_cast<std::uint64_t>(from.timeout.count())});
-    const auto names = ask<std::vector<std::string>>(
+    one.closures = ask<std::vector<std::string>>(
       servers->system(), "worker " + std::to_string(number) + " (" + node + ")",
       remote, options.start_timeout, atom::info_v);
-    if (closures.empty())
-      closures = names;
-    if (names != closures)
-      throw std::invalid_argument("worker " + std::to_string(number) + " ("
-                                  + node + ") has the closures " + list(names)
-                                  + ", others have " + list(closures));
     one.actor = servers->system().spawn(
       closure_link, closure_link_config{one.id, number, node, scheduler, remote,
                                         closure_timeout});
-    add(number, std::move(one));
-    return number;
+    return one;
   }
 
   bool remove_worker(std::uint32_t number, std::chrono::milliseconds timeout) {
@@ -197,13 +241,6 @@ struct cluster_coordinator::impl {
     ended_nodes.push_back(std::move(found->second.node));
     workers.erase(found);
   }
-
-  struct worker {
-    std::uint64_t id = 0;
-    closure_worker_actor actor;
-    std::shared_ptr<std::atomic<bool>> ending;
-    std::unique_ptr<remote_node> node; ///< Null: the worker is a thread.
-  };
 
   std::uint32_t free_number() const {
     std::uint32_t number = 0;
@@ -248,8 +285,7 @@ std::shared_ptr<const closure_result> cluster_coordinator::add(function fn) {
 
 std::shared_ptr<const closure_result> cluster_coordinator::add(
   const std::function<std::shared_ptr<closure>()>& make) {
-  if (current_closure())
-    throw std::logic_error("a closure cannot schedule another one");
+  check_outside("schedule");
   const auto result = std::make_shared<closure_result>(impl_->book);
   // Its destructor must not run under the lock of the book.
   const auto what = make();
@@ -278,14 +314,17 @@ cluster_coordinator::schedule_named(const std::string& name, tensors inputs) {
 }
 
 void cluster_coordinator::join() {
+  check_outside("join");
   impl_->book->wait_for_all({});
 }
 
 bool cluster_coordinator::join_for(std::chrono::milliseconds timeout) {
+  check_outside("join_for");
   return impl_->book->wait_for_all(timeout);
 }
 
 bool cluster_coordinator::done() {
+  check_outside("done");
   return impl_->book->is_done();
 }
 
@@ -304,15 +343,18 @@ per_worker<worker_dataset> cluster_coordinator::create_per_worker_dataset(
 }
 
 std::uint32_t cluster_coordinator::add_worker() {
+  check_outside("add_worker");
   return impl_->add_worker();
 }
 
 std::uint32_t cluster_coordinator::add_worker(const std::string& node) {
+  check_outside("add_worker");
   return impl_->add_worker(node);
 }
 
 bool cluster_coordinator::remove_worker(std::uint32_t worker,
                                         std::chrono::milliseconds timeout) {
+  check_outside("remove_worker");
   return impl_->remove_worker(worker, timeout);
 }
 

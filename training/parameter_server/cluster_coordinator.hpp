@@ -43,7 +43,8 @@ struct coordinator_options {
   /// Closures that a worker has at once. It executes one after the other. With
   /// 1, a closure sees the changes of all closures that its worker has executed
   /// before. With more, a worker does not wait for the coordinator between two
-  /// closures, and may not see the changes of the last `in_flight - 1`.
+  /// closures, and may not see the changes of the last `in_flight - 1`. At most
+  /// 12 for workers on nodes, which may not see those of the last one either.
   std::uint32_t in_flight = 1;
   /// `schedule` waits while so many closures are not done.
   std::uint64_t max_unfinished = 256 * 1024;
@@ -71,10 +72,11 @@ struct coordinator_options {
 /// Any thread but a worker's may call all functions.
 class cluster_coordinator {
 public:
-  /// Starts the workers of the strategy.
-  /// @errors throws std::invalid_argument if an option is 0, or if workers on
-  ///         nodes could not reach servers of this process; for nodes, as
-  ///         `add_worker`.
+  /// Starts the workers of the strategy, which has one coordinator at a time.
+  /// @errors throws std::invalid_argument if an option is 0 or too large, or if
+  ///         workers on nodes could not reach servers of this process, and
+  ///         std::logic_error while the strategy has another coordinator; for
+  ///         nodes, throws what `add_worker` throws.
   explicit cluster_coordinator(const parameter_server_strategy& strategy,
                                const coordinator_options& options = {});
 

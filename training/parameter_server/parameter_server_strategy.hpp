@@ -79,8 +79,9 @@ public:
   /// Makes a variable, each part by a call of its own. So the whole variable
   /// need not fit into the memory of this process.
   /// @param initial returns the values of some rows; called once for each part.
-  /// @errors as above, and std::invalid_argument if `initial` returns another
-  ///         shape or dtype.
+  /// @errors throws what the function above throws, and std::invalid_argument
+  /// if
+  ///         `initial` returns another shape or dtype. The name is taken then.
   server_variable make_variable(
     const std::string& name, const tensor_spec& spec,
     const std::function<tensor(parameter_server::row_range)>& initial) const;

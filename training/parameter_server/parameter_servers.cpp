@@ -141,14 +141,8 @@ server_variable parameter_servers::make_variable(
     for (const auto shard : made->shards)
       made->parts.push_back({shard, next_part_++});
   }
-  try {
-    for (std::uint32_t i = 0; i < sharding.shards(); ++i)
-      initialize(*made, i, initial(sharding.range_of(i)));
-  } catch (...) {
-    const std::lock_guard hold{lock_};
-    names_.erase(name);
-    throw;
-  }
+  for (std::uint32_t i = 0; i < sharding.shards(); ++i)
+    initialize(*made, i, initial(sharding.range_of(i)));
   return server_variable{made};
 }
 
@@ -269,6 +263,21 @@ std::uint32_t parameter_servers::make_optimizer(const update_rule& rule) {
     ask<std::uint64_t>(system_, server_text(i), shards_[i], options_.timeout,
                        made);
   return made.optimizer;
+}
+
+std::pair<std::uint64_t, std::uint64_t> parameter_servers::begin_coordinator() {
+  const std::lock_guard hold{lock_};
+  if (has_coordinator_)
+    throw std::logic_error("the parameter servers have a cluster_coordinator "
+                           "already; use that one, or end it first");
+  has_coordinator_ = true;
+  return {++coordinators_, closures_};
+}
+
+void parameter_servers::end_coordinator(std::uint64_t closures) {
+  const std::lock_guard hold{lock_};
+  has_coordinator_ = false;
+  closures_ += closures;
 }
 
 void register_parameter_server(runtime& actors) {

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -54,6 +55,14 @@ public:
   /// Makes an optimizer on all servers. Returns its number.
   std::uint32_t make_optimizer(const update_rule& rule);
 
+  /// Makes room for a coordinator. There is one at a time, because the shards
+  /// know closures by their number.
+  /// @returns its life and the number of its first closure.
+  /// @errors throws std::logic_error while there is another one.
+  std::pair<std::uint64_t, std::uint64_t> begin_coordinator();
+  /// @param closures that the coordinator has scheduled.
+  void end_coordinator(std::uint64_t closures);
+
   caf::actor_system& system() const { return system_; }
   runtime& local_runtime() const { return runtime_; }
   const parameter_server_options& options() const { return options_; }
@@ -78,6 +87,9 @@ private:
   std::set<std::string> names_;
   std::uint64_t next_part_ = 0;
   std::uint32_t optimizers_ = 0;
+  bool has_coordinator_ = false;
+  std::uint64_t coordinators_ = 0; ///< So far.
+  std::uint64_t closures_ = 0;     ///< That they have scheduled.
 };
 
 struct server_variable::impl {

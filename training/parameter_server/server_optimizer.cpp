@@ -10,6 +10,14 @@
 
 namespace troupe {
 
+namespace {
+
+sparse_rows clone(const sparse_rows& x) {
+  return {x.dims(), x.indices().clone(), x.rows().clone()};
+}
+
+} // namespace
+
 server_optimizer::server_optimizer(const parameter_server_strategy& strategy,
                                    const update_rule& rule)
   : rule_{rule}, number_{strategy.servers()->make_optimizer(rule)} {}
@@ -40,12 +48,13 @@ void server_optimizer::apply(std::span<const parameter_gradient> gradients,
   }
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const auto& one = gradients[i];
-    variables[i].change({.what = parameter_server::part_change::kind::gradient,
-                         .all = one.is_sparse() ? tensor{} : one.dense(),
-                         .rows = one.is_sparse() ? one.rows() : sparse_rows{},
-                         .optimizer = number_,
-                         .learning_rate = options.learning_rate,
-                         .scale = options.scale});
+    variables[i].change(
+      {.what = parameter_server::part_change::kind::gradient,
+       .all = one.is_sparse() ? tensor{} : one.dense(),
+       .rows = one.is_sparse() ? clone(one.rows()) : sparse_rows{},
+       .optimizer = number_,
+       .learning_rate = options.learning_rate,
+       .scale = options.scale});
   }
 }
 

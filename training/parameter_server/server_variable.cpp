@@ -74,6 +74,9 @@ tensor server_variable::value() const {
 }
 
 tensor server_variable::lookup(const tensor& ids) const {
+  if (spec().dims.rank() == 0)
+    throw std::invalid_argument("lookup: the variable \"" + name()
+                                + "\" is a scalar and has no rows");
   const auto rows = numbers(ids, name());
   const auto routed =
     parameter_server::route(impl_->sharding, name(), rows.data<std::int64_t>());

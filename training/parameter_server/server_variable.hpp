@@ -32,13 +32,16 @@ public:
   /// Returns the index of the server of each part.
   const std::vector<std::uint32_t>& servers() const;
 
-  /// Returns the value. Its elements never change.
+  /// Returns the value. Later changes of the variable do not change it. It may
+  /// share its elements with the server, so the caller must not write to them;
+  /// it clones the tensor first.
   /// @cost no copy if the variable has one part.
   tensor value() const;
 
   /// Returns some rows.
   /// @shape ids [m...] int32 or int64; returns [m..., d...] of [n, d...]
-  /// @errors throws std::out_of_range for an id that is no row.
+  /// @errors throws std::out_of_range for an id that is no row, and
+  ///         std::invalid_argument for a scalar.
   tensor lookup(const tensor& ids) const;
 
   /// Sets, increases or decreases all elements.

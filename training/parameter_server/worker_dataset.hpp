@@ -1,9 +1,13 @@
 #pragma once
 
+#include "troupe/actors/protocol/closure.hpp"
 #include "troupe/data/pipeline/dataset.hpp"
 
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <stdexcept>
+#include <vector>
 
 namespace troupe {
 
@@ -13,8 +17,8 @@ struct end_of_dataset : std::out_of_range {
 };
 
 /// The position of a worker in its dataset. A closure reads elements from it.
-/// They count only if the closure counts: if it is stopped or throws, another
-/// one reads them again.
+/// They count only if the execution of the closure counts. If it was stopped,
+/// has thrown, or its worker was removed, other closures read them again.
 class worker_dataset {
 public:
   explicit worker_dataset(const data::dataset& elements)
@@ -26,9 +30,20 @@ public:
   batch next();
 
 private:
+  /// What an execution has read.
+  struct reading {
+    std::shared_ptr<closure> what;
+    std::uint32_t attempt = 0;
+    std::uint64_t worker_id = 0;
+    std::vector<batch> elements{};
+    std::shared_ptr<bool> has_failed = std::make_shared<bool>(false);
+  };
+  reading& reading_of(closure_environment& running);
+  void return_what_does_not_count(const closure_environment& running);
+
   data::cursor cursor_;
-  /// Position at the begin of the closure that reads. Nullopt: none does.
-  std::optional<data::position> before_;
+  std::vector<reading> readings_; ///< That may not count.
+  std::deque<batch> again_;       ///< To read before the next of `cursor_`.
 };
 
 } // namespace troupe

@@ -11,6 +11,7 @@
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <random>
@@ -208,6 +209,9 @@ TEST(ClusterCoordinator, RejectsCallsInAClosure) {
   EXPECT_THROW(f.coordinator.join(), std::logic_error);
   const auto dataset = f.coordinator.create_per_worker_dataset(
     data::dataset{tensor::zeros({2, 1}), {}});
+  const auto waits = f.coordinator.schedule([&] { f.coordinator.join(); });
+  EXPECT_THROW(waits.get(), std::logic_error);
+  EXPECT_THROW(f.coordinator.join(), std::logic_error);
   EXPECT_THROW(dataset.at(0).next(), std::logic_error);
   EXPECT_THROW(dataset.local(), std::logic_error);
 }
@@ -250,6 +254,45 @@ TEST(ClusterCoordinator, CancelsAtItsEndWhatIsNotDone) {
   }
   for (const auto& one : all)
     EXPECT_THROW(one.get(), closure_cancelled);
+}
+
+/// The shards know the closures of the first one by their numbers.
+TEST(ClusterCoordinator, AnotherOneGoesOnAfterTheEndOfTheFirst) {
+  runtime actors;
+  const parameter_server_strategy on{actors, {.servers = 2, .workers = 2}};
+  const auto x = on.make_variable("x", tensor::full({}, 0));
+  for (int i = 1; i <= 3; ++i) {
+    cluster_coordinator coordinator{on};
+    EXPECT_THROW(cluster_coordinator{on}, std::logic_error);
+    for (int k = 0; k < 50; ++k)
+      coordinator.schedule([&] { x.assign_add(1); });
+    ASSERT_TRUE(coordinator.join_for(patience));
+    EXPECT_EQ(number(x), float(50 * i));
+  }
+}
+
+/// Code that runs while a closure is stopped is a part of the closure.
+TEST(ClusterCoordinator, AClosureThatIsStoppedChangesNothing) {
+  fixture f;
+  const auto x = f.counter("x");
+  std::atomic<int> stopped = 0;
+  std::promise<void> begun;
+  f.coordinator.schedule([&] {
+    begun.set_value();
+    try {
+      for (;;)
+        number(x);
+    } catch (...) {
+      ++stopped;
+      x.assign_add(1);
+      throw;
+    }
+  });
+  begun.get_future().wait_for(patience);
+  f.coordinator.schedule([] { throw special_error{"now"}; });
+  EXPECT_THROW(f.coordinator.join(), special_error);
+  EXPECT_EQ(stopped, 1);
+  EXPECT_EQ(number(x), 0);
 }
 
 TEST(ClusterCoordinator, RejectsOptionsThatAreZero) {
@@ -396,6 +439,51 @@ TEST(ClusterCoordinator, ThePositionOfADatasetSurvivesTheWorker) {
   f.coordinator.schedule(read, elements);
   EXPECT_THROW(f.coordinator.join(), special_error);
   EXPECT_EQ(f.coordinator.schedule(read, elements).get(), 45);
+}
+
+/// Elements count as often as closures that count have read them, whatever
+/// happens to the others.
+TEST(ClusterCoordinator, NoElementOfADatasetIsLostOrCountedTwice) {
+  constexpr int elements = 300;
+  fixture f{{.servers = 2, .workers = 1}, {.in_flight = 3}};
+  const auto sum = f.counter("sum"), count = f.counter("count");
+  const auto from =
+    f.coordinator.create_per_worker_dataset(numbers_to(elements));
+  std::mt19937 dice{11};
+  int errors = 0, removals = 0;
+  const auto read = [&](bool throws) {
+    return [&, throws](worker_dataset& numbers) {
+      const auto x = numbers.next().inputs.item<float>();
+      sum.assign_add(x);
+      count.assign_add(1);
+      if (throws)
+        throw special_error{"after it has read"};
+    };
+  };
+  while (number(count) < elements) {
+    const auto left = elements - int(number(count));
+    try {
+      for (int i = 0; i < std::min(left, 10); ++i) {
+        f.coordinator.schedule(read(dice() % 20 == 0), from);
+        if (dice() % 10 == 0) {
+          ASSERT_TRUE(f.coordinator.remove_worker(0));
+          f.coordinator.add_worker();
+          ++removals;
+        }
+      }
+      f.join();
+    } catch (const special_error&) {
+      ++errors;
+    }
+    if (f.coordinator.workers().empty())
+      f.coordinator.add_worker();
+  }
+  EXPECT_GT(errors, 3);
+  EXPECT_GT(removals, 10);
+  EXPECT_EQ(number(count), elements);
+  EXPECT_EQ(number(sum), elements * (elements - 1) / 2);
+  const auto after = f.coordinator.schedule(read(false), from);
+  EXPECT_THROW(after.get(), end_of_dataset);
 }
 
 // -- training -----------------------------------------------------------------

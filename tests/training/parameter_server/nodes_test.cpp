@@ -112,6 +112,25 @@ TEST(ServersOnNodes, CountClosuresOnce) {
   EXPECT_EQ(number(all[0]) + number(all[1]), 100);
 }
 
+/// A connection takes few requests at once; the others are sent again.
+TEST(ServersOnNodes, TakeManyRequestsAtOnce) {
+  const std::vector<server_node> nodes(1);
+  runtime actors;
+  auto options = on(nodes);
+  options.workers = 8;
+  options.partitioner = parameter_server::fixed_shards_partitioner(24);
+  const parameter_server_strategy strategy{actors, options};
+  const auto x = strategy.make_variable("x", tensor::zeros({24, 2}));
+  cluster_coordinator coordinator{strategy, {.in_flight = 4}};
+  for (int i = 0; i < 200; ++i)
+    coordinator.schedule([&] {
+      x.value();
+      x.assign_add(1);
+    });
+  ASSERT_TRUE(coordinator.join_for(patience));
+  EXPECT_TRUE(same_bits(x.value(), tensor::full({24, 2}, 200)));
+}
+
 TEST(ServersOnNodes, UpdateByOptimizers) {
   const std::vector<server_node> nodes(2);
   runtime actors;

@@ -212,6 +212,7 @@ TEST(RegisteredClosures, AreExecutedAgainIfAWorkerIsLost) {
 
 TEST(RegisteredClosures, AWorkerThatCannotBeUsedIsNamed) {
   fixture f;
+  f.coordinator.reset(); // a strategy has one at a time
   const auto failure = [&](const std::string& closures) {
     auto how = f.how;
     how.closures = closures;
@@ -236,6 +237,9 @@ TEST(RegisteredClosures, AWorkerThatCannotBeUsedIsNamed) {
               std::string::npos)
       << e.what();
   }
+  auto many = f.how;
+  many.in_flight = 100;
+  EXPECT_THROW((cluster_coordinator{f.strategy, many}), std::invalid_argument);
   const parameter_server_strategy here{plain};
   EXPECT_THROW((cluster_coordinator{here, f.how}), std::invalid_argument);
   auto unnamed = f.how;

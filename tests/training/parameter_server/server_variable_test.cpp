@@ -95,6 +95,8 @@ TEST(ServerVariable, LooksRowsUpInTheirOrder) {
     w.lookup(ids), tensor::of<float>({2, 2, 2}, {8, 9, 0, 1, 8, 9, 4, 5})));
   EXPECT_THROW(w.lookup(ids_of({1, 5})), std::out_of_range);
   EXPECT_THROW(w.lookup(tensor::zeros({1})), std::invalid_argument);
+  const auto scalar = on.make_variable("scalar", tensor::full({}, 1));
+  EXPECT_THROW(scalar.lookup(ids_of({0})), std::invalid_argument);
 }
 
 TEST(ServerVariable, IsInitialisedPartByPart) {
