@@ -88,10 +88,10 @@ public:
   cluster_coordinator& operator=(const cluster_coordinator&) = delete;
 
   /// Schedules `fn(closure_context&, args...)` or `fn(args...)` on any worker.
-  /// Copies or moves `fn` and the arguments; each execution gets them as
-  /// constants. Of an argument `per_worker<T>` it gets the T& of its worker.
-  /// An argument must not be a `remote_value`: this does not compile.
-  /// Waits only while `max_unfinished` closures are not done.
+  /// Copies `fn` and the arguments; each execution gets them as constants. Of
+  /// an argument `per_worker<T>` it gets the T& of its worker. An argument must
+  /// not be a `remote_value`: this does not compile. Waits only while
+  /// `max_unfinished` closures are not done.
   /// @returns the future result; `remote_value<void>` if `fn` returns void.
   /// @errors rethrows the exception of an earlier closure, and then schedules
   ///         nothing. Throws `job_error` if a server has ended, and
@@ -103,11 +103,10 @@ public:
   /// Schedules a closure that workers on nodes have registered.
   /// @param inputs must not change until the closure is done.
   /// @returns its results.
-  /// @errors as `schedule`; throws std::invalid_argument that lists the names
-  /// if
-  ///         there is no such closure, and std::logic_error if the workers are
-  ///         threads. A closure that throws on a node gives a `job_error` with
-  ///         the code `ec::invalid` and the text, the worker and its address.
+  /// @errors throws what `schedule` throws; std::invalid_argument if there is
+  ///         no such closure; std::logic_error if the workers are threads. A
+  ///         closure that throws on a node gives a `job_error` with the code
+  ///         `ec::invalid` and the text, the worker and its address.
   remote_value<tensors> schedule_named(const std::string& name,
                                        tensors inputs = {});
 

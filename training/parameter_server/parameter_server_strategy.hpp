@@ -52,8 +52,8 @@ struct server_status {
 };
 
 /// Keeps variables on parameter servers. Workers read them, and change them by
-/// closures that a `cluster_coordinator` schedules. Workers are threads of this
-/// process; servers are threads of this process or run on nodes. A handle:
+/// closures that a `cluster_coordinator` schedules. Servers are threads of this
+/// process or run on nodes. A handle:
 /// copies refer to the same servers.
 class parameter_server_strategy {
 public:

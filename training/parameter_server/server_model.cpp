@@ -32,8 +32,7 @@ tensor initial_values(const models::network& net, std::uint64_t seed) {
   return all.values();
 }
 
-/// @errors throws std::invalid_argument if the dataset is endless, has no
-/// batch,
+/// @errors throws std::invalid_argument if the dataset is endless, has no batch
 ///         or does not fit the network.
 std::uint64_t check(const models::network& net, const data::dataset& batches) {
   const auto count = batches.size();

@@ -58,8 +58,8 @@ public:
   /// each epoch every batch counts once, also if workers are removed. With one
   /// worker and one closure in flight, the parameters have the bits of
   /// `model::fit` with one replica.
-  /// @param coordinator of the strategy of this model. All its closures must be
-  ///        done.
+  /// @param coordinator of the strategy of this model. Its workers are threads,
+  ///        and all its closures must be done.
   /// @errors throws std::invalid_argument if the data does not fit the model or
   ///         an option is invalid; std::runtime_error if a loss is not finite
   ///         (`on_nan`); what `cluster_coordinator::join` throws.
