@@ -173,7 +173,7 @@ void closure_scheduler_state::perform(coordinator::error_ready& x) {
 
 void closure_scheduler_state::perform(coordinator::record_end& x) {
   const auto& which = x.end.execution;
-  closures.at(which.ordinal)->counted_attempt = which.attempt;
+  *closures.at(which.ordinal)->counted_attempt = which.attempt;
 }
 
 void closure_scheduler_state::perform(coordinator::protocol_error& x) {

@@ -57,7 +57,9 @@ public:
            || what_->stopped_attempts >= execution.attempt;
   }
 
-  const shared_closure& what() const override { return what_; }
+  const shared_attempt& counted_attempt() const override {
+    return what_->counted_attempt;
+  }
 
   void at_failure(std::function<void()> fn) override {
     at_failure_.push_back(std::move(fn));

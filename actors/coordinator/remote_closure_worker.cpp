@@ -120,7 +120,7 @@ void remote_closure_worker_state::on_ended(const coordinator::ended& x,
   if (!found)
     return;
   // This process does not learn more about it.
-  found.mapped().what->counted_attempt = x.execution.attempt;
+  *found.mapped().what->counted_attempt = x.execution.attempt;
   found.mapped().answer.deliver(x, *static_cast<const tensors*>(result.get()));
 }
 

@@ -19,7 +19,8 @@
 
 namespace troupe {
 
-struct closure;
+/// Number of an attempt. Threads share it.
+using shared_attempt = std::shared_ptr<std::atomic<std::uint32_t>>;
 
 /// What a closure may use while a worker executes it.
 class closure_environment {
@@ -51,8 +52,8 @@ public:
   /// True if the execution shall end: its result will not be used.
   virtual bool is_stopped() const = 0;
 
-  /// The closure that is executed.
-  virtual const std::shared_ptr<closure>& what() const = 0;
+  /// The attempt of the closure that counts. It outlives the closure.
+  virtual const shared_attempt& counted_attempt() const = 0;
 
   /// Calls `fn` if the execution was stopped, has thrown, or if its effects
   /// could not be stored.
@@ -105,7 +106,8 @@ struct closure {
   /// All attempts up to this one shall end.
   std::atomic<std::uint32_t> stopped_attempts{0};
   /// The attempt that counts. Zero: none yet.
-  std::atomic<std::uint32_t> counted_attempt{0};
+  const shared_attempt counted_attempt =
+    std::make_shared<std::atomic<std::uint32_t>>(0);
 };
 using shared_closure = std::shared_ptr<closure>;
 

@@ -9,10 +9,11 @@ namespace troupe {
 worker_dataset::reading&
 worker_dataset::reading_of(closure_environment& running) {
   for (auto& one : readings_)
-    if (one.what == running.what() && one.attempt == running.execution.attempt)
+    if (one.counted_attempt == running.counted_attempt()
+        && one.attempt == running.execution.attempt)
       return one;
-  auto& one = readings_.emplace_back(
-    reading{running.what(), running.execution.attempt, running.worker_id});
+  auto& one = readings_.emplace_back(reading{
+    running.counted_attempt(), running.execution.attempt, running.worker_id});
   running.at_failure([failed = one.has_failed] { *failed = true; });
   return one;
 }
@@ -23,7 +24,7 @@ worker_dataset::reading_of(closure_environment& running) {
 void worker_dataset::return_what_does_not_count(
   const closure_environment& running) {
   std::erase_if(readings_, [&](reading& one) {
-    if (one.what->counted_attempt == one.attempt)
+    if (*one.counted_attempt == one.attempt)
       return true;
     if (!*one.has_failed && one.worker_id == running.worker_id)
       return false; // it is not decided

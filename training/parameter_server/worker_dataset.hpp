@@ -32,7 +32,8 @@ public:
 private:
   /// What an execution has read.
   struct reading {
-    std::shared_ptr<closure> what;
+    /// Of the closure. Not the closure, which may own this object.
+    shared_attempt counted_attempt;
     std::uint32_t attempt = 0;
     std::uint64_t worker_id = 0;
     std::vector<batch> elements{};
