@@ -17,7 +17,7 @@ namespace troupe {
 
 namespace {
 
-/// `closure_book` limits the closures of the program before.
+/// `unfinished_closures` limits the closures of the program before.
 constexpr auto max_unfinished = std::numeric_limits<std::uint64_t>::max();
 /// Time after which a decision is sent again that a busy shard has rejected.
 constexpr std::chrono::milliseconds repeat_interval{5};

@@ -23,8 +23,8 @@ struct closure_scheduler_config {
   std::uint64_t life = 1;  ///< Greater than that of all coordinators before.
   std::uint64_t first = 0; ///< Number of the first closure.
   std::chrono::milliseconds timeout{60'000}; ///< Of a request to a shard.
-  /// Called once if a shard has ended: no closure can be done any more. Called
-  /// on the thread of the scheduler.
+  /// Called once if a shard or the scheduler has ended: no closure can be done
+  /// any more. Called on the thread of the scheduler.
   std::function<void(const std::string& why)> on_broken;
   /// Called if a worker has ended by itself. Called on the thread of the
   /// scheduler.
@@ -56,10 +56,10 @@ struct closure_scheduler_state {
   void perform(coordinator::cancelled& x);
   void perform(coordinator::error_ready& x);
   void perform(coordinator::protocol_error& x);
-  // No message between these actors is lost, so nothing is asked again.
+  void perform(coordinator::record_end& x);
+  // No answer of a worker is lost without the worker.
   void perform(coordinator::send_query&) {}
   // The coordinator ends with its program, which keeps no records.
-  void perform(coordinator::record_end& x);
   void perform(coordinator::record_error&) {}
   void perform(coordinator::forget_records&) {}
 

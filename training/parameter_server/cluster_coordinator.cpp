@@ -72,18 +72,22 @@ struct cluster_coordinator::impl {
        const coordinator_options& how)
     : servers{strategy.servers()},
       options{how},
-      book{std::make_shared<closure_book>(how.max_unfinished)} {
+      unfinished{std::make_shared<unfinished_closures>(how.max_unfinished)} {
     check(*servers, options);
     const auto [life, first] = servers->begin_coordinator();
     scheduler = servers->system().spawn(
       closure_scheduler,
       closure_scheduler_config{
         servers->shards(), life, first, servers->options().timeout,
-        [book = book](const std::string& why) { book->break_off(why); },
+        [unfinished = unfinished](const std::string& why) {
+          unfinished->fail_all(why);
+        },
         [this](std::uint64_t id, const std::string& why) {
           on_worker_lost(id, why);
         }});
-    book->on_reported = [this] { caf::anon_send(scheduler, atom::resume_v); };
+    unfinished->on_reported = [this] {
+      caf::anon_send(scheduler, atom::resume_v);
+    };
     try {
       for (const auto& node : options.nodes)
         add_worker(node);
@@ -122,7 +126,7 @@ struct cluster_coordinator::impl {
       actors.push_back(caf::actor_cast<caf::actor>(std::move(one.actor)));
     }
     end_actors(servers->system(), std::move(actors), shutdown_timeout);
-    servers->end_coordinator(book->added());
+    servers->end_coordinator(unfinished->added());
     release_caf_logger();
   }
 
@@ -257,7 +261,7 @@ struct cluster_coordinator::impl {
 
   const std::shared_ptr<parameter_servers> servers;
   const coordinator_options options;
-  const std::shared_ptr<closure_book> book;
+  const std::shared_ptr<unfinished_closures> unfinished;
   closure_scheduler_actor scheduler;
   mutable std::mutex lock; // guards all below
   std::uint64_t next_id = 0;
@@ -286,10 +290,10 @@ std::shared_ptr<const closure_result> cluster_coordinator::add(function fn) {
 std::shared_ptr<const closure_result> cluster_coordinator::add(
   const std::function<std::shared_ptr<closure>()>& make) {
   check_outside("schedule");
-  const auto result = std::make_shared<closure_result>(impl_->book);
-  // Its destructor must not run under the lock of the book.
+  const auto result = std::make_shared<closure_result>(impl_->unfinished);
+  // Its destructor must not run under the lock of the unfinished closures.
   const auto what = make();
-  impl_->book->add([&] {
+  impl_->unfinished->add([&] {
     what->listener = result;
     caf::anon_send(impl_->scheduler, what);
   });
@@ -315,17 +319,17 @@ cluster_coordinator::schedule_named(const std::string& name, tensors inputs) {
 
 void cluster_coordinator::join() {
   check_outside("join");
-  impl_->book->wait_for_all({});
+  impl_->unfinished->wait_for_all({});
 }
 
 bool cluster_coordinator::join_for(std::chrono::milliseconds timeout) {
   check_outside("join_for");
-  return impl_->book->wait_for_all(timeout);
+  return impl_->unfinished->wait_for_all(timeout);
 }
 
 bool cluster_coordinator::done() {
   check_outside("done");
-  return impl_->book->is_done();
+  return impl_->unfinished->is_done();
 }
 
 per_worker<worker_dataset> cluster_coordinator::create_per_worker_dataset(

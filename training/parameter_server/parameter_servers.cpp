@@ -79,36 +79,31 @@ bool end_actors(caf::actor_system& system, std::vector<caf::actor> actors,
 
 parameter_servers::parameter_servers(runtime& actors,
                                      const parameter_server_options& options)
-  : options_{check(options)},
-    runtime_{actors},
-    job_{new_job(actors)},
-    is_owner_{true},
-    system_{actors.system()},
-    placement_{options_.servers, options_.placement} {
-  for (const auto& address : options_.nodes)
-    nodes_.push_back(
-      std::make_unique<remote_node>(actors, address, options_.node_connection));
-  for (std::uint32_t i = 0; i < options_.servers; ++i)
-    shards_.push_back(nodes_.empty()
-                        ? system_.spawn<caf::detached>(shard, i)
-                        : nodes_[i]->spawn<shard_actor>(role, job_, i));
-  release_caf_logger();
-}
+  : parameter_servers{actors, options, new_job(actors), true} {}
 
 parameter_servers::parameter_servers(runtime& actors,
                                      const parameter_server_options& options,
                                      const std::string& job)
+  : parameter_servers{actors, options, job, false} {}
+
+parameter_servers::parameter_servers(runtime& actors,
+                                     const parameter_server_options& options,
+                                     const std::string& job, bool is_owner)
   : options_{check(options)},
     runtime_{actors},
     job_{job},
-    is_owner_{false},
+    is_owner_{is_owner},
     system_{actors.system()},
     placement_{options_.servers, options_.placement} {
   for (const auto& address : options_.nodes)
     nodes_.push_back(
       std::make_unique<remote_node>(actors, address, options_.node_connection));
+  const auto node_role = is_owner ? role : access_role;
   for (std::uint32_t i = 0; i < options_.servers; ++i)
-    shards_.push_back(nodes_[i]->spawn<shard_actor>(access_role, job_, i));
+    shards_.push_back(nodes_.empty()
+                        ? system_.spawn<caf::detached>(shard, i)
+                        : nodes_[i]->spawn<shard_actor>(node_role, job_, i));
+  release_caf_logger();
 }
 
 parameter_servers::~parameter_servers() {

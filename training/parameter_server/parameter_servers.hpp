@@ -70,6 +70,9 @@ public:
   const std::string& job() const { return job_; }
 
 private:
+  parameter_servers(runtime& actors, const parameter_server_options& options,
+                    const std::string& job, bool is_owner);
+
   /// Makes a part of a variable on its server.
   void initialize(const server_variable::impl& variable, std::uint32_t part,
                   const tensor& values);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/training/parameter_server/closure_book.hpp"
+#include "troupe/training/parameter_server/unfinished_closures.hpp"
 
 #include <memory>
 #include <stdexcept>

@@ -23,10 +23,10 @@ enum class remote_value_status : std::uint8_t {
 
 /// The closures of a coordinator that are not done, and the error that was not
 /// reported yet. Any thread may call all functions.
-class closure_book {
+class unfinished_closures {
 public:
   /// @param max_unfinished `add` waits while there are so many.
-  explicit closure_book(std::uint64_t max_unfinished)
+  explicit unfinished_closures(std::uint64_t max_unfinished)
     : max_unfinished_{max_unfinished} {}
 
   /// Adds a closure and calls `send`, one after the other for all threads.
@@ -45,7 +45,7 @@ public:
   /// error is reported.
   void fail(std::exception_ptr error, const std::function<void()>& change);
   /// No closure can be done any more.
-  void break_off(const std::string& why);
+  void fail_all(const std::string& why);
 
   /// Number of closures that were added.
   std::uint64_t added();
@@ -83,8 +83,8 @@ private:
 /// The result of a closure, for its `remote_value`.
 class closure_result final : public closure_listener {
 public:
-  explicit closure_result(std::shared_ptr<closure_book> book)
-    : book_{std::move(book)} {}
+  explicit closure_result(std::shared_ptr<unfinished_closures> unfinished)
+    : closures_{std::move(unfinished)} {}
 
   void on_ready(coordinator::payload result) override;
   void on_cancelled() override;
@@ -96,7 +96,8 @@ public:
   const coordinator::payload& get() const;
 
 private:
-  const std::shared_ptr<closure_book> book_; // its lock guards all below
+  const std::shared_ptr<unfinished_closures>
+    closures_; // its lock guards all below
   remote_value_status status_ = remote_value_status::not_ready;
   coordinator::payload result_;
   std::exception_ptr error_;

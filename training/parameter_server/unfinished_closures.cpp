@@ -1,4 +1,4 @@
-#include "troupe/training/parameter_server/closure_book.hpp"
+#include "troupe/training/parameter_server/unfinished_closures.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/training/parameter_server/remote_value.hpp"
@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-void closure_book::add(const std::function<void()>& send) {
+void unfinished_closures::add(const std::function<void()>& send) {
   lock hold{lock_};
   ++waiting_;
   changed_.wait(hold,
@@ -20,7 +20,7 @@ void closure_book::add(const std::function<void()>& send) {
   send();
 }
 
-bool closure_book::wait_for_all(
+bool unfinished_closures::wait_for_all(
   std::optional<std::chrono::milliseconds> timeout) {
   const auto is_over = [&] { return has_error() || unfinished_ == 0; };
   lock hold{lock_};
@@ -35,21 +35,21 @@ bool closure_book::wait_for_all(
   return in_time;
 }
 
-bool closure_book::is_done() {
+bool unfinished_closures::is_done() {
   const std::lock_guard hold{lock_};
   throw_error();
   return unfinished_ == 0;
 }
 
-void closure_book::settle(const std::function<void()>& change) {
+void unfinished_closures::settle(const std::function<void()>& change) {
   const std::lock_guard hold{lock_};
   change();
   --unfinished_;
   notify();
 }
 
-void closure_book::fail(std::exception_ptr error,
-                        const std::function<void()>& change) {
+void unfinished_closures::fail(std::exception_ptr error,
+                               const std::function<void()>& change) {
   const std::lock_guard hold{lock_};
   change();
   --unfinished_;
@@ -57,25 +57,25 @@ void closure_book::fail(std::exception_ptr error,
   notify();
 }
 
-void closure_book::break_off(const std::string& why) {
+void unfinished_closures::fail_all(const std::string& why) {
   const std::lock_guard hold{lock_};
   broken_ = why;
   notify();
 }
 
-std::uint64_t closure_book::added() {
+std::uint64_t unfinished_closures::added() {
   const std::lock_guard hold{lock_};
   return added_;
 }
 
-void closure_book::wait(const std::function<bool()>& condition) {
+void unfinished_closures::wait(const std::function<bool()>& condition) {
   lock hold{lock_};
   ++waiting_;
   changed_.wait(hold, condition);
   --waiting_;
 }
 
-void closure_book::throw_error() {
+void unfinished_closures::throw_error() {
   if (!broken_.empty())
     throw job_error{ec::peer_lost, broken_};
   if (!error_)
@@ -84,41 +84,41 @@ void closure_book::throw_error() {
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void closure_book::notify() {
+void unfinished_closures::notify() {
   if (waiting_ > 0)
     changed_.notify_all();
 }
 
 void closure_result::on_ready(coordinator::payload result) {
-  book_->settle([&] {
+  closures_->settle([&] {
     status_ = remote_value_status::ready;
     result_ = std::move(result);
   });
 }
 
 void closure_result::on_cancelled() {
-  book_->settle([&] {
+  closures_->settle([&] {
     status_ = remote_value_status::aborted;
     error_ = std::make_exception_ptr(closure_cancelled{});
   });
 }
 
 void closure_result::on_failed(std::exception_ptr error, std::uint32_t) {
-  book_->fail(error, [&] {
+  closures_->fail(error, [&] {
     status_ = remote_value_status::aborted;
     error_ = error;
   });
 }
 
 remote_value_status closure_result::status() const {
-  return book_->read([&] { return status_; });
+  return closures_->read([&] { return status_; });
 }
 
 const coordinator::payload& closure_result::get() const {
   if (current_closure())
     throw std::logic_error("a closure cannot wait for the result of another "
                            "one");
-  book_->wait([&] { return status_ != remote_value_status::not_ready; });
+  closures_->wait([&] { return status_ != remote_value_status::not_ready; });
   if (error_)
     std::rethrow_exception(error_);
   return result_;
