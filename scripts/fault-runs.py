@@ -20,7 +20,8 @@ or a stop of a worker, delays of messages and packets, slow steps of a worker, t
 connections between two workers, or of all connections of one. A plan kills at most one worker, and
 then only stops happen at random times. A loop of its own does not leave.
 
-Without faults a job takes about 5 seconds on two cores.
+Without faults a job takes 5 to 15 seconds on two cores, depending on the processor. `--length 0.5` halves
+the number of epochs.
 
 A job passes if it ends with exit code 0 within the timeout, and its weights_sha256 is that of an
 undisturbed run. A training also has the same number of examples, loss and accuracy in each epoch, in
@@ -74,9 +75,10 @@ class Job:
     workers: int
     faults: list
     plan: dict      # the JSON form of a plan of faults. None: there is none
+    length: float   # factor of the number of epochs
 
     @staticmethod
-    def of_seed(seed):
+    def of_seed(seed, length=1.0):
         dice = random.Random(seed)
         model, workers = dice.choice(list(TRAINING)), dice.randint(2, 4)
         faults = [Fault(dice.choice(("kill", "kill", "stop", "leave")), dice.uniform(0.1, 1.5),
@@ -87,12 +89,12 @@ class Job:
             for fault in faults:
                 fault.kind = "kill" if fault.kind == "leave" else fault.kind
         # The last planned faults are at half of the steps.
-        steps = STEPS_PER_EPOCH[model] * EPOCHS[model][workers]
+        steps = STEPS_PER_EPOCH[model] * epochs_of(model, workers, length)
         plan = plan_of(dice, steps, workers) if dice.random() < 0.5 else None
         if plan and any(x["kind"] == "kill" for x in plan["faults"]):
             # Otherwise the last process could be the one that the plan kills.
             faults = [x for x in faults if x.kind == "stop"]
-        return Job(seed, model, workers, faults, plan)
+        return Job(seed, model, workers, faults, plan, length)
 
     def __str__(self):
         planned = ", ".join(x["kind"] for x in self.plan["faults"]) if self.plan else "none"
@@ -117,7 +119,11 @@ class Job:
                 str(self.workers), "--summary", str(summary)]
 
     def epochs(self):
-        return str(EPOCHS[self.model][self.workers])
+        return str(epochs_of(self.model, self.workers, self.length))
+
+
+def epochs_of(model, workers, length):
+    return max(4, round(EPOCHS[model][workers] * length))
 
 
 def loop_beside(tool):
@@ -305,6 +311,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=None, help="seed of the first job")
+    parser.add_argument("--length", type=float, default=1.0,
+                        help="factor of the number of epochs of each job [1]")
     parser.add_argument("--keep", action="store_true", help="keep the output of all jobs")
     parser.add_argument("--tool", default=None, help="the tool [build/release/troupe, or dev]")
     options = parser.parse_args()
@@ -320,7 +328,7 @@ def main():
     passed = failed = joins = undisturbed = 0
     counts = {"kill": 0, "stop": 0, "leave": 0, "planned": 0}
     for seed in range(first, first + options.runs):
-        job = Job.of_seed(seed)
+        job = Job.of_seed(seed, options.length)
         began = time.monotonic()
         problem, done, joined = run(job, tool, oracle, options.keep)
         joins += joined

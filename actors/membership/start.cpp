@@ -8,7 +8,6 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -54,17 +53,18 @@ void cluster::impl::join_any_task() {
      .end_timeout = std::max(options.connection.heartbeat_timeout, 1000ms),
      .log = options.log}};
   std::string failure;
-  std::set<std::uint32_t> logged_tasks;
   for (;;) {
     const auto found = vacancies.next(failure);
     take_task(found.task);
-    if (options.log && logged_tasks.insert(found.task).second)
-      options.log(net::severity::warning,
-                  "the job has no " + own_name()
-                    + " any more; this process takes its task");
     try {
-      return join_task(std::min(options.start_timeout, spare_join_timeout),
-                       found.view);
+      join_task(std::min(options.start_timeout, spare_join_timeout),
+                found.view);
+      // Not before: other spares may have tried to take the task too.
+      if (options.log)
+        options.log(net::severity::warning,
+                    "the job had no " + own_name()
+                      + " any more; this process has taken its task");
+      return;
     } catch (const job_error& e) {
       if (e.code == ec::refused && vacancies.is_vacant(found.task))
         throw;

@@ -182,10 +182,10 @@ TEST_F(Spare, ForAnyTaskTakesTheOneThatIsLostAtItsOwnAddress) {
     SCOPED_TRACE(done.out + done.err + spare_output);
     EXPECT_EQ(spare->end(), 0);
     EXPECT_EQ(done.code, 0);
-    EXPECT_EQ(count(spare_output, "the job has no worker "
-                                    + std::to_string(killed)
-                                    + " any more; this process takes its task"),
-              1);
+    EXPECT_EQ(
+      count(spare_output, "the job had no worker " + std::to_string(killed)
+                            + " any more; this process has taken its task"),
+      1);
     const auto output = done.out + done.err + spare_output;
     EXPECT_NE(output.find(joined), output.npos);
     EXPECT_NE(output.find("weights_sha256 " + expected), output.npos);
@@ -268,8 +268,8 @@ TEST_F(Spare, ThatHasJoinedIsFoundByTheView) {
     SCOPED_TRACE(output);
     ASSERT_EQ(spares.size(), 2u);
     EXPECT_EQ(done.code, 0);
-    EXPECT_EQ(count(output, "the job has no worker 1 any more"), 1);
-    EXPECT_EQ(count(output, "the job has no worker 0 any more"),
+    EXPECT_EQ(count(output, "the job had no worker 1 any more"), 1);
+    EXPECT_EQ(count(output, "the job had no worker 0 any more"),
               second_is_spare ? 1 : 0);
     EXPECT_GE(count(output, joined), 2);
     EXPECT_NE(output.find("weights_sha256 " + expected), output.npos);
@@ -291,7 +291,7 @@ TEST_F(Spare, ForAnyTaskEndsWithSuccessWhenTheJobHasEnded) {
   EXPECT_EQ(count(done.err, joined), 0) << done.err;
   const auto output = rest_of(*spare);
   EXPECT_EQ(count(output, not_needed), 1) << output;
-  EXPECT_EQ(count(output, "takes its task"), 0) << output;
+  EXPECT_EQ(count(output, "has taken its task"), 0) << output;
   EXPECT_EQ(spare->end(), 0);
 }
 

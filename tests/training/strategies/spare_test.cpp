@@ -123,7 +123,7 @@ TEST(SpareForAnyTask, GivesWayWhileAnotherProcessAsksForTheTask) {
     options.spare_timeout = patience;
     options.any_task = true;
     options.log = [&](net::severity, const std::string& line) {
-      times_logged += line.find("takes its task") != line.npos;
+      times_logged += line.find("has taken its task") != line.npos;
       // Not because the attempt has timed out.
       if (line.find("this spare goes on waiting") != line.npos
           && line.find("could not connect to all") == line.npos
