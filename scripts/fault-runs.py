@@ -209,11 +209,12 @@ def have_all_joined(text):
             and (not joins or epochs[-1].start() > joins[-1]))
 
 
-def inject(fault, process, having_state):
-    """Returns what was done to which process, or None if the job has ended or would be lost."""
+def inject(fault, process, having_state, leaving):
+    """Returns what was done to which process, or None if the job has ended or would be lost. A process
+    that leaves is added to `leaving`."""
     workers = children_of(process)
     if fault.kind == "kill":
-        workers = [x for x in workers if having_state & (set(workers) - {x})]
+        workers = [x for x in workers if (having_state - leaving) & (set(workers) - {x})]
     if not workers:
         return None
     target = workers[int(fault.choice * len(workers))]
@@ -222,6 +223,7 @@ def inject(fault, process, having_state):
             os.kill(target, signal.SIGKILL)
         elif fault.kind == "leave":
             os.kill(target, signal.SIGTERM)
+            leaving.add(target)
         else:
             os.kill(target, signal.SIGSTOP)
             time.sleep(fault.stopped)
@@ -268,13 +270,13 @@ def run(job, tool, oracle, keep):
     with open(output, "w") as out, open(errors, "w") as err:
         process = subprocess.Popen(job.command(tool, saved, plan, summary), stdout=out, stderr=err)
         begun = has_begun(errors, process)
-        having_state = set(children_of(process))
+        having_state, leaving = set(children_of(process)), set()
         for fault in job.faults if begun else []:
             time.sleep(fault.delay)
             if have_all_joined(errors.read_text()):
                 having_state |= set(children_of(process))
             if process.poll() is None:
-                done.append(inject(fault, process, having_state))
+                done.append(inject(fault, process, having_state, leaving))
         try:
             process.wait(JOB_TIMEOUT)
         except subprocess.TimeoutExpired:
