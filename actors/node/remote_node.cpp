@@ -132,7 +132,8 @@ node_info remote_node::info() {
 }
 
 void remote_node::stop() {
-  caf::anon_send(impl_->node_proxy, atom::stop_v);
+  // Before the exit message of the destructor, which has this priority too.
+  caf::anon_send<caf::message_priority::high>(impl_->node_proxy, atom::stop_v);
 }
 
 caf::actor_system& remote_node::system() {

@@ -13,7 +13,12 @@ encoded_changes encode(const std::vector<addressed_change>& changes) {
        .optimizer = change.optimizer,
        .has_learning_rate = change.learning_rate.has_value(),
        .learning_rate = change.learning_rate.value_or(0),
-       .scale = change.scale});
+       .scale = change.scale,
+       .step = change.step,
+       .replica = change.replica,
+       .contributors = change.contributors});
+    if (!change.has_operand())
+      continue;
     if (has_rows)
       out.operands.push_back(change.rows.indices());
     out.operands.push_back(has_rows ? change.rows.rows() : change.all);

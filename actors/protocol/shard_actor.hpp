@@ -45,7 +45,8 @@ struct new_optimizer {
 };
 
 /// One change of a part. Its operands are the next tensors beside the message:
-/// one for all elements, or the rows, [m] int64, and one for them.
+/// one for all elements, or the rows, [m] int64, and one for them. A change
+/// without operands (`part_change::has_operand`) has none.
 struct change_header {
   std::uint64_t part = 0;
   parameter_server::part_change::kind what{};
@@ -55,9 +56,13 @@ struct change_header {
   bool has_learning_rate = false; ///< False: that of the optimizer applies.
   float learning_rate = 0;
   float scale = 1; ///< Factor of the gradient.
+  // Of a synchronous step.
+  std::uint64_t step = 0;
+  std::uint32_t replica = 0;
+  std::vector<std::uint32_t> contributors{};
   auto fields() {
     return std::tie(part, what, has_rows, optimizer, has_learning_rate,
-                    learning_rate, scale);
+                    learning_rate, scale, step, replica, contributors);
   }
 };
 

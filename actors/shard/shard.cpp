@@ -112,14 +112,21 @@ std::vector<addressed_change> shard_state::decode(const change_list& x,
   std::vector<addressed_change> out;
   for (const auto& one : x.changes) {
     const auto& part = find(one.part);
-    part_change change{.what = one.what, .optimizer = one.optimizer};
-    if (one.has_rows) {
+    part_change change{.what = one.what,
+                       .optimizer = one.optimizer,
+                       .step = one.step,
+                       .replica = one.replica,
+                       .contributors = one.contributors};
+    if (!change.has_operand()) {
+      if (one.has_rows)
+        reject(std::string{to_string(one.what)} + " has rows");
+    } else if (one.has_rows) {
       const auto& rows = operand_at(operands, first++);
       change.rows = {part.value().dims(), rows, operand_at(operands, first++)};
     } else {
       change.all = operand_at(operands, first++);
     }
-    if (one.what == part_change::kind::gradient) {
+    if (change.needs_rule()) {
       const auto rule = optimizers.find(one.optimizer);
       if (rule == optimizers.end())
         reject("there is no optimizer " + std::to_string(one.optimizer));

@@ -185,6 +185,12 @@ void child_processes::send(int signal_number) {
       x->end_by(signal_number);
 }
 
+void child_processes::send(const std::string& name, int signal_number) {
+  for (const auto& x : children_)
+    if (!x->ended && x->name == name)
+      x->end_by(signal_number);
+}
+
 void child_processes::signal(int signal_number) {
   send(signal_number);
   if (!due_)

@@ -99,6 +99,8 @@ public:
 
   /// Sends a signal to all running processes, without a deadline for their end.
   void send(int signal_number);
+  /// The same to the running process of this name.
+  void send(const std::string& name, int signal_number);
   /// Sends a signal to all running processes. They have to end within
   /// `grace_period` from now on.
   void signal(int signal_number);

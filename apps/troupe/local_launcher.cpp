@@ -13,11 +13,14 @@ using namespace troupe;
 
 namespace {
 
-net::cluster_spec cluster_of(const net::reserved_ports& ports, bool chief) {
+net::cluster_spec cluster_of(const net::reserved_ports& ports,
+                             const local_launcher::job_shape& shape) {
   std::map<std::string, net::cluster_spec::list> jobs;
-  for (const auto port : ports.numbers())
-    jobs[chief && jobs.empty() ? "chief" : "worker"].push_back(
-      "127.0.0.1:" + std::to_string(port));
+  for (std::size_t i = 0; i < ports.numbers().size(); ++i)
+    jobs[i >= shape.processes    ? "ps"
+         : shape.chief && i == 0 ? "chief"
+                                 : "worker"]
+      .push_back("127.0.0.1:" + std::to_string(ports.numbers()[i]));
   return net::cluster_spec{jobs};
 }
 
@@ -25,8 +28,8 @@ net::cluster_spec cluster_of(const net::reserved_ports& ports, bool chief) {
 
 local_launcher::local_launcher(const job_shape& shape,
                                child_processes_options options)
-  : ports_{shape.processes},
-    cluster_{cluster_of(ports_, shape.chief)},
+  : ports_{shape.processes + shape.servers},
+    cluster_{cluster_of(ports_, shape)},
     children_{std::move(options)} {}
 
 void local_launcher::start(

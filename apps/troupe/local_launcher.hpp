@@ -18,8 +18,9 @@
 class local_launcher {
 public:
   struct job_shape {
-    std::size_t processes = 1;
-    bool chief = false; ///< The first process is the chief, not worker 0.
+    std::size_t processes = 1; ///< Without the servers.
+    bool chief = false;      ///< The first process is the chief, not worker 0.
+    std::size_t servers = 0; ///< Parameter servers, of job "ps".
   };
 
   local_launcher(const job_shape& shape, child_processes_options options);

@@ -4,6 +4,7 @@
 #include "flight_directory.hpp"
 #include "interrupt.hpp"
 #include "option_parsing.hpp"
+#include "train_servers.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/zoo.hpp"
@@ -124,6 +125,12 @@ void check_faults(const train_arguments& arguments,
         "--workers with 2 or more");
 }
 
+bool has_servers(const train_arguments& arguments) {
+  const auto& options = arguments.options;
+  return options.strategy ? options.strategy == "parameter_server"
+                          : options.servers || options.consistency;
+}
+
 void check_names(const train_arguments& arguments) {
   require_distinct("--summary", arguments.summary, "--save", arguments.save);
   require_distinct("--summary", arguments.summary, "--resume",
@@ -144,6 +151,11 @@ void check_outputs(const train_arguments& arguments) {
 train_config config_of(const train_arguments& arguments) {
   if (arguments.resume.empty())
     return resolve_options(arguments.options);
+  if (read_train_options(saved_note(arguments.resume)).strategy
+      == "parameter_server")
+    throw std::invalid_argument(
+      "--resume " + arguments.resume
+      + ": a run with parameter servers cannot be continued; train again");
   return resolve_options(merge_for_resume(
     read_train_options(saved_note(arguments.resume)), arguments.options));
 }
@@ -242,25 +254,6 @@ fit_options fit_options_of(const train_arguments& arguments,
   return options;
 }
 
-/// Formats a number, or says that it is not finite.
-std::string number_text(double x) {
-  char text[32] = "is not finite";
-  if (std::isfinite(x))
-    std::snprintf(text, sizeof text, std::abs(x) < 1e5 ? "%.4f" : "%.3e", x);
-  return text;
-}
-
-void print_result(const train_summary& summary) {
-  for (const auto& one : summary.test.metrics)
-    std::printf("test %s %s  ", one.name.c_str(),
-                number_text(one.value).c_str());
-  std::printf("test loss %s  %.0f examples/s\n"
-              "weights_sha256 %s\n",
-              number_text(summary.test.loss).c_str(),
-              summary.examples_per_second(), summary.weights_sha256.c_str());
-  std::fflush(stdout); // this process may be killed
-}
-
 /// Another worker succeeds a chief that is lost.
 bool is_chief(const strategy& in) {
   return in.worker() == 0;
@@ -300,7 +293,26 @@ bool is_unfinished(const history& result) {
   return result.end == fit_end::interrupted || result.end == fit_end::max_steps;
 }
 
+/// Formats a number, or says that it is not finite.
+std::string number_text(double x) {
+  char text[32] = "is not finite";
+  if (std::isfinite(x))
+    std::snprintf(text, sizeof text, std::abs(x) < 1e5 ? "%.4f" : "%.3e", x);
+  return text;
+}
+
 } // namespace
+
+void print_result(const train_summary& summary) {
+  for (const auto& one : summary.test.metrics)
+    std::printf("test %s %s  ", one.name.c_str(),
+                number_text(one.value).c_str());
+  std::printf("test loss %s  %.0f examples/s\n"
+              "weights_sha256 %s\n",
+              number_text(summary.test.loss).c_str(),
+              summary.examples_per_second(), summary.weights_sha256.c_str());
+  std::fflush(stdout); // this process may be killed
+}
 
 int train(const train_arguments& given_arguments) {
   // Ctrl-C also ends a program that reads this output through a pipe. A write
@@ -309,6 +321,8 @@ int train(const train_arguments& given_arguments) {
   end_on_interrupts(); // until `fit` can save the run
   auto arguments = given_arguments;
   check_names(arguments);
+  if (has_servers(arguments))
+    return train_with_servers(arguments);
   check_any_task(arguments);
   const auto placement = placement_from_environment(arguments.any_task);
   const auto config = config_in(placement, arguments);

@@ -1,161 +1,23 @@
 #include "command.hpp"
 #include "fault_report.hpp"
 #include "interrupt.hpp"
+#include "job_credentials.hpp"
 #include "local_launcher.hpp"
+#include "output_collector.hpp"
+#include "self_command.hpp"
 #include "signal_receiver.hpp"
 #include "train.hpp"
-#include "troupe/net/io/exclusive_file.hpp"
-#include "troupe/net/security/certificates.hpp"
-#include "troupe/net/security/secret_file.hpp"
 #include "worker_restarts.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <map>
 #include <optional>
 #include <set>
-#include <stdexcept>
 
 namespace {
 
 using namespace troupe;
-namespace fs = std::filesystem;
-
-/// A directory for one run that only this user can read. The destructor removes
-/// it.
-class private_directory {
-public:
-  private_directory() {
-    auto name = (fs::temp_directory_path() / "troupe-run-XXXXXX").string();
-    if (!::mkdtemp(name.data()))
-      throw std::runtime_error(
-        "cannot create a directory for certificates in \""
-        + fs::temp_directory_path().string() + "\": " + std::strerror(errno));
-    path_ = name;
-  }
-  ~private_directory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  private_directory(const private_directory&) = delete;
-  private_directory& operator=(const private_directory&) = delete;
-
-  std::string write(const std::string& name, const std::string& text) const {
-    net::write_new_file(path_ / name, text, net::file_access::owner);
-    return (path_ / name).string();
-  }
-
-private:
-  fs::path path_;
-};
-
-/// Credentials by which the workers of one run authenticate each other.
-class job_credentials {
-public:
-  explicit job_credentials(bool tls) {
-    if (!tls) {
-      secret_.emplace();
-      return;
-    }
-    authority_ = net::make_authority({.name = "troupe run"});
-    directory_.emplace();
-  }
-
-  /// Returns the environment variables with which a worker is started.
-  environment_changes environment_of(const std::string& worker) const {
-    environment_changes out;
-    for (const auto* name :
-         {"TROUPE_SECRET", "TROUPE_SECRET_FILE", "TROUPE_TLS_CA",
-          "TROUPE_TLS_CERTIFICATE", "TROUPE_TLS_KEY"})
-      out[name] = std::nullopt; // the caller's credentials are not used
-    if (secret_) {
-      out["TROUPE_SECRET_FILE"] = secret_->path().string();
-      return out;
-    }
-    const auto certificate =
-      net::make_certificate(authority_, {.name = worker});
-    out["TROUPE_TLS_CA"] =
-      directory_->write(worker + "-ca.pem", authority_.certificate);
-    out["TROUPE_TLS_CERTIFICATE"] =
-      directory_->write(worker + ".pem", certificate.certificate);
-    out["TROUPE_TLS_KEY"] =
-      directory_->write(worker + "-key.pem", certificate.key);
-    return out;
-  }
-
-private:
-  std::optional<net::secret_file> secret_;
-  std::optional<private_directory> directory_;
-  net::certified_key authority_;
-};
-
-/// Returns the command line of this process, with the path of its executable.
-std::vector<std::string> self_command() {
-  std::ifstream input{"/proc/self/cmdline"};
-  std::vector<std::string> words;
-  for (std::string word; std::getline(input, word, '\0');)
-    words.push_back(word);
-  if (words.empty())
-    throw std::runtime_error("cannot read /proc/self/cmdline, which is "
-                             "needed to start the workers");
-  words.front() = fs::read_symlink("/proc/self/exe").string();
-  return words;
-}
-
-/// Collects the output of the workers. Results, progress and lines of the
-/// leader are written unchanged; another line of another worker is prefixed
-/// with the worker's name. The error line of each worker is not written but
-/// kept for `failure_text`.
-class output_collector {
-public:
-  /// @param leader Returns the name of the worker that leads.
-  explicit output_collector(std::function<std::string()> leader)
-    : leader_{std::move(leader)} {}
-
-  void add_line(const std::string& name, bool out, std::string_view line) {
-    constexpr std::string_view error = "troupe: ";
-    if (!out && line.starts_with(error)) {
-      errors_[name] = line.substr(error.size());
-      return;
-    }
-    auto& stream = out ? std::cout : std::cerr;
-    // Only the leader writes results and progress. A process that was started
-    // again leads from the time at which it joins.
-    if (!out && name != leader_() && !line.starts_with("epoch "))
-      stream << '[' << name << "] ";
-    stream << line << '\n' << std::flush;
-  }
-
-  /// Says how a worker has ended: with its error, or by a signal.
-  std::string end_text(const process_exit& ended) const {
-    const auto found = errors_.find(ended.name);
-    return ended.name + ": "
-           + (ended.signal == 0 && found != errors_.end() ? found->second
-                                                          : reason(ended));
-  }
-
-  std::string failure_text(const process_exit& ended) const {
-    const auto text = end_text(ended);
-    if (ended.signal == 0 && errors_.contains(ended.name))
-      return text;
-    // A signal ended the worker, or the worker wrote no error. Append the error
-    // of another worker: it says in which step the first worker was lost.
-    for (const auto& [name, error] : errors_)
-      if (name != ended.name)
-        return text + "; " + name + ": " + error;
-    return text;
-  }
-
-private:
-  std::function<std::string()> leader_;
-  std::map<std::string, std::string> errors_;
-};
 
 enum class interrupt_state { none, forwarded, repeated };
 

@@ -17,11 +17,14 @@ constexpr auto examples =
   "  troupe train --model line.json --data csv:houses.csv:price \\\n"
   "    --loss mean_squared_error\n"
   "  troupe train --workers 4 --transport shm    in four processes\n"
+  "  troupe train --workers 2 --servers 2 --consistency ssp:2\n"
   "  troupe launch -n 2 -- troupe train --strategy multi_worker_mirrored\n"
   "  troupe train --resume lenet.troupe          continue after Ctrl-C\n"
   "\n"
   "Runs with the same number of replicas, batch, seed and threads end with\n"
-  "bitwise identical weights, whatever the strategy.\n"
+  "bitwise identical weights, whatever the strategy (with parameter servers, "
+  "if\n"
+  "the consistency is sync).\n"
   "\n"
   "On Ctrl-C, the steps that replicas were granted already are completed (at\n"
   "most 8, or 32 with --workers), and the evaluation if an epoch ends with\n"
@@ -136,8 +139,9 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
   command
     .add_option("--strategy", options.strategy,
                 "default, one_device (all replicas on one device), mirrored "
-                "(one replica per device) or multi_worker_mirrored (several "
-                "processes) [chosen by the options below]")
+                "(one replica per device), multi_worker_mirrored (several "
+                "processes) or parameter_server (workers, and servers that "
+                "hold the parameters) [chosen by the options below]")
     ->type_name("NAME");
   command
     .add_option_function<std::string>(
@@ -170,6 +174,18 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
              "Number of processes on this machine; with TF_CONFIG, the "
              "number of its workers")
     ->type_name("N");
+  add_number(command, "--servers", options.servers, 1,
+             train_option_limits::servers,
+             "Number of parameter servers, each a process; with TF_CONFIG, the "
+             "number of its ps tasks [1]")
+    ->type_name("N");
+  command
+    .add_option("--consistency", options.consistency,
+                "How the gradients of workers change the parameters on "
+                "servers: async, ssp:S (staleness at most S steps), sync, or "
+                "sync-backup:B (the last B replicas of a step do not count) "
+                "[async]")
+    ->type_name("KIND");
   command
     .add_option("--transport", options.transport,
                 "Transport of tensors between workers: auto, shm, tcp or tls "

@@ -1,11 +1,14 @@
 #include "troupe/strategies/parameter_server/stored_part.hpp"
 
+#include "troupe/strategies/collective/reduce_kernels.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -59,6 +62,8 @@ void combine(kind what, std::span<T> into, std::span<const T> operand) {
     case kind::maximum:
       return each([](T x, T y) { return x < y ? y : x; });
     case kind::gradient:
+    case kind::contribute:
+    case kind::apply_contributions:
       break;
   }
 }
@@ -87,6 +92,10 @@ std::string_view to_string(part_change::kind x) {
       return "assign_max";
     case kind::gradient:
       return "apply";
+    case kind::contribute:
+      return "contribute";
+    case kind::apply_contributions:
+      return "apply_contributions";
   }
   return "?";
 }
@@ -110,6 +119,16 @@ stored_part::stored_part(tensor initial) : value_{std::move(initial)} {
 }
 
 void stored_part::check(const part_change& change) const {
+  if (change.has_operand())
+    check_operand(change);
+  if (change.needs_rule())
+    check_rule(change);
+  if (change.what == kind::contribute
+      || change.what == kind::apply_contributions)
+    check_step(change);
+}
+
+void stored_part::check_operand(const part_change& change) const {
   const bool is_sparse = static_cast<bool>(change.rows);
   if (is_sparse == static_cast<bool>(change.all))
     reject(change, "needs a value for all elements or for some rows");
@@ -119,8 +138,9 @@ void stored_part::check(const part_change& change) const {
   if (operand != value_.spec())
     reject(change, "the variable is " + to_string(value_.spec())
                      + ", the value " + to_string(operand));
-  if (change.what != kind::gradient)
-    return;
+}
+
+void stored_part::check_rule(const part_change& change) const {
   if (value_.type() != dtype::float32)
     reject(change, "an optimizer cannot update " + to_string(value_.spec())
                      + "; it updates float32");
@@ -138,13 +158,46 @@ void stored_part::check(const part_change& change) const {
                      + std::string{change.rule->name()});
 }
 
+void stored_part::check_step(const part_change& change) const {
+  if (change.step < next_step_)
+    return; // it has no effect
+  if (change.step == std::numeric_limits<std::uint64_t>::max())
+    reject(change, "there is no such step");
+  const auto found = contributions_.find(change.step);
+  if (change.what == kind::contribute) {
+    if (value_.type() != dtype::float32 || change.rows)
+      reject(change, "needs a gradient of all elements of float32 values");
+    if (found == contributions_.end()
+        && contributions_.size() >= max_waiting_steps)
+      reject(change,
+             "step " + std::to_string(change.step) + " would be one more than "
+               + std::to_string(max_waiting_steps) + " steps that wait");
+    return;
+  }
+  for (std::size_t i = 0; i < change.contributors.size(); ++i) {
+    const auto replica = change.contributors[i];
+    if (i > 0 && replica <= change.contributors[i - 1])
+      reject(change, "the replicas are not in ascending order");
+    if (found == contributions_.end() || !found->second.contains(replica))
+      reject(change, "replica " + std::to_string(replica)
+                       + " has contributed nothing to step "
+                       + std::to_string(change.step));
+  }
+}
+
 void stored_part::apply(const part_change& change) {
   check(change);
+  if (change.what == kind::contribute)
+    return contribute(change);
   const flush_denormals flushing;
+  if (change.what == kind::apply_contributions)
+    return apply_contributions(change);
   make_unique(value_);
   ++version_;
   if (change.what == kind::gradient)
-    return apply_gradient(change);
+    return apply_gradient(
+      change, change.all ? change.all.data<float>().data() : nullptr,
+      change.rows ? change.rows.sorted() : sparse_rows{});
   with_element(value_.type(), [&](auto zero) {
     using element = decltype(zero);
     const auto values = value_.mutable_data<element>();
@@ -158,17 +211,52 @@ void stored_part::apply(const part_change& change) {
   });
 }
 
-void stored_part::apply_gradient(const part_change& change) {
+void stored_part::contribute(const part_change& change) {
+  if (change.step < next_step_)
+    ++late_;
+  else
+    contributions_[change.step].insert_or_assign(change.replica, change.all);
+}
+
+void stored_part::apply_contributions(const part_change& change) {
+  if (change.step < next_step_)
+    return;
+  tensor sum;
+  if (!change.contributors.empty()) {
+    const auto& given = contributions_[change.step];
+    std::vector<tensor> counted;
+    for (const auto replica : change.contributors)
+      counted.push_back(given.at(replica));
+    if (counted.size() == 1) {
+      sum = counted[0];
+    } else {
+      sum = tensor{value_.spec()};
+      collective::sum_inputs(counted, {dtype::float32, 0, sum.bytes()},
+                             sum.mutable_address());
+    }
+    make_unique(value_);
+  }
+  ++version_;
+  apply_gradient(change, sum ? sum.data<float>().data() : nullptr, {});
+  next_step_ = change.step + 1;
+  contributions_.erase(contributions_.begin(),
+                       contributions_.lower_bound(next_step_));
+}
+
+void stored_part::apply_gradient(const part_change& change, const float* all,
+                                 const sparse_rows& rows) {
   const auto& rule = *change.rule;
   auto& state = optimizers_[change.optimizer];
   for (auto slot = state.slots.size(); slot < rule.slots(); ++slot)
     state.slots.push_back(
       tensor::full(value_.dims(), rule.initial_slot_value(slot)));
-  for (auto& slot : state.slots)
-    make_unique(slot);
   const auto step = rule.step_at(
     ++state.steps, change.learning_rate.value_or(rule.learning_rate()),
     change.scale);
+  if (!all && !rows)
+    return;
+  for (auto& slot : state.slots)
+    make_unique(slot);
   auto* const values = value_.mutable_data<float>().data();
   const auto update = [&](std::size_t first, const float* gradient,
                           std::size_t n) {
@@ -177,9 +265,8 @@ void stored_part::apply_gradient(const part_change& change) {
       slots[i] = state.slots[i].mutable_data<float>().data() + first;
     step(values + first, gradient, slots, n);
   };
-  if (change.all)
-    return update(0, change.all.data<float>().data(), value_.size());
-  const auto rows = change.rows.sorted();
+  if (all)
+    return update(0, all, value_.size());
   const auto* const gradient = rows.rows().data<float>().data();
   for_rows(rows, [&](std::size_t first, std::size_t i) {
     update(first, gradient + i * rows.row_size(), rows.row_size());
@@ -191,6 +278,9 @@ std::uint64_t stored_part::bytes() const {
   for (const auto& [optimizer, state] : optimizers_)
     for (const auto& slot : state.slots)
       sum += slot.bytes();
+  for (const auto& [step, given] : contributions_)
+    for (const auto& [replica, gradient] : given)
+      sum += gradient.bytes();
   return sum;
 }
 

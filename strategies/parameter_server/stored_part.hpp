@@ -24,6 +24,13 @@ struct part_change {
     minimum,  ///< Of the element and the operand.
     maximum,  ///< Of the element and the operand.
     gradient, ///< One step of `rule`. Gradients of one row are added first.
+    /// Keeps the gradient of one replica for a synchronous step.
+    contribute,
+    /// One step of `rule` by the sum of the gradients that some replicas have
+    /// contributed to a synchronous step. Has no operand. The part forgets
+    /// what was contributed to this step and to earlier ones, and takes no
+    /// more. Nothing happens if it was applied before.
+    apply_contributions,
   };
 
   kind what = kind::assign;
@@ -37,7 +44,22 @@ struct part_change {
   /// Of `kind::gradient`: the gradient is multiplied by it first. If it is a
   /// sum over examples, this is 1 divided by their number.
   float scale = 1;
+  /// Of `kind::contribute` and `kind::apply_contributions`: number of the
+  /// synchronous step. Steps are applied in ascending order.
+  std::uint64_t step = 0;
+  std::uint32_t replica = 0; ///< Of `kind::contribute`.
+  /// Of `kind::apply_contributions`: the replicas whose gradients count,
+  /// ascending. Empty: the step counts for the rule, and changes no element.
+  std::vector<std::uint32_t> contributors{};
+
+  bool needs_rule() const {
+    return what == kind::gradient || what == kind::apply_contributions;
+  }
+  bool has_operand() const { return what != kind::apply_contributions; }
 };
+
+/// Maximum number of synchronous steps for which a part keeps contributions.
+inline constexpr std::size_t max_waiting_steps = 64;
 
 /// Returns the name of a kind of change in the API: "assign_add".
 std::string_view to_string(part_change::kind x);
@@ -60,21 +82,26 @@ public:
   /// @errors throws std::invalid_argument if the shape or dtype of the operand
   ///         is not that of the part, if there are both operands or none, for a
   ///         gradient of a part that is not float32, and for a gradient without
-  ///         a rule or with another one than the optimizer has, and if the
-  ///         learning rate is negative or a number is not finite.
+  ///         a rule or with another one than the optimizer has, if the
+  ///         learning rate is negative or a number is not finite, if a
+  ///         contribution has rows or would be for one step too many, and if a
+  ///         replica has contributed nothing to the step to apply.
   void check(const part_change& change) const;
 
   /// Makes a change.
   /// @errors as `check`, and then nothing has changed.
   /// @cost one pass over the elements that change. If a reader still has the
   ///       value, a copy of it. A gradient of some rows moves only these rows
-  ///       and their slots.
+  ///       and their slots. A contribution shares its elements with the caller,
+  ///       and costs no pass.
   void apply(const part_change& change);
 
   /// Number of changes so far.
   std::uint64_t version() const { return version_; }
-  /// Bytes of the value and of all slots.
+  /// Bytes of the value, all slots and the contributions that wait.
   std::uint64_t bytes() const;
+  /// Contributions that came after their step was applied.
+  std::uint64_t late_contributions() const { return late_; }
 
 private:
   struct optimizer_state {
@@ -82,11 +109,23 @@ private:
     std::vector<tensor> slots;
   };
 
-  void apply_gradient(const part_change& change);
+  void check_operand(const part_change& change) const;
+  void check_rule(const part_change& change) const;
+  void check_step(const part_change& change) const;
+  void contribute(const part_change& change);
+  void apply_contributions(const part_change& change);
+  /// Makes one step of a rule.
+  /// @param all gradient of all elements. Null: `rows` are given, or none.
+  void apply_gradient(const part_change& change, const float* all,
+                      const sparse_rows& rows);
 
   tensor value_;
   std::map<std::uint32_t, optimizer_state> optimizers_;
   std::uint64_t version_ = 0;
+  /// By step and replica: gradients that wait for their step to be applied.
+  std::map<std::uint64_t, std::map<std::uint32_t, tensor>> contributions_;
+  std::uint64_t next_step_ = 0; ///< All steps before it were applied.
+  std::uint64_t late_ = 0;
 };
 
 } // namespace troupe::parameter_server

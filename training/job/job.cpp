@@ -250,6 +250,11 @@ train_options to_options(const train_config& config) {
     out.workers = config.workers;
     out.transport = config.transport;
   }
+  if (config.servers > 0) {
+    out.workers = config.workers;
+    out.servers = config.servers;
+    out.consistency = config.consistency;
+  }
   if (config.patience > 0)
     out.patience = static_cast<std::int64_t>(config.patience);
   out.seed = config.seed;

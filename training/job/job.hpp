@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/models/precision.hpp"
+#include "troupe/strategies/parameter_server/consistency.hpp"
 #include "troupe/tensors/schedules.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/training/loop/fit.hpp"
@@ -23,6 +24,7 @@ struct train_option_limits {
   static constexpr std::uint64_t threads = 1024;
   static constexpr std::uint64_t replicas = 4096;
   static constexpr std::uint64_t workers = 128;
+  static constexpr std::uint64_t servers = 128;
 };
 
 /// The options of a training run, as a user gives them to `troupe train`. None:
@@ -47,6 +49,8 @@ struct train_options {
   std::optional<std::vector<std::int64_t>> replica_shares{};
   std::optional<std::int64_t> workers{};
   std::optional<std::string> transport{};
+  std::optional<std::int64_t> servers{};
+  std::optional<std::string> consistency{};
 
   friend bool operator==(const train_options&, const train_options&) = default;
 };
@@ -62,6 +66,10 @@ struct train_config {
   /// Relative sizes of the replicas' parts of a batch. Empty: equal.
   std::vector<std::uint32_t> replica_shares;
   std::uint32_t workers = 1; ///< Number of worker processes.
+  /// Number of parameter servers. Zero: another strategy has none.
+  std::uint32_t servers = 0;
+  /// Of parameter servers: async, ssp:S, sync or sync-backup:B.
+  std::string consistency;
   /// Patience of early stopping, in epochs. Zero: no early stopping.
   std::uint64_t patience = 0;
   std::uint64_t seed = 1;
@@ -73,6 +81,9 @@ struct train_config {
 
   update_rule rule() const;
 
+  /// @pre the strategy has parameter servers.
+  parameter_server::consistency consistency_rule() const;
+
   /// @param steps number of steps of the whole run. A cosine schedule has this
   ///        length if the user did not set its `steps`.
   troupe::schedule learning_rate_schedule(std::uint64_t steps) const;
@@ -83,7 +94,8 @@ struct train_config {
 };
 
 /// Fills in the defaults. If no strategy is given, the other options imply it:
-/// multi_worker_mirrored if workers are given, else mirrored for several
+/// parameter_server if servers are given, multi_worker_mirrored if only
+/// workers are, else mirrored for several
 /// devices, else one_device for several replicas or one named device.
 /// @errors throws std::invalid_argument if a value is out of range or unknown,
 ///         or contradicts another option. The error names the option, the value

@@ -35,6 +35,8 @@ void each_option(F fn, Jobs&... option_sets) {
   fn("replica-shares", option_sets.replica_shares...);
   fn("workers", option_sets.workers...);
   fn("transport", option_sets.transport...);
+  fn("servers", option_sets.servers...);
+  fn("consistency", option_sets.consistency...);
   fn("patience", option_sets.patience...);
   fn("on-nan", option_sets.on_nan...);
   fn("audit-steps", option_sets.audit_steps...);
@@ -138,6 +140,8 @@ train_options merge_for_resume(const train_options& saved,
     out.replicas = changes.replicas;
     out.workers = changes.workers;
     out.transport = changes.transport;
+    out.servers = changes.servers;
+    out.consistency = changes.consistency;
     if (!changes.replicas && !changes.devices)
       out.replicas = saved_replicas;
     if (const auto now = resolve_options(out).replicas; now != saved_replicas)

@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
+#include <system_error>
 
 namespace troupe {
 
@@ -45,6 +49,8 @@ void check_devices(const std::vector<std::string>& names) {
 }
 
 std::string implied_strategy(const train_options& options) {
+  if (options.servers || options.consistency)
+    return "parameter_server";
   if (options.workers)
     return "multi_worker_mirrored";
   if (options.devices && options.devices->size() > 1)
@@ -128,7 +134,74 @@ void resolve_workers(const train_options& options, std::uint64_t replicas,
   out.workers = static_cast<std::uint32_t>(workers);
 }
 
+/// Returns the number after a prefix. None: the text has another form.
+std::optional<std::uint32_t> number_after(std::string_view text,
+                                          std::string_view prefix) {
+  if (!text.starts_with(prefix))
+    return std::nullopt;
+  text.remove_prefix(prefix.size());
+  std::uint32_t number = 0;
+  const auto [end, error] =
+    std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size())
+    return std::nullopt;
+  return number;
+}
+
+void resolve_servers(const train_options& options, std::uint64_t replicas,
+                     train_config& out) {
+  out.servers = static_cast<std::uint32_t>(check_positive(
+    "--servers", options.servers.value_or(1), train_option_limits::servers));
+  out.workers = static_cast<std::uint32_t>(check_positive(
+    "--workers", options.workers.value_or(1), train_option_limits::workers));
+  out.consistency = options.consistency.value_or("async");
+  const auto rule = parse_consistency(out.consistency);
+  if (!out.devices.empty() && out.devices != std::vector<std::string>{"cpu:0"})
+    reject("--devices", out.devices.front(),
+           "the workers of parameter servers compute on cpu:0; leave --devices "
+           "out");
+  out.devices = {"cpu:0"};
+  if (replicas > 0 && replicas != out.workers
+      && rule.kind == parameter_server::consistency_kind::asynchronous)
+    reject("--replicas", std::to_string(replicas),
+           "with --consistency async each of " + std::to_string(out.workers)
+             + " workers is a replica; leave it out");
+  out.replicas =
+    replicas > 0 ? static_cast<std::uint32_t>(replicas) : out.workers;
+  if (rule.backup_workers >= out.replicas)
+    reject("--consistency", out.consistency,
+           "the updates need a contribution, and there are "
+             + std::to_string(out.replicas)
+             + " replicas; give fewer backup workers than replicas");
+  if (options.patience)
+    reject("--patience", std::to_string(*options.patience),
+           "a run with parameter servers does not stop early; leave it out");
+  if (options.replica_shares)
+    reject("--replica-shares",
+           std::to_string(options.replica_shares->size()) + " shares",
+           "the parts of replicas are equal with parameter servers; leave it "
+           "out");
+}
+
 } // namespace
+
+parameter_server::consistency parse_consistency(const std::string& text) {
+  using enum parameter_server::consistency_kind;
+  if (text == "async")
+    return {};
+  if (text == "sync")
+    return {.kind = synchronous};
+  if (const auto staleness = number_after(text, "ssp:"))
+    return {.kind = bounded, .max_staleness = *staleness};
+  if (const auto backups = number_after(text, "sync-backup:"))
+    return {.kind = synchronous, .backup_workers = *backups};
+  reject("--consistency", "\"" + text + "\"",
+         "give async, ssp:S, sync or sync-backup:B, as in ssp:2");
+}
+
+parameter_server::consistency train_config::consistency_rule() const {
+  return parse_consistency(consistency);
+}
 
 void resolve_placement(const train_options& options, train_config& out) {
   out.strategy = options.strategy.value_or(implied_strategy(options));
@@ -146,7 +219,15 @@ void resolve_placement(const train_options& options, train_config& out) {
     reject("--transport", "\"" + out.transport + "\"",
            "give auto, shm, tcp or tls");
   const bool is_multi_worker = out.strategy == "multi_worker_mirrored";
-  if (options.workers && !is_multi_worker)
+  const bool has_servers = out.strategy == "parameter_server";
+  if (options.servers && !has_servers)
+    reject("--servers", std::to_string(*options.servers),
+           "the " + out.strategy
+             + " strategy has no servers; use --strategy parameter_server");
+  if (options.consistency && !has_servers)
+    reject("--consistency", *options.consistency,
+           "it applies to parameter servers; use --strategy parameter_server");
+  if (options.workers && !is_multi_worker && !has_servers)
     reject(
       "--workers", std::to_string(*options.workers),
       "the " + out.strategy
@@ -156,6 +237,8 @@ void resolve_placement(const train_options& options, train_config& out) {
            "it applies to tensors between workers; give --workers too");
   if (is_multi_worker)
     resolve_workers(options, replicas, out);
+  else if (has_servers)
+    resolve_servers(options, replicas, out);
   else if (out.strategy == "mirrored")
     resolve_mirrored(options, replicas, out);
   else if (out.strategy == "one_device")
@@ -164,7 +247,8 @@ void resolve_placement(const train_options& options, train_config& out) {
     resolve_default(replicas, out);
   else
     reject("--strategy", "\"" + out.strategy + "\"",
-           "give default, one_device, mirrored or multi_worker_mirrored");
+           "give default, one_device, mirrored, multi_worker_mirrored or "
+           "parameter_server");
 }
 
 } // namespace troupe

@@ -110,6 +110,10 @@ std::string to_json_text(const train_summary& summary) {
               {"seconds", number(seconds(summary.result))},
               {"examples_per_second", number(summary.examples_per_second())},
               {"train_loss", number(train_loss(summary.result))}};
+  if (summary.config.servers > 0) {
+    object["servers"] = summary.config.servers;
+    object["consistency"] = summary.config.consistency;
+  }
   if (!summary.result.epochs.empty())
     add_metrics(object, "train_", summary.result.epochs.back().metrics);
   object["test_loss"] = number(summary.test.loss);

@@ -17,8 +17,9 @@ struct closure_node_arguments {
   std::int32_t threads = 1;         ///< Of the ops of a closure.
   std::uint64_t seed = 0;           ///< Of the random ops in closures.
   std::uint64_t timeout_ms = 0;     ///< Of a request to a server.
+  std::string arguments;            ///< Of the factory of the closures.
   auto fields() {
-    return std::tie(job, servers, number, threads, seed, timeout_ms);
+    return std::tie(job, servers, number, threads, seed, timeout_ms, arguments);
   }
 };
 

@@ -16,10 +16,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <stop_token>
+#include <thread>
 
 namespace troupe {
 
@@ -32,6 +35,7 @@ constexpr auto shutdown_timeout = 5s;
 constexpr std::uint32_t max_in_flight_on_nodes = 12;
 /// Maximum time of a closure on a node: nodes answer no later.
 constexpr std::chrono::milliseconds closure_timeout = 10min;
+constexpr std::size_t max_arguments = 64 * 1024;
 
 void check(const parameter_servers& servers, const coordinator_options& x) {
   const auto reject = [](const std::string& what) {
@@ -46,6 +50,13 @@ void check(const parameter_servers& servers, const coordinator_options& x) {
   if (!x.nodes.empty() && x.in_flight > max_in_flight_on_nodes)
     reject("in_flight is " + std::to_string(x.in_flight) + "; give at most "
            + std::to_string(max_in_flight_on_nodes) + " for workers on nodes");
+  if (x.nodes.empty() && !x.arguments.empty())
+    reject("arguments are for closures on nodes; give nodes too");
+  if (x.arguments.size() > max_arguments)
+    reject("the arguments have " + std::to_string(x.arguments.size())
+           + " bytes; give at most " + std::to_string(max_arguments));
+  if (x.reconnect_interval < 0ms || x.reconnect_interval > 24h)
+    reject("reconnect_interval is negative or above 24 hours");
   if (!x.nodes.empty() && servers.options().nodes.empty())
     reject("workers on nodes cannot reach servers of this process; give the "
            "strategy nodes too");
@@ -97,8 +108,18 @@ struct cluster_coordinator::impl {
       end();
       throw;
     }
+    if (!on_threads() && options.reconnect_interval > 0ms)
+      reconnecting =
+        std::jthread{[this](const std::stop_token& stop) { reconnect(stop); }};
   }
-  ~impl() { end(); }
+  ~impl() {
+    // It may add a worker until then.
+    if (reconnecting.joinable()) {
+      reconnecting.request_stop();
+      reconnecting.join();
+    }
+    end();
+  }
   impl(const impl&) = delete;
   impl& operator=(const impl&) = delete;
 
@@ -108,7 +129,48 @@ struct cluster_coordinator::impl {
     std::shared_ptr<std::atomic<bool>> ending;
     std::unique_ptr<remote_node> node; ///< Null: the worker is a thread.
     std::vector<std::string> closures; ///< That its node has registered.
+    std::string address;               ///< Of the node.
   };
+
+  /// Connects again to nodes whose workers were lost, until it is stopped.
+  void reconnect(const std::stop_token& stop) {
+    std::condition_variable_any ended;
+    std::mutex unused;
+    for (;;) {
+      std::unique_lock hold{unused};
+      ended.wait_for(hold, stop, options.reconnect_interval,
+                     [] { return false; });
+      if (stop.stop_requested())
+        return;
+      drop_ended_nodes();
+      for (const auto& node : options.nodes)
+        if (!stop.stop_requested() && !has_worker_on(node))
+          reconnect(node);
+    }
+  }
+
+  void drop_ended_nodes() {
+    std::vector<std::unique_ptr<remote_node>> ended;
+    const std::lock_guard hold{lock};
+    ended.swap(ended_nodes);
+  } // their destructors wait, after the lock is released
+
+  void reconnect(const std::string& node) {
+    try {
+      const auto number = add_worker(node);
+      log(log_level::warning, "worker " + std::to_string(number) + " (" + node
+                                + ") has joined the coordinator again");
+    } catch (const std::exception& e) {
+      log(log_level::debug,
+          "cannot connect again to the worker on " + node + ": " + e.what());
+    }
+  }
+
+  bool has_worker_on(const std::string& node) const {
+    const std::lock_guard hold{lock};
+    return std::ranges::any_of(
+      workers, [&](const auto& x) { return x.second.address == node; });
+  }
 
   bool on_threads() const { return options.nodes.empty(); }
 
@@ -150,6 +212,7 @@ struct cluster_coordinator::impl {
                                                         std::move(config)),
                  ending,
                  nullptr,
+                 {},
                  {}});
     return number;
   }
@@ -194,13 +257,14 @@ struct cluster_coordinator::impl {
       {},
       std::make_shared<std::atomic<bool>>(false),
       std::make_unique<remote_node>(servers->local_runtime(), node, client),
-      {}};
+      {},
+      node};
     const auto& from = servers->options();
     const auto remote = one.node->spawn<remote_closure_worker_actor>(
       closure_role(options.closures),
-      closure_node_arguments{servers->job(), from.nodes, number, from.threads,
-                             from.seed,
-                             static_cast<std::uint64_t>(from.timeout.count())});
+      closure_node_arguments{
+        servers->job(), from.nodes, number, from.threads, from.seed,
+        static_cast<std::uint64_t>(from.timeout.count()), options.arguments});
     one.closures = ask<std::vector<std::string>>(
       servers->system(), "worker " + std::to_string(number) + " (" + node + ")",
       remote, options.start_timeout, atom::info_v);
@@ -271,6 +335,7 @@ struct cluster_coordinator::impl {
   std::map<std::uint32_t, worker> workers; ///< By number.
   std::set<std::uint32_t> lost; ///< Numbers of workers that may still compute.
   std::vector<std::string> closures; ///< That the nodes have registered.
+  std::jthread reconnecting;
 };
 
 cluster_coordinator::cluster_coordinator(
@@ -344,6 +409,24 @@ per_worker<worker_dataset> cluster_coordinator::create_per_worker_dataset(
     [elements = std::move(elements)](std::uint32_t worker) {
       return worker_dataset{elements(worker)};
     }};
+}
+
+bool cluster_coordinator::has_nodes() const {
+  return !impl_->on_threads();
+}
+
+void cluster_coordinator::wait_for_results(
+  std::span<const std::shared_ptr<const closure_result>> some,
+  std::size_t count) const {
+  check_outside("wait_for_some");
+  auto& unfinished = *impl_->unfinished;
+  unfinished.wait([&] {
+    return unfinished.is_broken()
+           || static_cast<std::size_t>(std::ranges::count_if(
+                some, &closure_result::is_over,
+                [](const auto& x) -> const auto& { return *x; }))
+                >= count;
+  });
 }
 
 std::uint32_t cluster_coordinator::add_worker() {

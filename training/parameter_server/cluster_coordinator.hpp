@@ -8,9 +8,12 @@
 
 #include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -54,7 +57,13 @@ struct coordinator_options {
   /// Name of the closures that the nodes have registered
   /// (registered_closures.hpp). Needs `nodes`.
   std::string closures{};
+  /// What the factory of these closures gets on each node. At most 64 KiB.
+  std::string arguments{};
   client_options node_connection{.window = 4096}; ///< To each of the nodes.
+  /// If it is above 0, the coordinator tries at this interval to connect again
+  /// to a node of `nodes` whose worker was lost: a process that was started
+  /// again takes the place of the lost one.
+  std::chrono::milliseconds reconnect_interval{0};
   /// Maximum wait until a worker on a node can execute closures.
   std::chrono::milliseconds start_timeout{60'000};
 };
@@ -121,6 +130,19 @@ public:
   /// @errors as `schedule`
   bool done();
 
+  /// Waits until at least `count` of some closures of this coordinator are done
+  /// or have failed, or until no closure can be done any more.
+  /// @errors throws std::logic_error in a closure. The errors of closures are
+  ///         left to `schedule`, `join` and `done`.
+  template <class T>
+  void wait_for_some(std::span<const remote_value<T>> some,
+                     std::size_t count) const {
+    std::vector<std::shared_ptr<const closure_result>> results;
+    for (const auto& one : some)
+      results.push_back(one.state());
+    wait_for_results(results, count);
+  }
+
   /// Waits for results.
   /// @errors as `remote_value::get`
   template <class T>
@@ -173,11 +195,17 @@ public:
   /// lost is not among them.
   std::vector<std::uint32_t> workers() const;
 
+  /// Returns true if the workers are on nodes, false if they are threads.
+  bool has_nodes() const;
+
 private:
   using function = std::function<coordinator::payload(closure_environment&)>;
   std::shared_ptr<const closure_result> add(function fn);
   std::shared_ptr<const closure_result>
   add(const std::function<std::shared_ptr<closure>()>& make);
+  void
+  wait_for_results(std::span<const std::shared_ptr<const closure_result>> some,
+                   std::size_t count) const;
 
   struct impl;
   std::unique_ptr<impl> impl_;

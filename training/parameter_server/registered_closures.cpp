@@ -21,7 +21,8 @@ namespace troupe {
 namespace {
 
 /// Connects to the servers and calls the factory. Blocks.
-shared_setup make_setup(runtime& actors, const closures_factory& factory,
+shared_setup make_setup(runtime& actors,
+                        const configured_closures_factory& factory,
                         const client_options& to_servers,
                         const closure_node_arguments& from) {
   auto out = std::make_shared<worker_setup>();
@@ -35,7 +36,8 @@ shared_setup make_setup(runtime& actors, const closures_factory& factory,
       std::clamp<std::uint64_t>(from.timeout_ms, 1, 24 * 3600 * 1000)};
     const auto servers =
       std::make_shared<parameter_servers>(actors, options, from.job);
-    const auto made = factory(parameter_server_strategy{servers}, from.number);
+    const auto made =
+      factory(parameter_server_strategy{servers}, from.number, from.arguments);
     for (const auto& [name, fn] : made)
       out->closures[name] = [fn](closure_environment& environment,
                                  const tensors& inputs) {
@@ -64,6 +66,19 @@ shared_setup make_setup(runtime& actors, const closures_factory& factory,
 
 void register_closures(runtime& actors, const std::string& name,
                        closures_factory factory,
+                       const client_options& to_servers) {
+  register_closures(
+    actors, name,
+    configured_closures_factory{
+      [factory = std::move(factory)](const parameter_server_strategy& servers,
+                                     std::uint32_t worker, const std::string&) {
+        return factory(servers, worker);
+      }},
+    to_servers);
+}
+
+void register_closures(runtime& actors, const std::string& name,
+                       configured_closures_factory factory,
                        const client_options& to_servers) {
   register_role<remote_closure_worker_actor, closure_node_arguments>(
     actors, closure_role(name),

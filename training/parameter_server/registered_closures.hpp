@@ -28,6 +28,12 @@ using registered_closures = std::map<std::string, registered_closure>;
 using closures_factory = std::function<registered_closures(
   const parameter_server_strategy& servers, std::uint32_t worker)>;
 
+/// The same, with the `coordinator_options::arguments` of the coordinator. They
+/// come from another process, so the factory has to check them.
+using configured_closures_factory = std::function<registered_closures(
+  const parameter_server_strategy& servers, std::uint32_t worker,
+  const std::string& arguments)>;
+
 /// Lets coordinators use a node of this runtime as a worker. The factory is
 /// called once for each worker, when it joins.
 /// @param to_servers options of the connections to the parameter servers.
@@ -36,6 +42,9 @@ using closures_factory = std::function<registered_closures(
 ///         "closures/" + name.
 void register_closures(runtime& actors, const std::string& name,
                        closures_factory factory,
+                       const client_options& to_servers = {.window = 4096});
+void register_closures(runtime& actors, const std::string& name,
+                       configured_closures_factory factory,
                        const client_options& to_servers = {.window = 4096});
 
 } // namespace troupe

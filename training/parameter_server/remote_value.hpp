@@ -41,6 +41,7 @@ public:
   /// For the library's own use.
   explicit remote_value(std::shared_ptr<const closure_result> x)
     : result_{std::move(x)} {}
+  const std::shared_ptr<const closure_result>& state() const { return result_; }
 
 private:
   std::shared_ptr<const closure_result> result_;

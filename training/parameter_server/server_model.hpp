@@ -3,6 +3,7 @@
 #include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/models/description.hpp"
 #include "troupe/models/metrics.hpp"
+#include "troupe/strategies/parameter_server/consistency.hpp"
 #include "troupe/tensors/schedules.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/training/loop/fit.hpp"
@@ -20,6 +21,14 @@
 
 namespace troupe {
 
+/// A contribution to a synchronous step that did not count, because it came
+/// after those of the other replicas.
+struct dropped_contribution {
+  std::uint64_t step = 0;
+  std::uint32_t replica = 0;
+  std::uint64_t examples = 0; ///< That do not count in this epoch.
+};
+
 /// Options of `server_model::fit`. The members mean what those of `fit_options`
 /// mean.
 struct server_fit_options {
@@ -35,13 +44,34 @@ struct server_fit_options {
   troupe::on_nan on_nan = troupe::on_nan::stop;
   /// When it is true, no further step begins.
   const std::atomic<bool>* stop = nullptr;
+  progress_style progress = progress_style::none;
+  /// How the gradients change the parameters. With `synchronous` each batch is
+  /// a step, which the replicas divide, as `model::fit` does; with the other
+  /// kinds each batch is a step of one replica.
+  parameter_server::consistency consistency{};
+  /// Number of replicas: `synchronous` and `bounded` use it. Zero: as many as
+  /// the coordinator has workers when the fit begins.
+  std::uint32_t replicas = 0;
+  /// Called for each contribution that did not count, on the thread of `fit`.
+  std::function<void(const dropped_contribution&)> on_dropped{};
 };
 
-/// A network whose parameters are on parameter servers. It is trained
-/// asynchronously: each step is a closure, which reads the parameters, computes
-/// the gradient of one batch, and sends it to the servers. A step does not wait
-/// for others, so its gradient belongs to parameters that others have changed
-/// meanwhile.
+/// A network whose parameters are on parameter servers. The steps are closures:
+/// each reads the parameters, computes the gradient of a batch or of a
+/// replica's part of it, and sends it to the servers.
+///
+///   asynchronous  a step does not wait for others, so its gradient belongs to
+///                 parameters that others have changed meanwhile
+///   bounded       batch c R + r is step c of replica r, of R replicas. It
+///   reads
+///                 the parameters when they contain all steps of all replicas
+///                 below c - `max_staleness`, and all earlier ones of replica r
+///   synchronous   the servers add the gradients of all replicas, and make one
+///                 update. With `backup_workers` b, the first R - b replicas
+///                 count, and the contributions of the others are dropped
+///
+/// The coordinator keeps these rules: it schedules a step when the servers have
+/// answered those that the step must see.
 class server_model {
 public:
   /// @param name of the variable that holds all parameters; must be new.
@@ -54,20 +84,25 @@ public:
   server_model(const server_model&) = delete;
   server_model& operator=(const server_model&) = delete;
 
-  /// Trains on a batched dataset. Each batch is one step, of one worker. In
-  /// each epoch every batch counts once, also if workers are removed. With one
-  /// worker and one closure in flight, the parameters have the bits of
-  /// `model::fit` with one replica.
-  /// @param coordinator of the strategy of this model. Its workers are threads,
-  ///        and all its closures must be done.
+  /// Trains on a batched dataset. In each epoch every batch counts once, also
+  /// if workers are lost (but for contributions that backup workers drop). With
+  /// `synchronous` and no backup workers, the parameters have the bits of
+  /// `model::fit` with as many replicas, however many workers and servers there
+  /// are. With `bounded` and one replica they have the bits of one replica;
+  /// with `asynchronous` too, if there is one worker, which is a thread and has
+  /// one closure in flight.
+  /// @param coordinator of the strategy of this model. All its closures must be
+  ///        done. If its workers are on nodes, its closures are those of
+  ///        `register_server_training`, with the same datasets.
   /// @errors throws std::invalid_argument if the data does not fit the model or
-  ///         an option is invalid; std::runtime_error if a loss is not finite
-  ///         (`on_nan`); what `cluster_coordinator::join` throws.
+  ///         an option is invalid; std::runtime_error if a loss or gradient is
+  ///         not finite (`on_nan`); what `cluster_coordinator::join` throws.
   history fit(cluster_coordinator& coordinator, const data::dataset& batches,
               const server_fit_options& options = {});
 
   /// Returns the loss and the metrics over a batched dataset. Each batch is a
-  /// closure, and counts once.
+  /// closure, and counts once. If the workers are on nodes, the dataset is
+  /// their validation data.
   /// @errors as `fit`
   evaluation evaluate(cluster_coordinator& coordinator,
                       const data::dataset& batches,
@@ -89,7 +124,7 @@ public:
 
 private:
   struct impl;
-  const std::shared_ptr<impl> impl_; ///< Closures share it.
+  const std::unique_ptr<impl> impl_;
 };
 
 } // namespace troupe

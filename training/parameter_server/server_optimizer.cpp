@@ -16,6 +16,14 @@ sparse_rows clone(const sparse_rows& x) {
   return {x.dims(), x.indices().clone(), x.rows().clone()};
 }
 
+void check(const update_options& options) {
+  const auto rate = options.learning_rate.value_or(0);
+  if (!std::isfinite(rate) || rate < 0 || !std::isfinite(options.scale))
+    throw std::invalid_argument(
+      "apply: the learning rate " + std::to_string(rate) + " or the scale "
+      + std::to_string(options.scale) + " is negative or not finite");
+}
+
 } // namespace
 
 server_optimizer::server_optimizer(const parameter_server_strategy& strategy,
@@ -25,11 +33,7 @@ server_optimizer::server_optimizer(const parameter_server_strategy& strategy,
 void server_optimizer::apply(std::span<const parameter_gradient> gradients,
                              std::span<const server_variable> variables,
                              const update_options& options) const {
-  const auto rate = options.learning_rate.value_or(0);
-  if (!std::isfinite(rate) || rate < 0 || !std::isfinite(options.scale))
-    throw std::invalid_argument(
-      "apply: the learning rate " + std::to_string(rate) + " or the scale "
-      + std::to_string(options.scale) + " is negative or not finite");
+  check(options);
   if (gradients.size() != variables.size())
     throw std::invalid_argument(
       "apply: " + std::to_string(gradients.size()) + " gradients for "
@@ -63,6 +67,30 @@ void server_optimizer::apply(std::span<const tensor> gradients,
                              const update_options& options) const {
   apply(std::vector<parameter_gradient>(gradients.begin(), gradients.end()),
         variables, options);
+}
+
+void server_optimizer::contribute(const tensor& gradient,
+                                  const server_variable& variable,
+                                  std::uint64_t step,
+                                  std::uint32_t replica) const {
+  variable.change({.what = parameter_server::part_change::kind::contribute,
+                   .all = gradient,
+                   .step = step,
+                   .replica = replica});
+}
+
+void server_optimizer::apply_contributions(
+  const server_variable& variable, std::uint64_t step,
+  const std::vector<std::uint32_t>& contributors,
+  const update_options& options) const {
+  check(options);
+  variable.change(
+    {.what = parameter_server::part_change::kind::apply_contributions,
+     .optimizer = number_,
+     .learning_rate = options.learning_rate,
+     .scale = options.scale,
+     .step = step,
+     .contributors = contributors});
 }
 
 } // namespace troupe

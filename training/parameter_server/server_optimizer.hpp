@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace troupe {
 
@@ -46,6 +47,30 @@ public:
   void apply(std::span<const tensor> gradients,
              std::span<const server_variable> variables,
              const update_options& options = {}) const;
+
+  /// Contributes the gradient of one replica to a synchronous step of a
+  /// variable, which keeps it. In a closure this takes place when the closure
+  /// has ended. Has no effect if the step was applied before.
+  /// @param gradient sum over the examples of this replica.
+  /// @param step     number of the step; `apply_contributions` applies steps in
+  ///                 ascending order. At most 64 may wait.
+  /// @errors as `apply`
+  /// @cost a copy of the gradient.
+  void contribute(const tensor& gradient, const server_variable& variable,
+                  std::uint64_t step, std::uint32_t replica) const;
+
+  /// Updates a variable by the sum of the gradients that some replicas have
+  /// contributed to a synchronous step, and drops the other contributions to
+  /// this step and earlier ones. The gradients are added in the order of the
+  /// canonical tree (strategies/tree/reduction.hpp), as an all-reduce adds
+  /// them. Repeating it has no effect.
+  /// @param contributors ascending. Empty: the step is counted, and changes no
+  ///                     element.
+  /// @errors throws std::invalid_argument as `apply`; `job_error` if a server
+  ///         does not answer or lacks a contribution.
+  void apply_contributions(const server_variable& variable, std::uint64_t step,
+                           const std::vector<std::uint32_t>& contributors,
+                           const update_options& options = {}) const;
 
   const update_rule& rule() const { return rule_; }
 

@@ -168,6 +168,12 @@ void server_variable::change_rows(part_change::kind what, const tensor& ids,
 
 /// Makes the same change of all parts, each with its rows.
 void server_variable::change(part_change what) const {
+  if (!what.has_operand()) {
+    std::vector<parameter_servers::change_of_part> changes;
+    for (const auto& part : impl_->parts)
+      changes.push_back({part, what});
+    return impl_->servers->change(std::move(changes));
+  }
   const auto given = what.rows ? tensor_spec{what.rows.dims(), what.rows.type()}
                                : what.all.spec();
   if (given != spec())

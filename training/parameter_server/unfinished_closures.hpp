@@ -52,6 +52,9 @@ public:
 
   /// Waits until `condition()` is true. Called under the lock.
   void wait(const std::function<bool()>& condition);
+  /// True if no closure can be done any more. @pre the lock is held, as in the
+  /// condition of `wait`.
+  bool is_broken() const { return !broken_.empty(); }
   /// Returns `read()`, called under the lock.
   template <class F>
   auto read(F fn) {
@@ -94,6 +97,9 @@ public:
   /// Waits for the result.
   /// @errors rethrows the error of the closure; `closure_cancelled`.
   const coordinator::payload& get() const;
+  /// True if the closure is done or has failed. @pre as
+  /// `unfinished_closures::is_broken`.
+  bool is_over() const { return status_ != remote_value_status::not_ready; }
 
 private:
   const std::shared_ptr<unfinished_closures>

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::parameter_server {
@@ -169,6 +170,95 @@ TEST(StoredPart, RejectsWhatDoesNotFit) {
                                .all = tensor::zeros({1}, dtype::int64),
                                .rule = adam{}}),
                std::invalid_argument);
+}
+
+part_change contribution(std::uint64_t step, std::uint32_t replica,
+                         std::vector<float> gradient) {
+  return {.what = kind::contribute,
+          .all = floats({std::int64_t(gradient.size())}, gradient),
+          .step = step,
+          .replica = replica};
+}
+
+part_change step_of(std::uint64_t step, std::vector<std::uint32_t> contributors,
+                    const update_rule& rule, float scale = 1) {
+  return {.what = kind::apply_contributions,
+          .rule = rule,
+          .scale = scale,
+          .step = step,
+          .contributors = std::move(contributors)};
+}
+
+TEST(StoredPart, AddsTheContributionsToAStepInTreeOrder) {
+  stored_part part{floats({1}, {0})};
+  // ((1e8 + 1) + (-1e8 + 1)) + 3 has other bits than a sum from left to right:
+  // 1e8 + 1 is 1e8, and -1e8 + 1 is -1e8.
+  for (const std::uint32_t replica : {4u, 2u, 0u, 3u, 1u})
+    part.apply(contribution(
+      7, replica, {std::vector<float>{1e8F, 1, -1e8F, 1, 3}[replica]}));
+  EXPECT_EQ(values(part.value()), std::vector<float>{0});
+  EXPECT_EQ(part.version(), 0u);
+  part.apply(step_of(7, {0, 1, 2, 3, 4}, sgd{.learning_rate = 1}));
+  EXPECT_EQ(values(part.value()), std::vector<float>{-3});
+  EXPECT_EQ(part.version(), 1u);
+}
+
+TEST(StoredPart, AppliesAStepOnceAndTakesNothingForItAfterwards) {
+  stored_part part{floats({2}, {1, 1})};
+  const auto rule = sgd{.learning_rate = 0.5F};
+  part.apply(contribution(0, 0, {2, 4}));
+  part.apply(contribution(0, 1, {100, 100})); // too late to count
+  part.apply(step_of(0, {0}, rule, 0.5F));
+  EXPECT_EQ(values(part.value()), (std::vector<float>{0.5F, 0}));
+  part.apply(step_of(0, {0}, rule, 0.5F)); // repeated
+  part.apply(step_of(0, {1}, rule, 0.5F));
+  part.apply(contribution(0, 2, {100, 100}));
+  EXPECT_EQ(part.late_contributions(), 1u);
+  EXPECT_EQ(values(part.value()), (std::vector<float>{0.5F, 0}));
+  EXPECT_EQ(part.bytes(), 8u); // it keeps no gradient
+}
+
+TEST(StoredPart, KeepsTheLastOfRepeatedContributions) {
+  stored_part part{floats({1}, {0})};
+  part.apply(contribution(3, 0, {1}));
+  part.apply(contribution(3, 0, {1}));
+  part.apply(step_of(3, {0}, sgd{.learning_rate = 1}));
+  EXPECT_EQ(values(part.value()), std::vector<float>{-1});
+}
+
+TEST(StoredPart, CountsAStepWithoutContributors) {
+  // Adam divides by 1 - beta^t: the update after a skipped step is that of t=2.
+  const auto rule = adam{.learning_rate = 0.1F};
+  stored_part skipped{floats({1}, {0})}, whole{floats({1}, {0})};
+  skipped.apply(step_of(0, {}, rule));
+  EXPECT_EQ(values(skipped.value()), std::vector<float>{0});
+  whole.apply(contribution(0, 0, {0})); // a gradient of zero changes nothing
+  whole.apply(step_of(0, {0}, rule));
+  for (auto* one : {&skipped, &whole}) {
+    one->apply(contribution(1, 0, {2}));
+    one->apply(step_of(1, {0}, rule));
+  }
+  EXPECT_EQ(values(skipped.value()), values(whole.value()));
+  EXPECT_NE(values(skipped.value()), std::vector<float>{0});
+}
+
+TEST(StoredPart, RejectsImpossibleSteps) {
+  stored_part part{floats({1}, {0})};
+  const auto rule = sgd{};
+  part.apply(contribution(5, 1, {1}));
+  for (const auto& wrong :
+       {step_of(5, {0, 1}, rule), // replica 0 has contributed nothing
+        step_of(6, {1}, rule), step_of(5, {1, 1}, rule),
+        step_of(~std::uint64_t{0}, {}, rule),
+        contribution(5, 0, {1, 2}), // another shape
+        part_change{.what = kind::apply_contributions, .step = 5}})
+    EXPECT_THROW(part.apply(wrong), std::invalid_argument);
+  for (std::uint64_t step = 6; step < 5 + max_waiting_steps; ++step)
+    part.apply(contribution(step, 0, {1}));
+  EXPECT_THROW(part.apply(contribution(100, 0, {1})), std::invalid_argument);
+  EXPECT_EQ(values(part.value()), std::vector<float>{0});
+  part.apply(step_of(5, {1}, rule));
+  part.apply(contribution(100, 0, {1}));
 }
 
 } // namespace

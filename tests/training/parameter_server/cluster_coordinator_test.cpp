@@ -15,6 +15,7 @@
 #include <atomic>
 #include <future>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -295,7 +296,7 @@ TEST(ClusterCoordinator, AClosureThatIsStoppedChangesNothing) {
   EXPECT_EQ(number(x), 0);
 }
 
-TEST(ClusterCoordinator, RejectsOptionsThatAreZero) {
+TEST(ClusterCoordinator, RejectsOptionsThatDoNotFit) {
   runtime actors;
   const parameter_server_strategy on{actors};
   EXPECT_THROW((cluster_coordinator{on, {.in_flight = 0}}),
@@ -325,6 +326,31 @@ TEST(ClusterCoordinator, WaitsIfTooManyClosuresAreNotDone) {
 // -- workers that come and go -------------------------------------------------
 
 /// A25: closures that are endless in their first execution.
+TEST(ClusterCoordinator, WaitsForSomeOfTheClosures) {
+  runtime actors;
+  const parameter_server_strategy on{actors, {.workers = 2}};
+  cluster_coordinator coordinator{on};
+  std::promise<void> opened;
+  const auto open = opened.get_future().share();
+  std::vector<remote_value<int>> all{
+    coordinator.schedule([open] { return open.wait(), 1; }),
+    coordinator.schedule([] { return 2; }),
+    coordinator.schedule([] { return 3; })};
+  const std::span<const remote_value<int>> some{all};
+  coordinator.wait_for_some(some, 0);
+  coordinator.wait_for_some(some, 2);
+  EXPECT_EQ(all[0].status(), remote_value_status::not_ready);
+  EXPECT_EQ(all[1].get() + all[2].get(), 5);
+  opened.set_value();
+  coordinator.wait_for_some(some, 3);
+  EXPECT_EQ(all[0].status(), remote_value_status::ready);
+  all.push_back(
+    coordinator.schedule([]() -> int { throw std::runtime_error("thrown"); }));
+  coordinator.wait_for_some(std::span<const remote_value<int>>{all}, 4);
+  EXPECT_EQ(all[3].status(), remote_value_status::aborted);
+  EXPECT_THROW(coordinator.join(), std::runtime_error);
+}
+
 TEST(ClusterCoordinator, ExecutesTheClosureOfARemovedWorkerAgain) {
   fixture f{{.servers = 2, .workers = 1}};
   const auto x = f.counter("x");

@@ -75,13 +75,24 @@ registered_closures make_closures(const parameter_server_strategy& servers,
   };
 }
 
+/// The closure "length" returns the length of the arguments.
+registered_closures repeat(const parameter_server_strategy&, std::uint32_t,
+                           const std::string& arguments) {
+  return {{"length", [=](closure_context&, const tensors&) -> tensors {
+             return {tensor::full({}, double(arguments.size()))};
+           }}};
+}
+
 /// A node that can be a server and a worker.
 struct test_node {
-  test_node() {
+  explicit test_node(const std::string& listen = "127.0.0.1:0") {
     register_parameter_server(actors);
     register_closures(actors, "test", make_closures, without_secret());
+    register_closures(actors, "repeat", configured_closures_factory{repeat},
+                      without_secret());
     server = std::make_unique<node_server>(
-      actors, node_server_options{.connection = without_secret().connection});
+      actors, node_server_options{.listen = listen,
+                                  .connection = without_secret().connection});
   }
   std::string address() const { return server->address(); }
 
@@ -208,6 +219,38 @@ TEST(RegisteredClosures, AreExecutedAgainIfAWorkerIsLost) {
   EXPECT_TRUE(f.coordinator->remove_worker(1));
   f.coordinator->schedule_named("move", {tensor::full({}, 1)}).get();
   EXPECT_EQ(number(f.n), 61);
+}
+
+TEST(RegisteredClosures, GetTheArgumentsOfTheCoordinator) {
+  fixture on;
+  on.coordinator.reset();
+  on.how.closures = "repeat";
+  on.how.arguments = std::string(60'000, 'x');
+  cluster_coordinator repeated{on.strategy, on.how};
+  EXPECT_EQ(repeated.schedule_named("length").get().at(0).item<float>(), 60000);
+}
+
+TEST(RegisteredClosures, AWorkerThatWasStartedAgainIsUsedAgain) {
+  fixture on;
+  on.coordinator.reset();
+  on.how.reconnect_interval = 1ms;
+  on.coordinator = std::make_unique<cluster_coordinator>(on.strategy, on.how);
+  auto& coordinator = *on.coordinator;
+  const auto address = on.workers[0]->address();
+  on.workers[0].reset();
+  const auto wait_for_workers = [&](std::size_t count) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (coordinator.workers().size() != count)
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+  };
+  wait_for_workers(1);
+  on.workers[0] = std::make_unique<test_node>(address);
+  wait_for_workers(2);
+  on.workers[1].reset(); // the one that is left has the work
+  for (int i = 0; i < 20; ++i)
+    coordinator.schedule_named("move", {tensor::full({}, 1)});
+  ASSERT_TRUE(coordinator.join_for(patience));
+  EXPECT_EQ(on.n.value().item<float>(), 20);
 }
 
 TEST(RegisteredClosures, AWorkerThatCannotBeUsedIsNamed) {

@@ -2,13 +2,25 @@
 #include "troupe/data/sources/digits.hpp"
 #include "troupe/models/layers.hpp"
 #include "troupe/models/zoo.hpp"
+#include "troupe/training/model.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
 #include <limits>
+#include <mutex>
+#include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -143,6 +155,232 @@ TEST(ServerModel, RejectsDataThatDoesNotFit) {
   EXPECT_THROW(trained.fit(coordinator, other.batch(2)), std::invalid_argument);
   EXPECT_THROW((server_model{on, "mlp", with_dropout(), sgd{}}),
                std::invalid_argument);
+}
+
+using parameter_server::consistency_kind;
+
+TEST(ServerModel, SynchronousStepsHaveTheBitsOfTheMirroredStrategy) {
+  const auto [train, test] = digits(230).split(0.7);
+  const auto batches = train.shuffle().batch(48); // the last one has 17
+  const schedule rate =
+    step_schedule{.learning_rate = 0.01F, .factor = 0.5F, .every = 3};
+  for (const std::uint32_t replicas : {1u, 2u, 4u}) {
+    const one_device_strategy local{"cpu:0", {.replicas = replicas}};
+    const auto scope = local.scope();
+    model alone{with_dropout(), adam{}, {.seed = 5}};
+    const auto expected = alone.fit(
+      batches, {.epochs = 2, .validation = test.batch(20), .schedule = rate});
+    for (const std::uint32_t servers : {1u, 3u})
+      for (const std::uint32_t workers : {1u, 3u}) {
+        runtime actors;
+        const parameter_server_strategy on{
+          actors,
+          {.servers = servers,
+           .workers = workers,
+           .partitioner = parameter_server::fixed_shards_partitioner(servers)}};
+        cluster_coordinator coordinator{on, {.in_flight = 2}};
+        server_model trained{on, "small", with_dropout(), adam{}, {.seed = 5}};
+        const auto found =
+          trained.fit(coordinator, batches,
+                      {.epochs = 2,
+                       .validation = test.batch(20),
+                       .schedule = rate,
+                       .consistency = {.kind = consistency_kind::synchronous},
+                       .replicas = replicas});
+        EXPECT_EQ(trained.weights_sha256(), alone.weights_sha256())
+          << replicas << " replicas, " << servers << " servers, " << workers
+          << " workers";
+        ASSERT_EQ(found.epochs.size(), 2u);
+        for (std::size_t i = 0; i < 2; ++i) {
+          EXPECT_EQ(found.epochs[i].loss, expected.epochs[i].loss);
+          EXPECT_EQ(found.epochs[i].accuracy, expected.epochs[i].accuracy);
+          EXPECT_EQ(found.epochs[i].examples, 161u);
+          EXPECT_EQ(found.epochs[i].validation_accuracy,
+                    expected.epochs[i].validation_accuracy);
+        }
+      }
+  }
+}
+
+/// Numbers that threads add, and that others wait for.
+class seen_numbers {
+public:
+  void add(std::uint64_t x) {
+    const std::lock_guard hold{lock_};
+    all_.insert(x);
+    changed_.notify_all();
+  }
+  /// Waits until there is a number, and returns all of them.
+  std::set<std::uint64_t> wait_for(std::uint64_t x) {
+    std::unique_lock hold{lock_};
+    EXPECT_TRUE(changed_.wait_for(hold, std::chrono::minutes{1},
+                                  [&] { return all_.contains(x); }));
+    return all_;
+  }
+
+private:
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::set<std::uint64_t> all_;
+};
+
+/// Batch i holds the number i.
+data::dataset numbered(std::uint64_t batches,
+                       std::function<void(std::uint64_t)> on_read) {
+  return {batches, 10, [on_read = std::move(on_read)](std::uint64_t i) {
+            on_read(i);
+            batch out{.inputs = tensor::full({2, 28, 28, 1}, 0.001 * double(i)),
+                      .labels = tensor::of<std::int32_t>({2}, {0, 1})};
+            out.global_rows = 2;
+            return out;
+          }};
+}
+
+TEST(ServerModel, BoundedStepsDoNotBeginBeforeTheOldOnesAreThere) {
+  for (const std::uint32_t staleness : {0u, 2u}) {
+    constexpr std::uint64_t batches = 24, blocked = 4;
+    constexpr std::uint32_t replicas = 2;
+    // Batch c R + r waits for all batches of the steps below c - staleness, and
+    // for the batch of its replica before it.
+    const auto last_step = blocked / replicas + staleness;
+    const auto last = last_step * replicas + 1; // of the other replica
+    const auto may_begin = [&](std::uint64_t i) {
+      return i <= blocked
+             || (i % replicas != blocked % replicas
+                 && i / replicas <= last_step);
+    };
+    seen_numbers begun, opened;
+    const auto data = numbered(batches, [&](std::uint64_t i) {
+      begun.add(i);
+      if (i == blocked)
+        opened.wait_for(0);
+    });
+    runtime actors;
+    const parameter_server_strategy on{actors, {.workers = 4}};
+    cluster_coordinator coordinator{on};
+    server_model trained{on, "small", with_dropout(), sgd{}};
+    std::thread opener{[&] {
+      for (const auto i : begun.wait_for(last))
+        EXPECT_TRUE(may_begin(i)) << "batch " << i << " has begun";
+      opened.add(0);
+    }};
+    const auto found =
+      trained.fit(coordinator, data,
+                  {.consistency = {.kind = consistency_kind::bounded,
+                                   .max_staleness = staleness},
+                   .replicas = replicas});
+    opener.join();
+    EXPECT_EQ(begun.wait_for(0).size(), batches);
+    EXPECT_EQ(found.epochs.at(0).examples, 2 * batches);
+    EXPECT_EQ(on.status()[0].updates, batches);
+  }
+}
+
+TEST(ServerModel, BackupWorkersDropTheContributionsThatComeTooLate) {
+  constexpr std::uint64_t batches = 5;
+  runtime actors;
+  const parameter_server_strategy on{actors, {.servers = 2, .workers = 3}};
+  cluster_coordinator coordinator{on};
+  server_model trained{on, "small", with_dropout(), sgd{}};
+  const auto data = digits(30 * batches).batch(30);
+  // The closure of each part computes this metric. The sixth part waits until
+  // two of three parts of all steps have been made without it.
+  std::atomic<std::uint64_t> parts = 0;
+  seen_numbers made;
+  const models::metric blocking{
+    .name = "blocking",
+    .add = [&](const tensor&, const tensor&, std::span<double>) {
+      const auto number = ++parts;
+      made.add(number);
+      if (number == 6)
+        made.wait_for(2 * batches + 1);
+    }};
+  std::vector<dropped_contribution> dropped;
+  const auto found =
+    trained.fit(coordinator, data,
+                {.metrics = std::vector{blocking},
+                 .consistency = {.kind = consistency_kind::synchronous,
+                                 .backup_workers = 1},
+                 .replicas = 3,
+                 .on_dropped = [&](const dropped_contribution& x) {
+                   dropped.push_back(x);
+                 }});
+  EXPECT_EQ(trained.steps(), batches);
+  // One of three parts of ten examples is dropped in each step.
+  EXPECT_EQ(dropped.size(), batches);
+  std::set<std::uint64_t> steps;
+  std::uint64_t examples = found.epochs.at(0).examples;
+  for (const auto& x : dropped) {
+    EXPECT_TRUE(steps.insert(x.step).second);
+    EXPECT_LT(x.replica, 3u);
+    EXPECT_EQ(x.examples, 10u);
+    examples += x.examples;
+  }
+  EXPECT_EQ(examples, 30 * batches);
+}
+
+TEST(ServerModel, GoesOnWithAnotherKindOfConsistency) {
+  // One replica: all kinds make the same steps.
+  const auto batches = digits(96).shuffle().batch(32);
+  model alone{with_dropout(), adam{}, {.seed = 5}};
+  alone.fit(batches, {.epochs = 4});
+  runtime actors;
+  const parameter_server_strategy on{actors, {.servers = 2}};
+  cluster_coordinator coordinator{on};
+  server_model trained{on, "small", with_dropout(), adam{}, {.seed = 5}};
+  for (const auto kind :
+       {consistency_kind::asynchronous, consistency_kind::synchronous,
+        consistency_kind::bounded, consistency_kind::synchronous})
+    trained.fit(coordinator, batches, {.consistency = {.kind = kind}});
+  EXPECT_EQ(trained.weights_sha256(), alone.weights_sha256());
+}
+
+TEST(ServerModel, SkipsASynchronousStepThatIsNotFinite) {
+  auto inputs = tensor::zeros({12, 28, 28, 1});
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    inputs.mutable_data<float>()[i] = static_cast<float>(i % 7) * 0.1F;
+  // In the second of three batches, of replica 1.
+  inputs.mutable_data<float>()[6 * 28 * 28] =
+    std::numeric_limits<float>::quiet_NaN();
+  const auto batches =
+    data::dataset{
+      inputs,
+      tensor::of<std::int32_t>({12}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1}), 10}
+      .batch(4);
+  const one_device_strategy local{"cpu:0", {.replicas = 2}};
+  const auto scope = local.scope();
+  model alone{with_dropout(), adam{}, {.seed = 5}};
+  alone.fit(batches, {.on_nan = on_nan::skip});
+  runtime actors;
+  const parameter_server_strategy on{actors, {.servers = 2, .workers = 2}};
+  cluster_coordinator coordinator{on};
+  server_model trained{on, "small", with_dropout(), adam{}, {.seed = 5}};
+  server_fit_options options{
+    .on_nan = on_nan::skip,
+    .consistency = {.kind = consistency_kind::synchronous}};
+  trained.fit(coordinator, batches, options);
+  EXPECT_EQ(trained.weights_sha256(), alone.weights_sha256());
+  options.on_nan = on_nan::stop;
+  EXPECT_THROW(trained.fit(coordinator, batches, options), std::runtime_error);
+  EXPECT_EQ(trained.steps(), 4u); // it has stopped in the second one
+  options.on_nan = on_nan::skip;
+  trained.fit(coordinator, batches, options);
+  EXPECT_EQ(trained.steps(), 7u);
+}
+
+TEST(ServerModel, RejectsConsistencyThatIsContradictory) {
+  runtime actors;
+  const parameter_server_strategy on{actors, {.workers = 2}};
+  cluster_coordinator coordinator{on};
+  server_model trained{on, "small", with_dropout(), sgd{}};
+  const auto batches = digits(8).batch(4);
+  for (const parameter_server::consistency& wrong :
+       {parameter_server::consistency{.max_staleness = 1},
+        parameter_server::consistency{.backup_workers = 1},
+        parameter_server::consistency{.kind = consistency_kind::synchronous,
+        .backup_workers = 2}})
+    EXPECT_THROW(trained.fit(coordinator, batches, {.consistency = wrong}),
+                 std::invalid_argument);
 }
 
 } // namespace

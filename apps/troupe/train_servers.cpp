@@ -1,0 +1,278 @@
+#include "train_servers.hpp"
+
+#include "command.hpp"
+#include "interrupt.hpp"
+#include "option_parsing.hpp"
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/log.hpp"
+#include "troupe/actors/node/node_server.hpp"
+#include "troupe/actors/node/remote_node.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/models/zoo.hpp"
+#include "troupe/net/cluster/cluster_spec.hpp"
+#include "troupe/net/cluster/cluster_task.hpp"
+#include "troupe/training/job/data_source.hpp"
+#include "troupe/training/job/job_json.hpp"
+#include "troupe/training/model.hpp"
+#include "troupe/training/parameter_server/cluster_coordinator.hpp"
+#include "troupe/training/parameter_server/server_model.hpp"
+#include "troupe/training/parameter_server/server_training.hpp"
+#include "troupe/training/strategies/multi_worker.hpp"
+#include "troupe/training/support/atomic_file.hpp"
+
+#include <chrono>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t test_batch = 256;
+constexpr auto model_name = "parameters";
+/// Maximum time until all tasks of the cluster can be reached.
+constexpr auto start_timeout = 60s;
+
+void check_arguments(const train_arguments& x) {
+  const auto reject = [](const std::string& option) {
+    throw std::invalid_argument(option
+                                + ": a run with parameter servers cannot have "
+                                  "this option yet; leave it out");
+  };
+  if (!x.resume.empty())
+    reject("--resume " + x.resume);
+  if (x.join)
+    reject("--join");
+  if (x.any_task)
+    reject("--task any");
+  if (!x.listen.empty())
+    reject("--listen " + x.listen);
+  if (x.spare_seconds > 0)
+    reject("--spare " + std::to_string(x.spare_seconds));
+  if (x.sigterm_leaves)
+    reject("--on-sigterm leave");
+  if (!x.faults.empty())
+    reject("--faults " + x.faults);
+  if (x.max_steps > 0)
+    reject("--max-steps " + std::to_string(x.max_steps));
+}
+
+struct run_data {
+  data::dataset training, test;
+};
+
+run_data open_batches(const train_config& config) {
+  const auto [examples, test_examples] =
+    open_data(config.data, models::find_loss(config.loss).targets);
+  return {
+    examples.shuffle(data::whole_dataset, config.seed).batch(config.batch),
+    test_examples.batch(test_batch)};
+}
+
+model_options model_options_of(const train_config& config) {
+  return {
+    .seed = config.seed, .loss = config.loss, .precision = config.precision};
+}
+
+/// What a worker trains, as the chief has described it.
+server_training training_of(const std::string& arguments) {
+  const auto config = resolve_options(read_train_options(arguments));
+  const auto data = open_batches(config);
+  return {.name = model_name,
+          .architecture = models::find_model(config.model),
+          .rule = config.rule(),
+          .options = model_options_of(config),
+          .batches = data.training,
+          .validation = data.test};
+}
+
+/// Lets the chief use this process, until it is told to end.
+int serve(const std::string& address, const net::cluster_task& task) {
+  const auto& interrupted = *watch_for_interrupts().stop;
+  runtime actors;
+  register_parameter_server(actors);
+  register_server_training(actors, training_of);
+  node_server node{actors, {.listen = address, .name = to_string(task)}};
+  while (!interrupted && !node.wait_for_stop(50ms)) {
+  }
+  return ok;
+}
+
+/// Waits until a node can be reached.
+void wait_for_node(runtime& actors, const std::string& name,
+                   const std::string& address,
+                   std::chrono::steady_clock::time_point end) {
+  for (;;) {
+    try {
+      const remote_node found{actors, address, {.name = "chief"}};
+      return;
+    } catch (const job_error& e) {
+      const bool may_come =
+        e.code == ec::peer_lost || e.code == ec::unreachable;
+      if (!may_come || std::chrono::steady_clock::now() >= end)
+        throw job_error{e.code, "cannot reach " + name + " at " + address + ": "
+                                  + e.what()};
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+void stop_node(runtime& actors, const std::string& address) {
+  try {
+    remote_node{actors, address, {.name = "chief"}}.stop();
+  } catch (const job_error&) {
+    // It has ended.
+  }
+}
+
+std::vector<std::string> addresses_of(const net::cluster_spec& cluster,
+                                      const std::string& job) {
+  std::vector<std::string> out;
+  for (const auto index : cluster.task_indices(job))
+    out.push_back(cluster.task_address(job, index));
+  return out;
+}
+
+server_fit_options fit_options_of(const train_arguments& arguments,
+                                  const train_config& config,
+                                  const run_data& data) {
+  return {.epochs = config.epochs,
+          .validation = data.test,
+          .schedule = config.learning_rate_schedule(
+            config.epochs * data.training.size().value_or(1)),
+          .on_nan = config.on_nan,
+          .stop = watch_for_interrupts().stop,
+          .progress =
+            arguments.quiet ? progress_style::none : progress_style::automatic,
+          .consistency = config.consistency_rule(),
+          .replicas = config.replicas,
+          .on_dropped = [](const dropped_contribution& x) {
+            log(log_level::info,
+                "step " + std::to_string(x.step)
+                  + ": the contribution of replica " + std::to_string(x.replica)
+                  + " came too late; its " + std::to_string(x.examples)
+                  + " examples do not count");
+          }};
+}
+
+void save(const server_model& trained, const train_arguments& arguments,
+          const train_config& config) {
+  if (arguments.save.empty())
+    return;
+  model copy{models::find_model(config.model), config.rule(),
+             model_options_of(config)};
+  trained.copy_to(copy);
+  copy.save(arguments.save, write_train_options(to_options(config)));
+}
+
+/// The chief: trains on the servers and workers.
+int lead(const train_arguments& arguments, const train_config& config,
+         const net::cluster_spec& cluster) {
+  const auto servers = addresses_of(cluster, "ps");
+  const auto workers = addresses_of(cluster, "worker");
+  if (!arguments.save.empty())
+    check_writable(arguments.save);
+  if (!arguments.summary.empty())
+    check_writable(arguments.summary);
+  const auto data = open_batches(config);
+  runtime actors;
+  const auto end = std::chrono::steady_clock::now() + start_timeout;
+  for (std::size_t i = 0; i < servers.size(); ++i)
+    wait_for_node(actors, "ps " + std::to_string(i), servers[i], end);
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    wait_for_node(actors, "worker " + std::to_string(i), workers[i], end);
+  train_summary summary{config, {}};
+  {
+    const parameter_server_strategy strategy{
+      actors,
+      {.workers = config.workers,
+       .partitioner =
+         parameter_server::fixed_shards_partitioner(config.servers),
+       .nodes = servers,
+       .threads = config.threads,
+       .seed = config.seed}};
+    server_model trained{strategy, model_name, models::find_model(config.model),
+                         config.rule(), model_options_of(config)};
+    cluster_coordinator coordinator{
+      strategy,
+      // A worker begins its next closure while the last one is recorded.
+      {.in_flight = 2,
+       .nodes = workers,
+       .closures = server_training_closures,
+       .arguments = write_train_options(to_options(config)),
+       .reconnect_interval = 200ms}};
+    summary.result = trained.fit(coordinator, data.training,
+                                 fit_options_of(arguments, config, data));
+    if (summary.result.end == fit_end::interrupted)
+      return report_error(
+        unsaved, "interrupted after step " + std::to_string(trained.steps())
+                   + "; a run with parameter servers cannot be continued, so "
+                     "nothing was saved");
+    save(trained, arguments, config);
+    summary.steps = trained.steps();
+    summary.test = trained.evaluate(coordinator, data.test);
+    summary.weights_sha256 = trained.weights_sha256();
+    summary.transport = "tcp";
+  }
+  if (!arguments.summary.empty())
+    write_summary(summary, arguments.summary);
+  if (!arguments.quiet)
+    print_result(summary);
+  for (const auto& list : {workers, servers})
+    for (const auto& address : list)
+      stop_node(actors, address);
+  return ok;
+}
+
+/// Resolves the options. In a cluster, the numbers of workers and servers
+/// default to those in TF_CONFIG and must be equal to them.
+train_config config_in(const net::cluster_spec& cluster,
+                       train_options options) {
+  if (cluster.empty())
+    return resolve_options(options);
+  const auto check = [&](const char* option, const std::string& job,
+                         std::optional<std::int64_t>& given) {
+    const auto named =
+      cluster.has(job) ? static_cast<std::int64_t>(cluster.num_tasks(job)) : 0;
+    if (named == 0)
+      throw std::invalid_argument("TF_CONFIG: the cluster has no job \"" + job
+                                  + "\"; parameter servers need the jobs "
+                                    "chief, worker and ps");
+    if (given && *given != named)
+      throw std::invalid_argument(
+        std::string{option} + " " + std::to_string(*given)
+        + ": TF_CONFIG names " + std::to_string(named) + "; give " + option
+        + " " + std::to_string(named));
+    given = named;
+  };
+  check("--workers", "worker", options.workers);
+  check("--servers", "ps", options.servers);
+  if (!cluster.has("chief"))
+    throw std::invalid_argument("TF_CONFIG: the cluster has no job \"chief\"; "
+                                "parameter servers need the jobs chief, worker "
+                                "and ps");
+  return resolve_options(options);
+}
+
+} // namespace
+
+int train_with_servers(const train_arguments& arguments) {
+  check_arguments(arguments);
+  const auto resolver = tf_config();
+  const auto cluster = resolver.cluster_spec();
+  const auto config = config_in(cluster, arguments.options);
+  const auto task = resolver.task();
+  if (cluster.empty() || !task)
+    return launch_with_servers(config, arguments.restarts);
+  if (task->type == "chief")
+    return lead(arguments, config, cluster);
+  if (task->type == "worker" || task->type == "ps")
+    return serve(cluster.task_address(task->type, task->id), *task);
+  throw std::invalid_argument("TF_CONFIG: task.type is " + task->type
+                              + "; a run with parameter servers has the tasks "
+                                "chief, worker and ps");
+}

@@ -1,0 +1,187 @@
+#include "worker_test.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <string>
+
+// `troupe train` with parameter servers: a chief, workers and servers, each a
+// process.
+
+namespace {
+
+using namespace troupe;
+
+class TrainServers : public worker_test {
+protected:
+  static constexpr auto training =
+    "train --data digits:280 --batch 20 --epochs 3 ";
+
+  std::string undisturbed(int replicas) const {
+    return weights_of(std::string{training}
+                      + "--strategy one_device --replicas "
+                      + std::to_string(replicas));
+  }
+
+  /// Process id of a task that the tool has started. Zero: there is none.
+  static pid_t task_of(pid_t tool, const std::string& type, int index) {
+    std::ifstream children{"/proc/" + std::to_string(tool) + "/task/"
+                           + std::to_string(tool) + "/children"};
+    const auto wanted = "\"task\":{\"index\":" + std::to_string(index)
+                        + ",\"type\":\"" + type + "\"}";
+    for (pid_t one; children >> one;) {
+      std::ifstream input{"/proc/" + std::to_string(one) + "/environ"};
+      const std::string all{std::istreambuf_iterator<char>{input}, {}};
+      if (all.find(wanted) != all.npos)
+        return one;
+    }
+    return 0;
+  }
+
+  /// Runs the tool, and sends a signal to one task when the first epoch has
+  /// ended.
+  outcome run_and_send(int signal, const std::string& type, int index,
+                       const std::string& command) const {
+    child_options options;
+    bool sent = false;
+    options.on_error_output = [&](pid_t tool, const std::string& err) {
+      if (sent || err.find("epoch 1/") == err.npos)
+        return;
+      sent = true;
+      const auto target =
+        type == "launcher" ? tool : task_of(tool, type, index);
+      ASSERT_GT(target, 0);
+      ::kill(target, signal);
+    };
+    const auto done = troupe(command, options);
+    EXPECT_TRUE(sent) << done.err;
+    return done;
+  }
+};
+
+TEST_F(TrainServers, SynchronousRunsHaveTheWeightsOfAsManyReplicas) {
+  for (const int workers : {1, 2, 4}) {
+    const auto expected = undisturbed(workers);
+    for (const int servers : {1, 3}) {
+      const auto found = summary_of(
+        std::string{training} + "--consistency sync --workers "
+        + std::to_string(workers) + " --servers " + std::to_string(servers));
+      EXPECT_EQ(found.value("weights_sha256", "none"), expected)
+        << workers << " workers, " << servers << " servers";
+      EXPECT_EQ(found.value("strategy", ""), "parameter_server");
+      EXPECT_EQ(found.value("consistency", ""), "sync");
+      EXPECT_EQ(found.value("servers", 0), servers);
+      EXPECT_EQ(found.value("workers", 0), workers);
+    }
+  }
+}
+
+TEST_F(TrainServers, OneReplicaHasTheWeightsOfOneDevice) {
+  const auto expected = undisturbed(1);
+  for (const auto* kind : {"ssp:0", "ssp:3", "sync"})
+    EXPECT_EQ(weights_of(std::string{training} + "--consistency " + kind),
+              expected)
+      << kind;
+}
+
+TEST_F(TrainServers, EachExampleCountsOnceInEachEpoch) {
+  for (const auto* kind : {"async", "ssp:1"}) {
+    const auto found = summary_of(
+      std::string{training} + "--workers 3 --servers 2 --consistency " + kind);
+    ASSERT_EQ(found["epochs"].size(), 3u);
+    for (const auto& epoch : found["epochs"])
+      EXPECT_EQ(epoch.value("examples", 0), 240) << kind;
+    EXPECT_EQ(found.value("steps", 0), 36);
+  }
+}
+
+TEST_F(TrainServers, AKilledWorkerIsStartedAgainAndChangesNoBit) {
+  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
+  const auto expected =
+    weights_of(command + "--strategy one_device --replicas 2");
+  const auto done = run_and_send(
+    SIGKILL, "worker", 0,
+    command + "--consistency sync --workers 2 --servers 2 --restarts 1");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
+    << done.out << done.err;
+  EXPECT_NE(done.err.find("worker 0 was killed; it is started again"),
+            done.err.npos)
+    << done.err;
+  EXPECT_NE(done.err.find("has joined the coordinator again"), done.err.npos)
+    << done.err;
+}
+
+TEST_F(TrainServers, TheOthersDoTheWorkOfAKilledWorker) {
+  const std::string command = "train --data digits:280 --batch 20 --epochs 30 ";
+  const auto expected =
+    weights_of(command + "--strategy one_device --replicas 3");
+  const auto done =
+    run_and_send(SIGKILL, "worker", 1,
+                 command + "--consistency sync --workers 3 --servers 1");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
+    << done.out << done.err;
+  EXPECT_NE(done.err.find("was lost"), done.err.npos) << done.err;
+}
+
+TEST_F(TrainServers, ARunEndsWithTheNameOfAKilledServer) {
+  const auto done =
+    run_and_send(SIGKILL, "ps", 1,
+                 "train --data digits:280 --batch 20 --epochs 2000 "
+                 "--workers 2 --servers 2");
+  EXPECT_EQ(done.code, 1) << done.err;
+  EXPECT_NE(done.err.find("parameter server 1"), done.err.npos) << done.err;
+}
+
+TEST_F(TrainServers, ARunEndsWithItsChief) {
+  const auto done = run_and_send(
+    SIGKILL, "chief", 0,
+    "train --data digits:280 --batch 20 --epochs 2000 --servers 1");
+  EXPECT_EQ(done.code, 1) << done.err;
+  EXPECT_NE(done.err.find("chief 0: signal 9"), done.err.npos) << done.err;
+}
+
+TEST_F(TrainServers, AnInterruptEndsTheRun) {
+  const auto done = run_and_send(
+    SIGINT, "launcher", 0,
+    "train --data digits:280 --batch 20 --epochs 2000 --servers 1");
+  EXPECT_EQ(done.code, 3) << done.err;
+  EXPECT_NE(done.err.find("interrupted after step"), done.err.npos) << done.err;
+}
+
+TEST_F(TrainServers, ASavedModelPredicts) {
+  const auto done = troupe(std::string{training}
+                           + "--servers 2 --workers 2 --save model.troupe");
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(
+    troupe("predict --model model.troupe --data digits:280 --count 3").code, 0);
+  expect_rejected("train --resume model.troupe", 2,
+                  {"--resume model.troupe", "cannot be continued"});
+}
+
+TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
+  const auto rejects = [&](const std::string& words,
+                           std::initializer_list<const char*> texts) {
+    expect_rejected("train " + words, 2, texts);
+  };
+  rejects("--servers 0", {"--servers"});
+  rejects("--servers 2 --strategy mirrored --devices cpu:0,cpu:1",
+          {"--servers 2", "--strategy parameter_server"});
+  rejects("--consistency sync --strategy one_device", {"--consistency sync"});
+  rejects("--consistency ssp", {"--consistency \"ssp\"", "ssp:2"});
+  rejects("--consistency ssp:-1", {"--consistency \"ssp:-1\""});
+  rejects("--consistency sync-backup:2 --workers 2",
+          {"--consistency sync-backup:2", "2 replicas"});
+  rejects("--servers 1 --replicas 2", {"--replicas 2", "async"});
+  rejects("--servers 1 --devices cpu:0,cpu:1", {"--devices"});
+  rejects("--servers 1 --patience 2", {"--patience 2"});
+  rejects("--servers 1 --transport shm", {"--transport"});
+  rejects("--servers 1 --max-steps 5", {"--max-steps 5"});
+  rejects("--servers 1 --on-sigterm leave", {"--on-sigterm leave"});
+  rejects("--servers 1 --join", {"--join"});
+}
+
+} // namespace

@@ -1,0 +1,240 @@
+#include "troupe/training/parameter_server/server_epoch.hpp"
+
+#include "troupe/actors/core/log.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using parameter_server::consistency_kind;
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+    .count();
+}
+
+} // namespace
+
+server_epoch::server_epoch(cluster_coordinator& coordinator,
+                           std::shared_ptr<const server_network> network,
+                           std::shared_ptr<const server_batches> batches,
+                           const server_fit_options& options,
+                           std::uint64_t epoch, std::uint64_t first_step,
+                           progress* shown)
+  : coordinator_{coordinator},
+    network_{std::move(network)},
+    batches_{std::move(batches)},
+    options_{options},
+    epoch_{epoch},
+    first_step_{first_step},
+    shown_{shown} {}
+
+epoch_totals server_epoch::train(std::uint32_t replicas) {
+  size_ = batches_->training->size().value();
+  results_.resize(size_);
+  const auto begin = std::chrono::steady_clock::now();
+  switch (options_.consistency.kind) {
+    case consistency_kind::asynchronous:
+      train_asynchronously();
+      break;
+    case consistency_kind::bounded:
+      train_with_bound(replicas);
+      break;
+    case consistency_kind::synchronous:
+      train_synchronously(replicas);
+      break;
+  }
+  coordinator_.join();
+  list_late_results();
+  totals_.seconds = seconds_since(begin);
+  return totals_;
+}
+
+epoch_totals server_epoch::score() {
+  size_ = batches_->validation->size().value();
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::uint64_t i = 0; i < size_; ++i)
+    results_.emplace_back(schedule(task(batch_task::kind::score, i)));
+  count_all_results();
+  totals_.seconds = seconds_since(begin);
+  return totals_;
+}
+
+void server_epoch::train_asynchronously() {
+  for (std::uint64_t i = 0; i < size_ && !is_stopped(); ++i) {
+    schedule_step(i);
+    count_results();
+  }
+  count_all_results();
+}
+
+/// Batch c R + r is step c of replica r. A replica waits for its step before,
+/// and for all steps of all replicas that its next step must see.
+void server_epoch::train_with_bound(std::uint32_t replicas) {
+  const std::uint64_t staleness = options_.consistency.max_staleness;
+  std::vector<std::uint64_t> next(replicas); // batch of each replica
+  std::iota(next.begin(), next.end(), 0);
+  const auto may_begin = [&](std::uint64_t i) {
+    const auto clock = i / replicas;
+    return i < size_ && (i < replicas || is_over(i - replicas))
+           && (clock <= staleness
+               || counted_ >= (clock - staleness) * replicas);
+  };
+  while (steps_ < size_ && !is_stopped()) {
+    count_results();
+    bool has_begun = false;
+    for (auto& i : next)
+      if (may_begin(i)) {
+        schedule_step(i);
+        i += replicas;
+        has_begun = true;
+      }
+    std::vector<result> open;
+    for (const auto i : next)
+      if (i >= replicas && !is_over(i - replicas))
+        open.push_back(*results_[i - replicas]);
+    if (!has_begun && !open.empty())
+      wait_for_some(open, 1);
+  }
+  count_all_results();
+}
+
+void server_epoch::train_synchronously(std::uint32_t replicas) {
+  const auto required = replicas - options_.consistency.backup_workers;
+  for (std::uint64_t i = 0; i < size_ && !is_stopped(); ++i) {
+    auto next = task(batch_task::kind::contribute, i);
+    next.replicas = replicas;
+    std::vector<result> parts;
+    for (next.replica = 0; next.replica < replicas; ++next.replica)
+      parts.push_back(schedule(next));
+    wait_for_some(parts, required);
+    std::vector<std::uint32_t> contributors;
+    std::vector<step_metrics> metrics;
+    for (std::uint32_t r = 0; r < replicas; ++r) {
+      if (parts[r].status() == remote_value_status::ready
+          && contributors.size() < required) {
+        contributors.push_back(r);
+        metrics.push_back(metrics_of(parts[r]));
+      } else {
+        late_.push_back({next.step, r, parts[r]});
+      }
+    }
+    step_metrics total;
+    sum_metrics(metrics, total);
+    const bool is_finite = total.sums[metric_list::skipped] == 0;
+    if (!is_finite) // each replica skips the step
+      total.sums[metric_list::skipped] = static_cast<double>(replicas);
+    count(total, next.step);
+    network_->optimizer().apply_contributions(
+      network_->values(), next.step,
+      is_finite && total.examples > 0 ? contributors
+                                      : std::vector<std::uint32_t>{},
+      {.learning_rate = learning_rate(next.step),
+       .scale =
+         total.examples > 0 ? 1 / static_cast<float>(total.examples) : 1});
+    ++steps_;
+    list_late_results();
+  }
+}
+
+batch_task server_epoch::task(batch_task::kind what,
+                              std::uint64_t index) const {
+  return {.what = what,
+          .epoch = what == batch_task::kind::score ? 0 : epoch_,
+          .index = index,
+          .batches = size_,
+          .step = first_step_ + index};
+}
+
+server_epoch::result server_epoch::schedule(const batch_task& what) const {
+  if (coordinator_.has_nodes())
+    return coordinator_.schedule_named(batch_closure, encode(what));
+  return coordinator_.schedule([network = network_, batches = batches_, what] {
+    return encode(network->run(what, *batches));
+  });
+}
+
+step_metrics server_epoch::metrics_of(const result& from) const {
+  return decode_step_metrics(from.get(), batches_->metrics.sum_count());
+}
+
+bool server_epoch::is_stopped() const {
+  return options_.stop && *options_.stop;
+}
+
+float server_epoch::learning_rate(std::uint64_t step) const {
+  return options_.schedule ? options_.schedule->at(step)
+                           : network_->optimizer().rule().learning_rate();
+}
+
+void server_epoch::count(const step_metrics& report, std::uint64_t step) {
+  if (report.sums[metric_list::skipped] > 0) {
+    const auto text =
+      "the loss or gradient of step " + std::to_string(step) + " is not finite";
+    if (options_.on_nan == on_nan::stop)
+      throw std::runtime_error(text);
+    log(log_level::warning, text + "; its update was skipped");
+  }
+  totals_.add(report);
+  if (shown_)
+    shown_->step(report.examples, report.sums);
+}
+
+void server_epoch::schedule_step(std::uint64_t index) {
+  auto next = task(batch_task::kind::train, index);
+  next.learning_rate = learning_rate(next.step);
+  next.throws_on_nan = options_.on_nan == on_nan::stop;
+  results_[index] = schedule(next);
+  ++steps_;
+}
+
+/// @errors throws the error if a closure has thrown or none can be done.
+void server_epoch::wait_for_some(std::span<const result> some,
+                                 std::size_t count) const {
+  coordinator_.wait_for_some(some, count);
+  static_cast<void>(coordinator_.done());
+}
+
+bool server_epoch::is_over(std::uint64_t index) const {
+  const auto& found = results_[index];
+  return found && found->status() != remote_value_status::not_ready;
+}
+
+void server_epoch::count_results() {
+  for (; counted_ < size_ && is_over(counted_); ++counted_) {
+    static_cast<void>(coordinator_.done()); // throws the error of a closure
+    count(metrics_of(*results_[counted_]), first_step_ + counted_);
+  }
+}
+
+void server_epoch::count_all_results() {
+  // One after the other, so that the progress is shown.
+  for (count_results(); counted_ < size_ && results_[counted_]; count_results())
+    wait_for_some({&*results_[counted_], 1}, 1);
+  coordinator_.join();
+  // A fit that was told to stop may have left out some batches.
+  for (; counted_ < size_; ++counted_)
+    if (results_[counted_])
+      count(metrics_of(*results_[counted_]), first_step_ + counted_);
+}
+
+/// Lists the late contributions that have arrived.
+void server_epoch::list_late_results() {
+  std::erase_if(late_, [&](const late_result& x) {
+    if (x.metrics.status() != remote_value_status::ready)
+      return false;
+    if (options_.on_dropped)
+      options_.on_dropped({x.step, x.replica, metrics_of(x.metrics).examples});
+    return true;
+  });
+}
+
+} // namespace troupe

@@ -1,0 +1,87 @@
+#pragma once
+
+#include "troupe/strategies/parameter_server/consistency.hpp"
+#include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/progress.hpp"
+#include "troupe/training/parameter_server/cluster_coordinator.hpp"
+#include "troupe/training/parameter_server/server_model.hpp"
+#include "troupe/training/parameter_server/server_network.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace troupe {
+
+/// Schedules the closures of one epoch, or of one evaluation, of a
+/// `server_model`, in the order that the kind of consistency demands.
+class server_epoch {
+public:
+  /// @param first_step number of the step of the first batch.
+  /// @param shown Null: no progress is shown.
+  server_epoch(cluster_coordinator& coordinator,
+               std::shared_ptr<const server_network> network,
+               std::shared_ptr<const server_batches> batches,
+               const server_fit_options& options, std::uint64_t epoch,
+               std::uint64_t first_step, progress* shown);
+
+  /// Trains on the batches of the epoch.
+  /// @param replicas above 0.
+  /// @returns the sums over all steps that count.
+  /// @errors as `server_model::fit`
+  epoch_totals train(std::uint32_t replicas);
+  /// Evaluates all batches of the validation data.
+  epoch_totals score();
+
+  /// Number of steps so far. Below the number of batches after `train`: it was
+  /// told to stop.
+  std::uint64_t steps() const { return steps_; }
+
+private:
+  using result = remote_value<tensors>;
+  /// A contribution that was not waited for.
+  struct late_result {
+    std::uint64_t step = 0;
+    std::uint32_t replica = 0;
+    result metrics;
+  };
+
+  batch_task task(batch_task::kind what, std::uint64_t index) const;
+  result schedule(const batch_task& what) const;
+  step_metrics metrics_of(const result& from) const;
+  bool is_stopped() const;
+  float learning_rate(std::uint64_t step) const;
+  /// Adds the metrics of a step. @errors as `server_model::fit`.
+  void count(const step_metrics& report, std::uint64_t step);
+  void schedule_step(std::uint64_t index);
+  void wait_for_some(std::span<const result> some, std::size_t count) const;
+  bool is_over(std::uint64_t index) const;
+  /// Counts the results that are there, in their order.
+  void count_results();
+  /// Waits until all closures are done, and counts them.
+  void count_all_results();
+  void train_asynchronously();
+  void train_with_bound(std::uint32_t replicas);
+  void train_synchronously(std::uint32_t replicas);
+  void list_late_results();
+
+  cluster_coordinator& coordinator_;
+  const std::shared_ptr<const server_network> network_;
+  const std::shared_ptr<const server_batches> batches_;
+  const server_fit_options& options_;
+  const std::uint64_t epoch_;
+  const std::uint64_t first_step_;
+  progress* const shown_;
+  std::uint64_t size_ = 0; ///< Batches of the epoch.
+  std::uint64_t steps_ = 0;
+  /// By batch. None: it is not scheduled. Unused by synchronous steps.
+  std::vector<std::optional<result>> results_;
+  std::uint64_t counted_ = 0; ///< All batches before it were counted.
+  std::vector<late_result> late_;
+  epoch_totals totals_;
+};
+
+} // namespace troupe

@@ -1,0 +1,94 @@
+#pragma once
+
+#include "troupe/data/pipeline/dataset.hpp"
+#include "troupe/models/losses.hpp"
+#include "troupe/models/network.hpp"
+#include "troupe/tensors/variable.hpp"
+#include "troupe/training/loop/metric_list.hpp"
+#include "troupe/training/model.hpp"
+#include "troupe/training/parameter_server/batch_task.hpp"
+#include "troupe/training/parameter_server/parameter_server_strategy.hpp"
+#include "troupe/training/parameter_server/per_worker.hpp"
+#include "troupe/training/parameter_server/server_optimizer.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Name of the registered closure that executes a `batch_task`.
+inline constexpr auto batch_closure = "batch";
+
+/// Positions of a worker in the datasets of a `server_batches`.
+struct batch_cursors {
+  std::optional<data::cursor> training, validation;
+};
+
+/// The batches of which closures compute, and what they report.
+struct server_batches {
+  server_batches(metric_list metrics, std::vector<float> class_weights,
+                 std::optional<data::dataset> training,
+                 std::optional<data::dataset> validation);
+
+  const metric_list metrics;
+  const std::vector<float> class_weights;
+  const std::optional<data::dataset> training, validation;
+  const per_worker<batch_cursors> cursors;
+};
+
+/// A network whose parameters are one variable on parameter servers, and the
+/// computation of its closures.
+class server_network {
+public:
+  /// Makes the variable.
+  server_network(const parameter_server_strategy& strategy,
+                 const std::string& name,
+                 const models::model_description& architecture,
+                 const update_rule& rule, const model_options& options);
+  /// Uses a variable that another process has made.
+  /// @errors throws std::invalid_argument if it has another size.
+  server_network(const parameter_server_strategy& strategy,
+                 const server_variable& values,
+                 const models::model_description& architecture,
+                 const update_rule& rule, const model_options& options);
+  server_network(const server_network&) = delete;
+  server_network& operator=(const server_network&) = delete;
+
+  /// Executes a task, in a closure. If the loss, or for `contribute` an element
+  /// of the gradient, is not finite, it changes nothing and sets the sum
+  /// `metric_list::skipped`. For `contribute`, the gradient must also be small
+  /// enough for the sum over all replicas to be finite.
+  /// @errors throws std::invalid_argument if the dataset has another number of
+  ///         batches than the task says.
+  step_metrics run(const batch_task& task, const server_batches& from) const;
+
+  const models::network& net() const { return net_; }
+  const models::loss& used_loss() const { return *loss_; }
+  const parameters& layout() const { return layout_; }
+  const server_variable& values() const { return values_; }
+  const server_optimizer& optimizer() const { return optimizer_; }
+
+private:
+  server_network(const parameter_server_strategy& strategy,
+                 const std::string* name, const server_variable* values,
+                 const models::model_description& architecture,
+                 const update_rule& rule, const model_options& options);
+
+  parameters& pull() const;
+  step_metrics train(const batch_task& task, const batch& rows,
+                     const server_batches& from) const;
+  step_metrics score(const batch& rows, const server_batches& from) const;
+
+  const models::network net_;
+  const models::loss* const loss_;
+  const std::uint64_t seed_;
+  const parameters layout_; ///< Where each parameter is in the variable.
+  const server_variable values_;
+  const server_optimizer optimizer_;
+  /// The copy of the parameters, and the gradients, of each worker.
+  const per_worker<parameters> copies_;
+};
+
+} // namespace troupe

@@ -1,0 +1,34 @@
+#include "troupe/training/parameter_server/server_training.hpp"
+
+#include "troupe/training/parameter_server/server_network.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace troupe {
+
+void register_server_training(
+  runtime& actors, std::function<server_training(const std::string&)> describe,
+  const client_options& to_servers) {
+  register_closures(
+    actors, server_training_closures,
+    configured_closures_factory{[describe = std::move(describe)](
+                                  const parameter_server_strategy& servers,
+                                  std::uint32_t, const std::string& arguments) {
+      const auto what = describe(arguments);
+      const auto network = std::make_shared<server_network>(
+        servers, servers.variable(what.name), what.architecture, what.rule,
+        what.options);
+      const auto batches = std::make_shared<const server_batches>(
+        server_batches{metrics_of(network->used_loss(), what.metrics),
+                       what.class_weights, what.batches, what.validation});
+      return registered_closures{
+        {batch_closure,
+         [network, batches](closure_context&, const tensors& inputs) {
+           return encode(network->run(decode_batch_task(inputs), *batches));
+         }}};
+    }},
+    to_servers);
+}
+
+} // namespace troupe
