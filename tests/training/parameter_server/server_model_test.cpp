@@ -260,6 +260,10 @@ TEST(ServerModel, BoundedStepsDoNotBeginBeforeTheOldOnesAreThere) {
     cluster_coordinator coordinator{on};
     server_model trained{on, "small", with_dropout(), sgd{}};
     std::thread opener{[&] {
+      begun.wait_for(last);
+      // So that a batch that the fit schedules too early has begun too.
+      for (int i = 0; i < 500; ++i)
+        coordinator.schedule([] { return 0; }).get();
       for (const auto i : begun.wait_for(last))
         EXPECT_TRUE(may_begin(i)) << "batch " << i << " has begun";
       opened.add(0);
