@@ -147,6 +147,7 @@ public:
 
   /// For the library's own use.
   explicit model(std::unique_ptr<model_state> state);
+  const std::shared_ptr<model_state>& state() const { return state_; }
 
 private:
   std::shared_ptr<model_state> state_;

@@ -132,8 +132,20 @@ node_info remote_node::info() {
 }
 
 void remote_node::stop() {
-  // Before the exit message of the destructor, which has this priority too.
-  caf::anon_send<caf::message_priority::high>(impl_->node_proxy, atom::stop_v);
+  caf::anon_send(impl_->node_proxy, atom::stop_v);
+}
+
+bool remote_node::stop_and_wait(std::chrono::milliseconds timeout) {
+  bool has_ended = false;
+  {
+    caf::scoped_actor self{system()};
+    self->monitor(impl_->node_proxy);
+    self->send(impl_->node_proxy, atom::stop_v);
+    self->receive([&](const caf::down_msg&) { has_ended = true; },
+                  caf::after(timeout) >> [] {});
+  }
+  release_caf_logger();
+  return has_ended;
 }
 
 caf::actor_system& remote_node::system() {

@@ -8,6 +8,8 @@
 #include "troupe/actors/remoting/role_fingerprint.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 
+#include <chrono>
+
 namespace troupe {
 
 /// A client of a node. It owns the roles that it spawns on the node: they end
@@ -57,6 +59,10 @@ public:
   /// Tells the node to stop serving and to end all roles, also those of other
   /// clients. Does not wait until the node has stopped.
   void stop();
+
+  /// The same, and waits until the node has closed the connection.
+  /// @returns false if it has not after the timeout.
+  bool stop_and_wait(std::chrono::milliseconds timeout);
 
 private:
   /// What the proxy of a spawned role needs.

@@ -16,7 +16,9 @@ encoded_changes encode(const std::vector<addressed_change>& changes) {
        .scale = change.scale,
        .step = change.step,
        .replica = change.replica,
-       .contributors = change.contributors});
+       .contributors = change.contributors,
+       .slot = change.slot,
+       .steps = change.steps});
     if (!change.has_operand())
       continue;
     if (has_rows)

@@ -60,9 +60,13 @@ struct change_header {
   std::uint64_t step = 0;
   std::uint32_t replica = 0;
   std::vector<std::uint32_t> contributors{};
+  // Of a checkpoint.
+  std::uint32_t slot = 0;
+  std::uint64_t steps = 0;
   auto fields() {
     return std::tie(part, what, has_rows, optimizer, has_learning_rate,
-                    learning_rate, scale, step, replica, contributors);
+                    learning_rate, scale, step, replica, contributors, slot,
+                    steps);
   }
 };
 
@@ -80,6 +84,15 @@ struct part_pull {
   /// Changes of this part, which do not take place. The answer contains them.
   change_list after;
   auto fields() { return std::tie(part, has_rows, after); }
+};
+
+/// Asks for the state of an optimizer for a part: one of its slots, or if it
+/// has no slot with this number, the number of its steps, a scalar int64.
+struct optimizer_pull {
+  std::uint64_t part = 0;
+  std::uint32_t optimizer = 0;
+  std::uint32_t slot = 0;
+  auto fields() { return std::tie(part, optimizer, slot); }
 };
 
 /// What one execution of a closure changes at a shard.
@@ -109,6 +122,8 @@ using shard_actor = caf::typed_actor<
   caf::replies_to<new_optimizer>::with<std::uint64_t>,
   // Returns the value of a part, or some of its rows.
   caf::replies_to<part_pull, tensors>::with<tensor>,
+  // Returns the state of an optimizer.
+  caf::replies_to<optimizer_pull>::with<tensor>,
   // Makes changes at once.
   caf::replies_to<change_list, tensors>::with<std::uint64_t>,
   // Keeps the effects of an execution until the decision.

@@ -81,6 +81,13 @@ shard_state::find(std::uint64_t part) const {
   return found->second;
 }
 
+const update_rule& shard_state::find_rule(std::uint32_t optimizer) const {
+  const auto found = optimizers.find(optimizer);
+  if (found == optimizers.end())
+    reject("there is no optimizer " + std::to_string(optimizer));
+  return found->second;
+}
+
 std::uint64_t shard_state::add(const new_part& x, const tensor& initial) {
   if (!initial)
     reject("part " + std::to_string(x.part) + " has no initial value");
@@ -116,7 +123,9 @@ std::vector<addressed_change> shard_state::decode(const change_list& x,
                        .optimizer = one.optimizer,
                        .step = one.step,
                        .replica = one.replica,
-                       .contributors = one.contributors};
+                       .contributors = one.contributors,
+                       .slot = one.slot,
+                       .steps = one.steps};
     if (!change.has_operand()) {
       if (one.has_rows)
         reject(std::string{to_string(one.what)} + " has rows");
@@ -127,10 +136,7 @@ std::vector<addressed_change> shard_state::decode(const change_list& x,
       change.all = operand_at(operands, first++);
     }
     if (change.needs_rule()) {
-      const auto rule = optimizers.find(one.optimizer);
-      if (rule == optimizers.end())
-        reject("there is no optimizer " + std::to_string(one.optimizer));
-      change.rule = rule->second;
+      change.rule = find_rule(one.optimizer);
       if (one.has_learning_rate)
         change.learning_rate = one.learning_rate;
       change.scale = one.scale;
@@ -157,6 +163,15 @@ tensor shard_state::pull(const part_pull& x, const tensors& operands) const {
   }
   return x.has_rows ? rows_of(part->value(), operand_at(operands, 0))
                     : part->value();
+}
+
+tensor shard_state::pull(const optimizer_pull& x) const {
+  const auto& part = find(x.part);
+  const auto& rule = find_rule(x.optimizer);
+  return x.slot < rule.slots()
+           ? part.slot(x.optimizer, rule, x.slot)
+           : tensor::full({}, static_cast<double>(part.steps(x.optimizer)),
+                          dtype::int64);
 }
 
 void shard_state::apply(const std::vector<addressed_change>& changes) {
@@ -220,6 +235,9 @@ shard(shard_actor::stateful_pointer<shard_state> self, std::uint32_t index) {
     },
     [self](const part_pull& x, const tensors& operands) {
       return answer([&] { return self->state.pull(x, operands); });
+    },
+    [self](const optimizer_pull& x) {
+      return answer([&] { return self->state.pull(x); });
     },
     [self](const change_list& x, const tensors& operands) {
       return answer([&] { return self->state.change(x, operands); });

@@ -22,6 +22,7 @@ struct shard_state {
   std::uint64_t add(const new_part& x, const tensor& initial);
   std::uint64_t add(const new_optimizer& x);
   tensor pull(const part_pull& x, const tensors& operands) const;
+  tensor pull(const optimizer_pull& x) const;
   std::uint64_t change(const change_list& x, const tensors& operands);
   std::uint64_t store(const execution_effects& x, const tensors& operands);
   coordinator::decided decide(const coordinator::decision& x);
@@ -29,6 +30,7 @@ struct shard_state {
   shard_status status() const;
 
   const parameter_server::stored_part& find(std::uint64_t part) const;
+  const update_rule& find_rule(std::uint32_t optimizer) const;
   /// Returns the changes of a message, which all fit.
   /// @param first the first operand.
   std::vector<addressed_change> decode(const change_list& x,

@@ -42,6 +42,7 @@ shard_actor::behavior_type shard_access(shard_actor::pointer self,
     [=](const part_pull& x, const tensors& operands) {
       return self->delegate(to(), x, operands);
     },
+    [=](const optimizer_pull& x) { return self->delegate(to(), x); },
     [=](const change_list& x, const tensors& operands) {
       return self->delegate(to(), x, operands);
     },

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <set>
+#include <string>
 
 namespace {
 
@@ -26,13 +28,30 @@ const process_exit* chief_end(const child_processes& children) {
   return found == ends.end() ? nullptr : &*found;
 }
 
+/// Returns the last end of a worker if no worker runs. Null: one runs.
+/// @param starts of workers.
+const process_exit* last_worker_end(const child_processes& children,
+                                    std::uint64_t starts) {
+  const auto is_worker = [](const process_exit& x) {
+    return x.name.starts_with("worker ");
+  };
+  const auto& ends = children.ended();
+  if (static_cast<std::uint64_t>(std::ranges::count_if(ends, is_worker))
+      < starts)
+    return nullptr;
+  return &*std::find_if(ends.rbegin(), ends.rend(), is_worker);
+}
+
 int exit_code_of(const child_processes& children,
-                 const output_collector& output, bool was_killed) {
+                 const output_collector& output, bool was_killed,
+                 const std::string& no_workers) {
   if (was_killed)
     return report_error(unsaved, second_interrupt);
   const auto* const end = chief_end(children);
   if (end && end->completed())
     return ok;
+  if (!no_workers.empty())
+    return report_error(failed, no_workers);
   // A worker or server that could not begin has failed before the chief.
   const auto& first = children.first_failure();
   if (first && first->name != chief)
@@ -75,6 +94,8 @@ int launch_with_servers(const train_config& config,
   });
   std::set<int> received;
   bool was_killed = false, is_ending = false;
+  std::uint64_t starts = config.workers; // of workers
+  std::string no_workers; // why the run was ended. Empty: there were some
   const auto on_signal = [&](int signal_number) {
     restarts.cancel();
     if (received.insert(signal_number).second) {
@@ -92,9 +113,20 @@ int launch_with_servers(const train_config& config,
         launcher.children().signal(SIGTERM);
       is_ending = true;
     }
-    return restarts.start_due(
-      launcher, [&](const std::string& name) { launcher.start_again(name); });
+    const auto next =
+      restarts.start_due(launcher, [&](const std::string& name) {
+        launcher.start_again(name);
+        ++starts;
+      });
+    const auto* const last = last_worker_end(launcher.children(), starts);
+    if (!is_ending && !next && last) {
+      no_workers =
+        "no worker is left; the last one was " + output.end_text(*last);
+      launcher.children().signal(SIGTERM);
+      is_ending = true;
+    }
+    return next;
   };
   launcher.wait(signals, on_signal, on_idle);
-  return exit_code_of(launcher.children(), output, was_killed);
+  return exit_code_of(launcher.children(), output, was_killed, no_workers);
 }

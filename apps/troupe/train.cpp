@@ -11,6 +11,7 @@
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/job/data_source.hpp"
 #include "troupe/training/job/job_json.hpp"
+#include "troupe/training/job/job_placement.hpp"
 #include "troupe/training/job/train_summary.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
@@ -126,9 +127,7 @@ void check_faults(const train_arguments& arguments,
 }
 
 bool has_servers(const train_arguments& arguments) {
-  const auto& options = arguments.options;
-  return options.strategy ? options.strategy == "parameter_server"
-                          : options.servers || options.consistency;
+  return implied_strategy(arguments.options) == "parameter_server";
 }
 
 void check_names(const train_arguments& arguments) {
@@ -177,8 +176,11 @@ task_placement placement_from_environment(bool any_task) {
   if (cluster.empty() || !task)
     return {};
   if (task->type != "chief" && task->type != "worker")
-    throw std::invalid_argument("TF_CONFIG: task.type is " + task->type
-                                + ", but only a chief or a worker can train");
+    throw std::invalid_argument(
+      "TF_CONFIG: task.type is " + task->type
+      + ", but only a chief or a worker can train; with "
+        "parameter servers, give --strategy "
+        "parameter_server");
   return {true, net::worker_count(cluster, *task),
           net::is_chief(cluster, *task)};
 }

@@ -21,6 +21,8 @@
 #include "troupe/training/support/atomic_file.hpp"
 
 #include <chrono>
+#include <csignal>
+#include <cstddef>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -36,6 +38,8 @@ constexpr std::uint64_t test_batch = 256;
 constexpr auto model_name = "parameters";
 /// Maximum time until all tasks of the cluster can be reached.
 constexpr auto start_timeout = 60s;
+/// Connections of a node: each worker has one to each server.
+constexpr std::size_t max_clients = 1024;
 
 void check_arguments(const train_arguments& x) {
   const auto reject = [](const std::string& option) {
@@ -59,6 +63,10 @@ void check_arguments(const train_arguments& x) {
     reject("--faults " + x.faults);
   if (x.max_steps > 0)
     reject("--max-steps " + std::to_string(x.max_steps));
+  if (x.options.audit_steps)
+    reject("--audit-steps " + std::to_string(*x.options.audit_steps));
+  if (x.options.on_deviation)
+    reject("--on-deviation " + *x.options.on_deviation);
 }
 
 struct run_data {
@@ -90,14 +98,21 @@ server_training training_of(const std::string& arguments) {
           .validation = data.test};
 }
 
-/// Lets the chief use this process, until it is told to end.
+/// Lets chiefs use this process, until one tells it to end. A signal ends it as
+/// a process that does not catch it: then it is lost, and its work is done
+/// elsewhere.
 int serve(const std::string& address, const net::cluster_task& task) {
-  const auto& interrupted = *watch_for_interrupts().stop;
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
   runtime actors;
   register_parameter_server(actors);
   register_server_training(actors, training_of);
-  node_server node{actors, {.listen = address, .name = to_string(task)}};
-  while (!interrupted && !node.wait_for_stop(50ms)) {
+  node_server node{actors,
+                   {.listen = address,
+                    .name = to_string(task),
+                    .max_clients = max_clients,
+                    .max_roles_per_client = max_clients}};
+  while (!node.wait_for_stop(1s)) {
   }
   return ok;
 }
@@ -121,11 +136,18 @@ void wait_for_node(runtime& actors, const std::string& name,
   }
 }
 
-void stop_node(runtime& actors, const std::string& address) {
+/// Tells a node to end, and waits until it has heard so.
+void stop_node(runtime& actors, const std::string& name,
+               const std::string& address) {
   try {
-    remote_node{actors, address, {.name = "chief"}}.stop();
-  } catch (const job_error&) {
-    // It has ended.
+    remote_node node{actors, address, {.name = "chief"}};
+    if (!node.stop_and_wait(5s))
+      log(log_level::warning,
+          name + " at " + address + " does not answer; it may go on");
+  } catch (const job_error& e) {
+    if (e.code != ec::peer_lost) // it has ended
+      log(log_level::warning,
+          "cannot tell " + name + " at " + address + " to end: " + e.what());
   }
 }
 
@@ -222,9 +244,10 @@ int lead(const train_arguments& arguments, const train_config& config,
     write_summary(summary, arguments.summary);
   if (!arguments.quiet)
     print_result(summary);
-  for (const auto& list : {workers, servers})
-    for (const auto& address : list)
-      stop_node(actors, address);
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    stop_node(actors, "worker " + std::to_string(i), workers[i]);
+  for (std::size_t i = 0; i < servers.size(); ++i)
+    stop_node(actors, "ps " + std::to_string(i), servers[i]);
   return ok;
 }
 

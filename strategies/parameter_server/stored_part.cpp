@@ -64,6 +64,8 @@ void combine(kind what, std::span<T> into, std::span<const T> operand) {
     case kind::gradient:
     case kind::contribute:
     case kind::apply_contributions:
+    case kind::restore_slot:
+    case kind::restore_steps:
       break;
   }
 }
@@ -96,6 +98,9 @@ std::string_view to_string(part_change::kind x) {
       return "contribute";
     case kind::apply_contributions:
       return "apply_contributions";
+    case kind::restore_slot:
+    case kind::restore_steps:
+      return "restore";
   }
   return "?";
 }
@@ -156,6 +161,11 @@ void stored_part::check_rule(const part_change& change) const {
       && found->second.slots.size() != change.rule->slots())
     reject(change, "the optimizer began with another rule than "
                      + std::string{change.rule->name()});
+  if (change.what == kind::restore_slot
+      && (change.rows || change.slot >= change.rule->slots()))
+    reject(change, "there is no slot " + std::to_string(change.slot) + " of "
+                     + std::string{change.rule->name()}
+                     + ", or the value is not that of all elements");
 }
 
 void stored_part::check_step(const part_change& change) const {
@@ -167,6 +177,9 @@ void stored_part::check_step(const part_change& change) const {
   if (change.what == kind::contribute) {
     if (value_.type() != dtype::float32 || change.rows)
       reject(change, "needs a gradient of all elements of float32 values");
+    if (change.replica >= max_contributors)
+      reject(change, "replica " + std::to_string(change.replica)
+                       + " is not below " + std::to_string(max_contributors));
     if (found == contributions_.end()
         && contributions_.size() >= max_waiting_steps)
       reject(change,
@@ -186,9 +199,15 @@ void stored_part::check_step(const part_change& change) const {
 }
 
 void stored_part::apply(const part_change& change) {
-  check(change);
-  if (change.what == kind::contribute)
+  // A contribution was checked when its closure ended. It must not be lost if
+  // others were stored meanwhile.
+  if (change.what == kind::contribute) {
+    check_operand(change);
     return contribute(change);
+  }
+  check(change);
+  if (change.what == kind::restore_slot || change.what == kind::restore_steps)
+    return restore(change);
   const flush_denormals flushing;
   if (change.what == kind::apply_contributions)
     return apply_contributions(change);
@@ -211,10 +230,45 @@ void stored_part::apply(const part_change& change) {
   });
 }
 
+tensor stored_part::slot(std::uint32_t optimizer, const update_rule& rule,
+                         std::uint32_t index) const {
+  if (index >= rule.slots())
+    throw std::invalid_argument(std::string{rule.name()} + " has no slot "
+                                + std::to_string(index));
+  const auto found = optimizers_.find(optimizer);
+  return found == optimizers_.end()
+           ? tensor::full(value_.dims(), rule.initial_slot_value(index))
+           : found->second.slots.at(index);
+}
+
+std::uint64_t stored_part::steps(std::uint32_t optimizer) const {
+  const auto found = optimizers_.find(optimizer);
+  return found == optimizers_.end() ? 0 : found->second.steps;
+}
+
+/// Returns the state of the optimizer of a change, which is made if it is new.
+stored_part::optimizer_state& stored_part::state_of(const part_change& change) {
+  auto& state = optimizers_[change.optimizer];
+  for (auto slot = state.slots.size(); slot < change.rule->slots(); ++slot)
+    state.slots.push_back(
+      tensor::full(value_.dims(), change.rule->initial_slot_value(slot)));
+  return state;
+}
+
+void stored_part::restore(const part_change& change) {
+  ++version_;
+  auto& state = state_of(change);
+  if (change.what == kind::restore_slot) {
+    state.slots[change.slot] = change.all;
+    return;
+  }
+  state.steps = change.steps;
+  contributions_.clear();
+  next_step_ = 0;
+}
+
 void stored_part::contribute(const part_change& change) {
-  if (change.step < next_step_)
-    ++late_;
-  else
+  if (change.step >= next_step_)
     contributions_[change.step].insert_or_assign(change.replica, change.all);
 }
 
@@ -246,10 +300,7 @@ void stored_part::apply_contributions(const part_change& change) {
 void stored_part::apply_gradient(const part_change& change, const float* all,
                                  const sparse_rows& rows) {
   const auto& rule = *change.rule;
-  auto& state = optimizers_[change.optimizer];
-  for (auto slot = state.slots.size(); slot < rule.slots(); ++slot)
-    state.slots.push_back(
-      tensor::full(value_.dims(), rule.initial_slot_value(slot)));
+  auto& state = state_of(change);
   const auto step = rule.step_at(
     ++state.steps, change.learning_rate.value_or(rule.learning_rate()),
     change.scale);

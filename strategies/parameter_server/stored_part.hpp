@@ -31,6 +31,10 @@ struct part_change {
     /// what was contributed to this step and to earlier ones, and takes no
     /// more. Nothing happens if it was applied before.
     apply_contributions,
+    restore_slot, ///< Sets one slot of an optimizer, as in a checkpoint.
+    /// Sets the number of steps of an optimizer, and forgets all contributions.
+    /// Has no operand.
+    restore_steps,
   };
 
   kind what = kind::assign;
@@ -51,15 +55,22 @@ struct part_change {
   /// Of `kind::apply_contributions`: the replicas whose gradients count,
   /// ascending. Empty: the step counts for the rule, and changes no element.
   std::vector<std::uint32_t> contributors{};
+  std::uint32_t slot = 0;  ///< Of `kind::restore_slot`.
+  std::uint64_t steps = 0; ///< Of `kind::restore_steps`.
 
   bool needs_rule() const {
-    return what == kind::gradient || what == kind::apply_contributions;
+    return what == kind::gradient || what == kind::apply_contributions
+           || what == kind::restore_slot || what == kind::restore_steps;
   }
-  bool has_operand() const { return what != kind::apply_contributions; }
+  bool has_operand() const {
+    return what != kind::apply_contributions && what != kind::restore_steps;
+  }
 };
 
 /// Maximum number of synchronous steps for which a part keeps contributions.
 inline constexpr std::size_t max_waiting_steps = 64;
+/// Maximum number of replicas that contribute to a step.
+inline constexpr std::uint32_t max_contributors = 4096;
 
 /// Returns the name of a kind of change in the API: "assign_add".
 std::string_view to_string(part_change::kind x);
@@ -89,7 +100,9 @@ public:
   void check(const part_change& change) const;
 
   /// Makes a change.
-  /// @errors as `check`, and then nothing has changed.
+  /// @errors as `check`, and then nothing has changed. A contribution may be
+  /// for
+  ///         one step too many: it was stored with others.
   /// @cost one pass over the elements that change. If a reader still has the
   ///       value, a copy of it. A gradient of some rows moves only these rows
   ///       and their slots. A contribution shares its elements with the caller,
@@ -98,10 +111,15 @@ public:
 
   /// Number of changes so far.
   std::uint64_t version() const { return version_; }
+  /// Returns a slot of an optimizer; its initial value if the optimizer has not
+  /// updated this part. It shares its elements until the next update.
+  /// @errors throws std::invalid_argument if the rule has no such slot.
+  tensor slot(std::uint32_t optimizer, const update_rule& rule,
+              std::uint32_t index) const;
+  /// Returns the number of steps of an optimizer.
+  std::uint64_t steps(std::uint32_t optimizer) const;
   /// Bytes of the value, all slots and the contributions that wait.
   std::uint64_t bytes() const;
-  /// Contributions that came after their step was applied.
-  std::uint64_t late_contributions() const { return late_; }
 
 private:
   struct optimizer_state {
@@ -112,6 +130,8 @@ private:
   void check_operand(const part_change& change) const;
   void check_rule(const part_change& change) const;
   void check_step(const part_change& change) const;
+  optimizer_state& state_of(const part_change& change);
+  void restore(const part_change& change);
   void contribute(const part_change& change);
   void apply_contributions(const part_change& change);
   /// Makes one step of a rule.
@@ -125,7 +145,6 @@ private:
   /// By step and replica: gradients that wait for their step to be applied.
   std::map<std::uint64_t, std::map<std::uint32_t, tensor>> contributions_;
   std::uint64_t next_step_ = 0; ///< All steps before it were applied.
-  std::uint64_t late_ = 0;
 };
 
 } // namespace troupe::parameter_server

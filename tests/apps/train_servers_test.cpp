@@ -1,3 +1,7 @@
+#include "background.hpp"
+#include "troupe/net/cluster/cluster_spec.hpp"
+#include "troupe/net/cluster/tf_config.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
 #include "worker_test.hpp"
 
 #include <gtest/gtest.h>
@@ -5,7 +9,10 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 // `troupe train` with parameter servers: a chief, workers and servers, each a
 // process.
@@ -127,6 +134,69 @@ TEST_F(TrainServers, TheOthersDoTheWorkOfAKilledWorker) {
   EXPECT_NE(done.err.find("was lost"), done.err.npos) << done.err;
 }
 
+TEST_F(TrainServers, NoExampleIsLostOrCountedTwiceWhenAWorkerIsKilled) {
+  for (const auto* kind : {"async", "ssp:2"}) {
+    const auto done = run_and_send(
+      SIGKILL, "worker", 0,
+      std::string{"train --data digits:280 --batch 20 --epochs 20 --workers 2 "
+                  "--servers 2 --restarts 1 --summary summary.json "
+                  "--consistency "}
+        + kind);
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.err.find("was killed"), done.err.npos) << done.err;
+    const auto found = nlohmann::json::parse(text_of("summary.json"));
+    ASSERT_EQ(found["epochs"].size(), 20u);
+    for (const auto& epoch : found["epochs"])
+      EXPECT_EQ(epoch.value("examples", 0), 240) << kind;
+  }
+}
+
+TEST_F(TrainServers, AWorkerThatIsToldToEndIsALostOne) {
+  const auto done =
+    run_and_send(SIGTERM, "worker", 1,
+                 "train --data digits:280 --batch 20 --epochs 20 --workers 2");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("was lost"), done.err.npos) << done.err;
+}
+
+TEST_F(TrainServers, ARunWithoutWorkersEnds) {
+  const auto done = run_and_send(
+    SIGKILL, "worker", 0,
+    "train --data digits:280 --batch 20 --epochs 2000 --workers 1");
+  EXPECT_EQ(done.code, 1) << done.err;
+  EXPECT_NE(done.err.find("no worker is left; the last one was worker 0: "
+                          "signal 9"),
+            done.err.npos)
+    << done.err;
+}
+
+/// The tasks of a cluster, each started by hand.
+TEST_F(TrainServers, TasksOfAClusterEndWithTheirChief) {
+  const net::reserved_ports ports{3};
+  const auto address = [&](std::size_t i) {
+    return "127.0.0.1:" + std::to_string(ports.numbers()[i]);
+  };
+  const net::cluster_spec cluster{
+    std::map<std::string, net::cluster_spec::list>{
+      {"chief", {address(0)}}, {"worker", {address(1)}}, {"ps", {address(2)}}}};
+  const auto start = [&](const std::string& type) {
+    return std::make_unique<background_process>(std::vector<std::string>{
+      "/bin/sh", "-c",
+      "cd " + folder.string() + " && exec env TROUPE_SECRET=secret TF_CONFIG='"
+        + net::write_tf_config(cluster, {type, 0}) + "' " TROUPE_TOOL " "
+        + training + "--strategy parameter_server --consistency sync 2>&1"});
+  };
+  auto chief = start("chief"), worker = start("worker"), server = start("ps");
+  std::string output;
+  for (auto line = chief->line(); line != "[no line]"; line = chief->line())
+    output += line + "\n";
+  EXPECT_EQ(chief->end(), 0) << output;
+  EXPECT_NE(output.find("weights_sha256 " + undisturbed(1)), output.npos)
+    << output;
+  EXPECT_EQ(worker->end(), 0);
+  EXPECT_EQ(server->end(), 0);
+}
+
 TEST_F(TrainServers, ARunEndsWithTheNameOfAKilledServer) {
   const auto done =
     run_and_send(SIGKILL, "ps", 1,
@@ -147,7 +217,7 @@ TEST_F(TrainServers, ARunEndsWithItsChief) {
 TEST_F(TrainServers, AnInterruptEndsTheRun) {
   const auto done = run_and_send(
     SIGINT, "launcher", 0,
-    "train --data digits:280 --batch 20 --epochs 2000 --servers 1");
+    "train --data digits:2800 --batch 2 --epochs 2000 --servers 1");
   EXPECT_EQ(done.code, 3) << done.err;
   EXPECT_NE(done.err.find("interrupted after step"), done.err.npos) << done.err;
 }

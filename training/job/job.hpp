@@ -94,8 +94,8 @@ struct train_config {
 };
 
 /// Fills in the defaults. If no strategy is given, the other options imply it:
-/// parameter_server if servers are given, multi_worker_mirrored if only
-/// workers are, else mirrored for several
+/// parameter_server if servers or their consistency are given,
+/// multi_worker_mirrored if only workers are, else mirrored for several
 /// devices, else one_device for several replicas or one named device.
 /// @errors throws std::invalid_argument if a value is out of range or unknown,
 ///         or contradicts another option. The error names the option, the value

@@ -48,7 +48,11 @@ void check_devices(const std::vector<std::string>& names) {
   reject("--devices", list, why);
 }
 
+} // namespace
+
 std::string implied_strategy(const train_options& options) {
+  if (options.strategy)
+    return *options.strategy;
   if (options.servers || options.consistency)
     return "parameter_server";
   if (options.workers)
@@ -59,6 +63,8 @@ std::string implied_strategy(const train_options& options) {
     return "one_device";
   return "default";
 }
+
+namespace {
 
 /// Selects the devices cpu:0, cpu:1, ... if the options name no device.
 void name_devices(const train_options& options, std::uint64_t count,
@@ -204,7 +210,7 @@ parameter_server::consistency train_config::consistency_rule() const {
 }
 
 void resolve_placement(const train_options& options, train_config& out) {
-  out.strategy = options.strategy.value_or(implied_strategy(options));
+  out.strategy = implied_strategy(options);
   if (options.devices && options.devices->empty())
     reject("--devices", "\"\"", "name at least one, as in cpu:0");
   out.devices = options.devices.value_or(std::vector<std::string>{});
@@ -232,6 +238,10 @@ void resolve_placement(const train_options& options, train_config& out) {
       "--workers", std::to_string(*options.workers),
       "the " + out.strategy
         + " strategy has one worker; use --strategy multi_worker_mirrored");
+  if (options.transport && has_servers)
+    reject("--transport", out.transport,
+           "tensors between workers and servers pass through shared memory "
+           "on one machine, else over TCP or TLS; leave it out");
   if (options.transport && !is_multi_worker)
     reject("--transport", out.transport,
            "it applies to tensors between workers; give --workers too");

@@ -19,10 +19,12 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <stop_token>
 #include <thread>
+#include <utility>
 
 namespace troupe {
 
@@ -100,8 +102,7 @@ struct cluster_coordinator::impl {
       caf::anon_send(scheduler, atom::resume_v);
     };
     try {
-      for (const auto& node : options.nodes)
-        add_worker(node);
+      add_first_workers();
       for (auto i = servers->options().workers; on_threads() && i > 0; --i)
         add_worker();
     } catch (...) {
@@ -132,6 +133,25 @@ struct cluster_coordinator::impl {
     std::string address;               ///< Of the node.
   };
 
+  /// Adds the workers of `options.nodes`. Those that cannot be reached are left
+  /// to `reconnect`, but not all of them.
+  void add_first_workers() {
+    for (const auto& node : options.nodes)
+      try {
+        add_worker(node);
+      } catch (const job_error& e) {
+        const bool may_come =
+          e.code == ec::peer_lost || e.code == ec::unreachable;
+        const std::lock_guard hold{lock};
+        if (!may_come || options.reconnect_interval == 0ms
+            || (&node == &options.nodes.back() && closures.empty()))
+          throw;
+        log(log_level::warning,
+            std::string{e.what()} + "; the coordinator tries again");
+        to_reconnect.insert(node);
+      }
+  }
+
   /// Connects again to nodes whose workers were lost, until it is stopped.
   void reconnect(const std::stop_token& stop) {
     std::condition_variable_any ended;
@@ -143,9 +163,13 @@ struct cluster_coordinator::impl {
       if (stop.stop_requested())
         return;
       drop_ended_nodes();
-      for (const auto& node : options.nodes)
-        if (!stop.stop_requested() && !has_worker_on(node))
-          reconnect(node);
+      while (!stop.stop_requested())
+        if (const auto node = next_to_reconnect())
+          reconnect(*node);
+        else
+          break;
+      const std::lock_guard lost_ones{lock};
+      to_reconnect.merge(failed_to_reconnect);
     }
   }
 
@@ -160,16 +184,25 @@ struct cluster_coordinator::impl {
       const auto number = add_worker(node);
       log(log_level::warning, "worker " + std::to_string(number) + " (" + node
                                 + ") has joined the coordinator again");
+      reasons.erase(node);
     } catch (const std::exception& e) {
-      log(log_level::debug,
-          "cannot connect again to the worker on " + node + ": " + e.what());
+      // A process that is not there yet is no news.
+      const auto* const fault = dynamic_cast<const job_error*>(&e);
+      const bool is_absent =
+        fault
+        && (fault->code == ec::peer_lost || fault->code == ec::unreachable);
+      if (std::exchange(reasons[node], e.what()) != e.what())
+        log(is_absent ? log_level::debug : log_level::warning,
+            "cannot connect again to the worker on " + node + ": " + e.what());
+      failed_to_reconnect.insert(node);
     }
   }
 
-  bool has_worker_on(const std::string& node) const {
+  std::optional<std::string> next_to_reconnect() {
     const std::lock_guard hold{lock};
-    return std::ranges::any_of(
-      workers, [&](const auto& x) { return x.second.address == node; });
+    if (to_reconnect.empty())
+      return std::nullopt;
+    return to_reconnect.extract(to_reconnect.begin()).value();
   }
 
   bool on_threads() const { return options.nodes.empty(); }
@@ -303,9 +336,14 @@ struct cluster_coordinator::impl {
       workers, [&](const auto& x) { return x.second.id == id; });
     if (found == workers.end())
       return;
-    log(log_level::warning, "worker " + std::to_string(found->first)
-                              + " of the coordinator was lost: " + why
-                              + "; others execute its closures");
+    log(log_level::warning,
+        "worker " + std::to_string(found->first)
+          + " of the coordinator was lost: " + why
+          + (workers.size() > 1 ? "; others execute its closures"
+                                : "; no worker is left, and the closures "
+                                  "wait for one"));
+    if (!found->second.address.empty())
+      to_reconnect.insert(found->second.address);
     ended_nodes.push_back(std::move(found->second.node));
     workers.erase(found);
   }
@@ -334,7 +372,11 @@ struct cluster_coordinator::impl {
   std::vector<std::unique_ptr<remote_node>> ended_nodes;
   std::map<std::uint32_t, worker> workers; ///< By number.
   std::set<std::uint32_t> lost; ///< Numbers of workers that may still compute.
-  std::vector<std::string> closures; ///< That the nodes have registered.
+  std::vector<std::string> closures;  ///< That the nodes have registered.
+  std::set<std::string> to_reconnect; ///< Nodes whose workers were lost.
+  // Only the thread that connects again uses these two.
+  std::set<std::string> failed_to_reconnect;
+  std::map<std::string, std::string> reasons; ///< Of the last failure, by node.
   std::jthread reconnecting;
 };
 
@@ -415,18 +457,19 @@ bool cluster_coordinator::has_nodes() const {
   return !impl_->on_threads();
 }
 
-void cluster_coordinator::wait_for_results(
+bool cluster_coordinator::wait_for_results(
   std::span<const std::shared_ptr<const closure_result>> some,
-  std::size_t count) const {
+  std::size_t count, std::chrono::milliseconds timeout) const {
   check_outside("wait_for_some");
   auto& unfinished = *impl_->unfinished;
-  unfinished.wait([&] {
+  const auto is_enough = [&] {
     return unfinished.is_broken()
            || static_cast<std::size_t>(std::ranges::count_if(
                 some, &closure_result::is_over,
                 [](const auto& x) -> const auto& { return *x; }))
                 >= count;
-  });
+  };
+  return unfinished.wait_for(is_enough, timeout);
 }
 
 std::uint32_t cluster_coordinator::add_worker() {

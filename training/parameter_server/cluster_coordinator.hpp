@@ -61,8 +61,8 @@ struct coordinator_options {
   std::string arguments{};
   client_options node_connection{.window = 4096}; ///< To each of the nodes.
   /// If it is above 0, the coordinator tries at this interval to connect again
-  /// to a node of `nodes` whose worker was lost: a process that was started
-  /// again takes the place of the lost one.
+  /// to a node whose worker was lost, or that could not be reached at first: a
+  /// process that was started again takes the place of the lost one.
   std::chrono::milliseconds reconnect_interval{0};
   /// Maximum wait until a worker on a node can execute closures.
   std::chrono::milliseconds start_timeout{60'000};
@@ -89,8 +89,9 @@ public:
   explicit cluster_coordinator(const parameter_server_strategy& strategy,
                                const coordinator_options& options = {});
 
-  /// Stops the workers. Closures that are not done are cancelled. Waits at most
-  /// 5 s for each worker; a worker that still computes then goes on, and ends
+  /// Stops the workers. Closures that are not done are cancelled. Waits for an
+  /// attempt to connect again (`reconnect_interval`), and at most 5 s for each
+  /// worker; a worker that still computes then goes on, and ends
   /// after its closure.
   ~cluster_coordinator();
   cluster_coordinator(const cluster_coordinator&) = delete;
@@ -132,15 +133,16 @@ public:
 
   /// Waits until at least `count` of some closures of this coordinator are done
   /// or have failed, or until no closure can be done any more.
+  /// @returns false if this is not so after the timeout.
   /// @errors throws std::logic_error in a closure. The errors of closures are
   ///         left to `schedule`, `join` and `done`.
   template <class T>
-  void wait_for_some(std::span<const remote_value<T>> some,
-                     std::size_t count) const {
+  bool wait_for_some(std::span<const remote_value<T>> some, std::size_t count,
+                     std::chrono::milliseconds timeout) const {
     std::vector<std::shared_ptr<const closure_result>> results;
     for (const auto& one : some)
       results.push_back(one.state());
-    wait_for_results(results, count);
+    return wait_for_results(results, count, timeout);
   }
 
   /// Waits for results.
@@ -203,9 +205,9 @@ private:
   std::shared_ptr<const closure_result> add(function fn);
   std::shared_ptr<const closure_result>
   add(const std::function<std::shared_ptr<closure>()>& make);
-  void
+  bool
   wait_for_results(std::span<const std::shared_ptr<const closure_result>> some,
-                   std::size_t count) const;
+                   std::size_t count, std::chrono::milliseconds timeout) const;
 
   struct impl;
   std::unique_ptr<impl> impl_;

@@ -231,6 +231,16 @@ void parameter_servers::change(std::vector<change_of_part>&& changes) const {
   }
 }
 
+tensor parameter_servers::pull_optimizer(const address& part,
+                                         std::uint32_t optimizer,
+                                         std::uint32_t slot) const {
+  if (current_closure())
+    throw std::logic_error("a closure cannot read the state of an optimizer");
+  return ask<tensor>(system_, server_text(part.shard), shards_[part.shard],
+                     options_.timeout,
+                     optimizer_pull{part.part, optimizer, slot});
+}
+
 std::vector<server_status> parameter_servers::status() const {
   std::vector<server_status> out;
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {

@@ -51,6 +51,11 @@ public:
 
   std::vector<tensor> pull(const std::vector<read>& parts) const;
   void change(std::vector<change_of_part>&& changes) const;
+  /// Returns a slot of an optimizer for a part. If it has no such slot: the
+  /// number of its steps, a scalar int64.
+  /// @errors throws std::logic_error in a closure.
+  tensor pull_optimizer(const address& part, std::uint32_t optimizer,
+                        std::uint32_t slot) const;
   std::vector<server_status> status() const;
   /// Makes an optimizer on all servers. Returns its number.
   std::uint32_t make_optimizer(const update_rule& rule);

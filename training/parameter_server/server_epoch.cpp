@@ -16,6 +16,14 @@ namespace {
 
 using parameter_server::consistency_kind;
 
+constexpr auto try_this = " (try a smaller learning rate, or on_nan skip, in "
+                          "the tool --on-nan skip)";
+/// Steps of each replica that are scheduled and not done. A fit that is told to
+/// stop waits for them.
+constexpr std::uint64_t max_open_steps = 16;
+/// How often a wait looks at the flag that ends a fit.
+constexpr std::chrono::milliseconds stop_interval{100};
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
     .count();
@@ -43,7 +51,7 @@ epoch_totals server_epoch::train(std::uint32_t replicas) {
   const auto begin = std::chrono::steady_clock::now();
   switch (options_.consistency.kind) {
     case consistency_kind::asynchronous:
-      train_asynchronously();
+      train_asynchronously(replicas);
       break;
     case consistency_kind::bounded:
       train_with_bound(replicas);
@@ -68,10 +76,12 @@ epoch_totals server_epoch::score() {
   return totals_;
 }
 
-void server_epoch::train_asynchronously() {
+void server_epoch::train_asynchronously(std::uint32_t replicas) {
+  const auto max_open = max_open_steps * replicas;
   for (std::uint64_t i = 0; i < size_ && !is_stopped(); ++i) {
     schedule_step(i);
-    count_results();
+    for (count_results(); steps_ - counted_ >= max_open; count_results())
+      wait_for_some({&*results_[counted_], 1}, 1);
   }
   count_all_results();
 }
@@ -133,6 +143,7 @@ void server_epoch::train_synchronously(std::uint32_t replicas) {
     if (!is_finite) // each replica skips the step
       total.sums[metric_list::skipped] = static_cast<double>(replicas);
     count(total, next.step);
+    ++steps_; // also if the answer of a server is lost
     network_->optimizer().apply_contributions(
       network_->values(), next.step,
       is_finite && total.examples > 0 ? contributors
@@ -140,7 +151,6 @@ void server_epoch::train_synchronously(std::uint32_t replicas) {
       {.learning_rate = learning_rate(next.step),
        .scale =
          total.examples > 0 ? 1 / static_cast<float>(total.examples) : 1});
-    ++steps_;
     list_late_results();
   }
 }
@@ -180,8 +190,9 @@ void server_epoch::count(const step_metrics& report, std::uint64_t step) {
     const auto text =
       "the loss or gradient of step " + std::to_string(step) + " is not finite";
     if (options_.on_nan == on_nan::stop)
-      throw std::runtime_error(text);
+      throw std::runtime_error(text + try_this);
     log(log_level::warning, text + "; its update was skipped");
+    return;
   }
   totals_.add(report);
   if (shown_)
@@ -199,7 +210,11 @@ void server_epoch::schedule_step(std::uint64_t index) {
 /// @errors throws the error if a closure has thrown or none can be done.
 void server_epoch::wait_for_some(std::span<const result> some,
                                  std::size_t count) const {
-  coordinator_.wait_for_some(some, count);
+  while (!coordinator_.wait_for_some(some, count, stop_interval)) {
+    static_cast<void>(coordinator_.done());
+    if (is_stopped() && coordinator_.workers().empty())
+      throw no_worker_left{};
+  }
   static_cast<void>(coordinator_.done());
 }
 

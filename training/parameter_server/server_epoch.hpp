@@ -12,9 +12,17 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 namespace troupe {
+
+/// A fit was told to stop, and its closures cannot end, as there is no worker.
+struct no_worker_left : std::runtime_error {
+  no_worker_left()
+    : std::runtime_error{"the fit was told to stop, and no worker is left that "
+                         "could end its steps"} {}
+};
 
 /// Schedules the closures of one epoch, or of one evaluation, of a
 /// `server_model`, in the order that the kind of consistency demands.
@@ -63,7 +71,7 @@ private:
   void count_results();
   /// Waits until all closures are done, and counts them.
   void count_all_results();
-  void train_asynchronously();
+  void train_asynchronously(std::uint32_t replicas);
   void train_with_bound(std::uint32_t replicas);
   void train_synchronously(std::uint32_t replicas);
   void list_late_results();

@@ -1,5 +1,6 @@
 #include "troupe/training/parameter_server/server_model.hpp"
 
+#include "troupe/actors/core/log.hpp"
 #include "troupe/models/losses.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/training/loop/metric_list.hpp"
@@ -9,6 +10,7 @@
 #include "troupe/training/support/sha256.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
 #include <utility>
 
@@ -50,6 +52,40 @@ std::uint32_t replicas_of(const server_fit_options& options,
     reject("backup_workers is " + std::to_string(rule.backup_workers) + " of "
            + std::to_string(replicas) + " replicas; give fewer");
   return replicas;
+}
+
+/// Waits after an error until no closure is executed any more, because what a
+/// closure calls may belong to the caller of `fit`.
+void wait_for_closures(cluster_coordinator& coordinator) {
+  try {
+    while (!coordinator.join_for(std::chrono::milliseconds{100}))
+      if (coordinator.workers().empty())
+        return; // none can be executed
+  } catch (const std::exception& e) {
+    log(log_level::debug, std::string{"after an error of a fit: "} + e.what());
+  }
+}
+
+/// @errors throws std::invalid_argument if the networks have parameters of
+/// other
+///         names or shapes.
+void check_equal_parameters(const models::network& own,
+                            const models::network& other,
+                            const std::string& call) {
+  const bool are_equal = std::ranges::equal(
+    own.parameters(), other.parameters(), [](const auto& x, const auto& y) {
+      return x.name == y.name && x.dims == y.dims;
+    });
+  if (!are_equal)
+    throw std::invalid_argument(call + ": the model \"" + other.name()
+                                + "\" has other parameters than \"" + own.name()
+                                + "\"");
+}
+
+bool has_equal_rule(const server_network& network, const model_state& other) {
+  const auto& own = network.optimizer().rule();
+  return own.name() == other.rule.name()
+         && own.numbers() == other.rule.numbers();
 }
 
 } // namespace
@@ -103,7 +139,8 @@ history server_model::fit(cluster_coordinator& coordinator,
     try {
       totals = run.train(replicas);
     } catch (...) {
-      self.steps += run.steps(); // the servers have counted them
+      self.steps += run.steps(); // their numbers are not used again
+      wait_for_closures(coordinator);
       throw;
     }
     self.steps += run.steps();
@@ -171,22 +208,36 @@ std::string server_model::weights_sha256() const {
 }
 
 void server_model::copy_to(model& target) const {
-  const auto& specs = impl_->network->net().parameters();
-  const auto& to = target.variables();
-  bool is_same = specs.size() == to.size();
-  for (std::size_t i = 0; is_same && i < specs.size(); ++i)
-    is_same = specs[i].name == to[i].name() && specs[i].dims == to[i].dims();
-  if (!is_same)
-    throw std::invalid_argument("copy_to: the model \""
-                                + target.description().name
-                                + "\" has other parameters than \""
-                                + impl_->network->net().name() + "\"");
-  const auto flat = impl_->network->values().value();
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    const auto begin = impl_->network->layout().offset(i);
-    to[i].value().copy_from(flat.range(begin, begin + specs[i].dims.elements())
-                              .reshaped(specs[i].dims));
+  auto& to = *target.state();
+  check_equal_parameters(impl_->network->net(), to.net, "copy_to");
+  const auto& network = *impl_->network;
+  to.model_parameters.values(0).copy_from(network.values().value());
+  if (has_equal_rule(network, to)) {
+    const auto from = network.optimizer().state_of(network.values());
+    for (std::size_t slot = 0; slot < from.slots.size(); ++slot)
+      to.slots[0][slot].copy_from(from.slots[slot]);
+    to.loop_optimizer.take_updates();
+    to.steps = impl_->steps;
+    to.next_epoch = impl_->next_epoch;
+    to.interrupted.reset();
   }
+  to.broadcast_copy(0);
+}
+
+void server_model::copy_from(const model& source) {
+  const auto& from = *source.state();
+  check_equal_parameters(impl_->network->net(), from.net, "copy_from");
+  from.check_readable();
+  const auto& network = *impl_->network;
+  network.values().assign(from.model_parameters.values(0).to({}).clone());
+  if (!has_equal_rule(network, from))
+    return;
+  server_optimizer::state to{.steps = source.steps(), .slots = {}};
+  for (const auto& slot : from.slots[0])
+    to.slots.push_back(slot.to({}));
+  network.optimizer().restore(network.values(), to);
+  impl_->steps = to.steps;
+  impl_->next_epoch = from.next_epoch;
 }
 
 std::uint64_t server_model::steps() const {

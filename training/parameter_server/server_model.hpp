@@ -111,11 +111,20 @@ public:
   /// Returns the SHA-256 of all parameters, as `model::weights_sha256`.
   std::string weights_sha256() const;
 
-  /// Gives the values of the parameters to a model of the same architecture,
-  /// which can save them.
+  /// Gives the parameters to a model of the same architecture, which can save
+  /// them and evaluate. If it has the same update rule, it also gets the slots
+  /// and the position, so that its next fit goes on as this model would.
+  /// @pre no fit runs.
   /// @errors throws std::invalid_argument if its parameters have other names or
   ///         shapes.
   void copy_to(model& target) const;
+
+  /// Takes the parameters of a model of the same architecture, and as `copy_to`
+  /// its slots and position, for example of a model that was loaded from a
+  /// file. The number of servers that had them before has no effect.
+  /// @pre no fit runs.
+  /// @errors as `copy_to`; `job_error` if a server does not answer.
+  void copy_from(const model& source);
 
   /// Steps so far. @pre no fit runs.
   std::uint64_t steps() const;

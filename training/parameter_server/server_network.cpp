@@ -142,10 +142,12 @@ step_metrics server_network::train(const batch_task& task, const batch& rows,
   t.gradient_into_variables(losses, own.variables());
   const auto gradient = own.gradients();
   if (!std::isfinite(report.sums[metric_list::loss_sum])
-      || (contributes && !has_finite_sum(gradient, task.replicas))) {
+      || !has_finite_sum(gradient, task.replicas)) {
     if (task.throws_on_nan)
-      throw std::runtime_error("the loss of step " + std::to_string(task.step)
-                               + " is not finite");
+      throw std::runtime_error(
+        "the loss or gradient of step " + std::to_string(task.step)
+        + " is not finite (try a smaller learning rate, or on_nan skip, in the "
+          "tool --on-nan skip)");
     report.sums[metric_list::skipped] = 1;
     return report;
   }

@@ -56,10 +56,9 @@ public:
   server_network(const server_network&) = delete;
   server_network& operator=(const server_network&) = delete;
 
-  /// Executes a task, in a closure. If the loss, or for `contribute` an element
-  /// of the gradient, is not finite, it changes nothing and sets the sum
-  /// `metric_list::skipped`. For `contribute`, the gradient must also be small
-  /// enough for the sum over all replicas to be finite.
+  /// Executes a task, in a closure. If the loss or an element of the gradient
+  /// is not finite, or the sum over all replicas might not be, it changes
+  /// nothing and sets the sum `metric_list::skipped`.
   /// @errors throws std::invalid_argument if the dataset has another number of
   ///         batches than the task says.
   step_metrics run(const batch_task& task, const server_batches& from) const;

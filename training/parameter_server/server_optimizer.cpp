@@ -93,4 +93,40 @@ void server_optimizer::apply_contributions(
      .contributors = contributors});
 }
 
+server_optimizer::state
+server_optimizer::state_of(const server_variable& variable) const {
+  const auto& at = *variable.state();
+  state out;
+  for (std::uint32_t slot = 0; slot < rule_.slots(); ++slot) {
+    std::vector<tensor> parts;
+    for (const auto& part : at.parts)
+      parts.push_back(at.servers->pull_optimizer(part, number_, slot));
+    out.slots.push_back(join_parts(variable.spec(), parts));
+  }
+  out.steps = static_cast<std::uint64_t>(
+    at.servers
+      ->pull_optimizer(at.parts.front(), number_,
+                       static_cast<std::uint32_t>(rule_.slots()))
+      .item<std::int64_t>());
+  return out;
+}
+
+void server_optimizer::restore(const server_variable& variable,
+                               const state& from) const {
+  if (current_closure())
+    throw std::logic_error("a closure cannot restore an optimizer");
+  if (from.slots.size() != rule_.slots())
+    throw std::invalid_argument("restore: " + std::to_string(from.slots.size())
+                                + " slots; " + std::string{rule_.name()}
+                                + " has " + std::to_string(rule_.slots()));
+  using kind = parameter_server::part_change::kind;
+  for (std::uint32_t slot = 0; slot < rule_.slots(); ++slot)
+    variable.change({.what = kind::restore_slot,
+                     .all = from.slots[slot],
+                     .optimizer = number_,
+                     .slot = slot});
+  variable.change(
+    {.what = kind::restore_steps, .optimizer = number_, .steps = from.steps});
+}
+
 } // namespace troupe

@@ -72,6 +72,25 @@ public:
                            const std::vector<std::uint32_t>& contributors,
                            const update_options& options = {}) const;
 
+  /// State of the optimizer for one variable, as a checkpoint holds it.
+  struct state {
+    std::uint64_t steps = 0;
+    std::vector<tensor> slots; ///< With the shape of the variable.
+  };
+
+  /// Returns the state for a variable. If its parts have made different numbers
+  /// of steps, the number of the first part counts.
+  /// @errors throws std::logic_error in a closure; `job_error` if a server does
+  ///         not answer.
+  state state_of(const server_variable& variable) const;
+
+  /// Sets the state for a variable, for example one that an optimizer on
+  /// another number of servers had. Forgets all contributions.
+  /// @errors throws std::invalid_argument for another number of slots or
+  ///         another shape; std::logic_error in a closure; `job_error` if a
+  ///         server does not answer.
+  void restore(const server_variable& variable, const state& from) const;
+
   const update_rule& rule() const { return rule_; }
 
 private:

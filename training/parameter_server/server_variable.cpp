@@ -60,17 +60,21 @@ const std::vector<std::uint32_t>& server_variable::servers() const {
   return impl_->shards;
 }
 
-tensor server_variable::value() const {
-  auto parts = impl_->servers->pull({impl_->parts.begin(), impl_->parts.end()});
+tensor join_parts(const tensor_spec& whole, std::vector<tensor> parts) {
   if (parts.size() == 1)
     return std::move(parts.front());
-  tensor whole{impl_->spec};
-  auto to = bytes_of(whole);
+  tensor out{whole};
+  auto to = bytes_of(out);
   for (const auto& part : parts) {
     std::memcpy(to.data(), part.raw(), part.bytes());
     to = to.subspan(part.bytes());
   }
-  return whole;
+  return out;
+}
+
+tensor server_variable::value() const {
+  return join_parts(impl_->spec, impl_->servers->pull(
+                                   {impl_->parts.begin(), impl_->parts.end()}));
 }
 
 tensor server_variable::lookup(const tensor& ids) const {

@@ -81,4 +81,8 @@ private:
   std::shared_ptr<const impl> impl_;
 };
 
+/// Returns the whole of a variable whose parts are rows in their order. Shares
+/// the elements if there is one part.
+tensor join_parts(const tensor_spec& whole, std::vector<tensor> parts);
+
 } // namespace troupe

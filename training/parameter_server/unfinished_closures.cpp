@@ -75,6 +75,15 @@ void unfinished_closures::wait(const std::function<bool()>& condition) {
   --waiting_;
 }
 
+bool unfinished_closures::wait_for(const std::function<bool()>& condition,
+                                   std::chrono::milliseconds timeout) {
+  lock hold{lock_};
+  ++waiting_;
+  const bool found = changed_.wait_for(hold, timeout, condition);
+  --waiting_;
+  return found;
+}
+
 void unfinished_closures::throw_error() {
   if (!broken_.empty())
     throw job_error{ec::peer_lost, broken_};

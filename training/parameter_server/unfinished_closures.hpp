@@ -52,6 +52,9 @@ public:
 
   /// Waits until `condition()` is true. Called under the lock.
   void wait(const std::function<bool()>& condition);
+  /// @returns false if it is false after the timeout.
+  bool wait_for(const std::function<bool()>& condition,
+                std::chrono::milliseconds timeout);
   /// True if no closure can be done any more. @pre the lock is held, as in the
   /// condition of `wait`.
   bool is_broken() const { return !broken_.empty(); }

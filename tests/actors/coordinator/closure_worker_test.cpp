@@ -36,6 +36,7 @@ silent_shard(shard_actor::stateful_pointer<silent_state> self, notice asked) {
       asked->set_value();
       return answer;
     },
+    [](const optimizer_pull&) { return tensor{}; },
     [](const change_list&, const tensors&) { return std::uint64_t{0}; },
     [](const execution_effects&, const tensors&) { return std::uint64_t{0}; },
     [](const coordinator::decision& x) {

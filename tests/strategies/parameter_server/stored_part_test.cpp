@@ -213,7 +213,6 @@ TEST(StoredPart, AppliesAStepOnceAndTakesNothingForItAfterwards) {
   part.apply(step_of(0, {0}, rule, 0.5F)); // repeated
   part.apply(step_of(0, {1}, rule, 0.5F));
   part.apply(contribution(0, 2, {100, 100}));
-  EXPECT_EQ(part.late_contributions(), 1u);
   EXPECT_EQ(values(part.value()), (std::vector<float>{0.5F, 0}));
   EXPECT_EQ(part.bytes(), 8u); // it keeps no gradient
 }
@@ -252,13 +251,50 @@ TEST(StoredPart, RejectsImpossibleSteps) {
         step_of(~std::uint64_t{0}, {}, rule),
         contribution(5, 0, {1, 2}), // another shape
         part_change{.what = kind::apply_contributions, .step = 5}})
-    EXPECT_THROW(part.apply(wrong), std::invalid_argument);
+    EXPECT_THROW(part.check(wrong), std::invalid_argument);
+  EXPECT_THROW(part.check(contribution(5, max_contributors, {1})),
+               std::invalid_argument);
   for (std::uint64_t step = 6; step < 5 + max_waiting_steps; ++step)
     part.apply(contribution(step, 0, {1}));
-  EXPECT_THROW(part.apply(contribution(100, 0, {1})), std::invalid_argument);
+  EXPECT_THROW(part.check(contribution(100, 0, {1})), std::invalid_argument);
   EXPECT_EQ(values(part.value()), std::vector<float>{0});
   part.apply(step_of(5, {1}, rule));
   part.apply(contribution(100, 0, {1}));
+}
+
+TEST(StoredPart, RestoresTheStateOfAnOptimizer) {
+  const update_rule rule = adam{.learning_rate = 0.1F};
+  stored_part original{floats({2}, {1, 2})};
+  EXPECT_EQ(values(original.slot(0, rule, 1)), (std::vector<float>{0, 0}));
+  EXPECT_EQ(original.steps(0), 0u);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    original.apply(contribution(step, 0, {1, -2}));
+    original.apply(step_of(step, {0}, rule));
+  }
+  EXPECT_EQ(original.steps(0), 3u);
+  stored_part restored{original.value().clone()};
+  restored.apply(contribution(9, 0, {5, 5})); // is forgotten
+  for (std::uint32_t slot = 0; slot < rule.slots(); ++slot)
+    restored.apply({.what = kind::restore_slot,
+                    .all = original.slot(0, rule, slot),
+                    .rule = rule,
+                    .slot = slot});
+  restored.apply({.what = kind::restore_steps, .rule = rule, .steps = 3});
+  for (auto* one : {&original, &restored}) {
+    one->apply(contribution(3, 0, {4, 4}));
+    one->apply(step_of(3, {0}, rule));
+  }
+  EXPECT_EQ(values(restored.value()), values(original.value()));
+  EXPECT_THROW(original.slot(0, rule, 2), std::invalid_argument);
+  EXPECT_THROW(restored.apply({.what = kind::restore_slot,
+                               .all = floats({2}, {1, 1}),
+                               .rule = rule,
+                               .slot = 2}),
+               std::invalid_argument);
+  EXPECT_THROW(restored.apply({.what = kind::restore_slot,
+                               .all = floats({3}, {1, 1, 1}),
+                               .rule = rule}),
+               std::invalid_argument);
 }
 
 } // namespace

@@ -337,16 +337,18 @@ TEST(ClusterCoordinator, WaitsForSomeOfTheClosures) {
     coordinator.schedule([] { return 2; }),
     coordinator.schedule([] { return 3; })};
   const std::span<const remote_value<int>> some{all};
-  coordinator.wait_for_some(some, 0);
-  coordinator.wait_for_some(some, 2);
+  EXPECT_TRUE(coordinator.wait_for_some(some, 0, 0ms));
+  EXPECT_FALSE(coordinator.wait_for_some(some, 3, 1ms));
+  EXPECT_TRUE(coordinator.wait_for_some(some, 2, patience));
   EXPECT_EQ(all[0].status(), remote_value_status::not_ready);
   EXPECT_EQ(all[1].get() + all[2].get(), 5);
   opened.set_value();
-  coordinator.wait_for_some(some, 3);
+  EXPECT_TRUE(coordinator.wait_for_some(some, 3, patience));
   EXPECT_EQ(all[0].status(), remote_value_status::ready);
   all.push_back(
     coordinator.schedule([]() -> int { throw std::runtime_error("thrown"); }));
-  coordinator.wait_for_some(std::span<const remote_value<int>>{all}, 4);
+  EXPECT_TRUE(coordinator.wait_for_some(std::span<const remote_value<int>>{all},
+                                        4, patience));
   EXPECT_EQ(all[3].status(), remote_value_status::aborted);
   EXPECT_THROW(coordinator.join(), std::runtime_error);
 }

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -372,6 +374,37 @@ TEST(ServerModel, SkipsASynchronousStepThatIsNotFinite) {
   EXPECT_EQ(trained.steps(), 7u);
 }
 
+TEST(ServerModel, LeavesStepsThatAreNotFiniteOutOfTheMetrics) {
+  // The gradient of the second batch is infinite, its loss is not: the loss of
+  // a correct class with a huge score is 0, the product of its inputs is not.
+  auto inputs = tensor::zeros({6, 2});
+  auto labels = tensor::of<float>({6, 1}, {1, 2, 0, 0, 3, 4});
+  const auto x = inputs.mutable_data<float>();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = 0.5F;
+  x[4] = 3e38F; // error is about 1e19 with the weights below: a finite loss
+  const models::model_description line{
+    .name = "line", .input = {2}, .layers = models::stack(models::dense{1})};
+  const data::dataset all{inputs, labels};
+  const auto batches = all.batch(2);
+  model alone{line, sgd{}, {.seed = 1, .loss = "mean_absolute_error"}};
+  const auto expected = alone.fit(batches, {.on_nan = on_nan::skip});
+  for (const auto kind :
+       {consistency_kind::asynchronous, consistency_kind::synchronous}) {
+    runtime actors;
+    const parameter_server_strategy on{actors};
+    cluster_coordinator coordinator{on};
+    server_model trained{
+      on, "line", line, sgd{}, {.seed = 1, .loss = "mean_absolute_error"}};
+    const auto found =
+      trained.fit(coordinator, batches,
+                  {.on_nan = on_nan::skip, .consistency = {.kind = kind}});
+    EXPECT_EQ(trained.weights_sha256(), alone.weights_sha256());
+    EXPECT_EQ(found.epochs.at(0).examples, expected.epochs.at(0).examples);
+    EXPECT_EQ(found.epochs.at(0).loss, expected.epochs.at(0).loss);
+  }
+}
+
 TEST(ServerModel, RejectsConsistencyThatIsContradictory) {
   runtime actors;
   const parameter_server_strategy on{actors, {.workers = 2}};
@@ -385,6 +418,58 @@ TEST(ServerModel, RejectsConsistencyThatIsContradictory) {
         .backup_workers = 2}})
     EXPECT_THROW(trained.fit(coordinator, batches, {.consistency = wrong}),
                  std::invalid_argument);
+}
+
+/// Case A28: a checkpoint of four servers on two, and on none.
+TEST(ServerModel, A28ACheckpointOfFourServersIsRestoredOnTwo) {
+  const auto batches = digits(150).shuffle().batch(48);
+  const auto file = std::filesystem::temp_directory_path()
+                    / ("troupe-a28-" + std::to_string(::getpid()) + ".troupe");
+  for (const auto& rule :
+       {update_rule{adam{}}, update_rule{sgd{.momentum = 0.9F}},
+        update_rule{sgd{}}}) {
+    const one_device_strategy local{"cpu:0", {.replicas = 2}};
+    const auto scope = local.scope();
+    model alone{with_dropout(), rule, {.seed = 5}};
+    const auto one_epoch = [&] {
+      alone.fit(batches);
+      return alone.weights_sha256();
+    };
+    const auto first = one_epoch(), second = one_epoch();
+    const server_fit_options synchronous{
+      .consistency = {.kind = consistency_kind::synchronous}, .replicas = 2};
+    const auto on_servers = [&](std::uint32_t servers, auto fn) {
+      runtime actors;
+      const parameter_server_strategy on{
+        actors,
+        {.servers = servers,
+         .workers = 2,
+         .partitioner = parameter_server::fixed_shards_partitioner(servers)}};
+      server_model trained{on, "small", with_dropout(), rule, {.seed = 5}};
+      cluster_coordinator coordinator{on};
+      fn(trained, [&] { trained.fit(coordinator, batches, synchronous); });
+    };
+    on_servers(4, [&](server_model& trained, auto fit) {
+      fit();
+      model copy{with_dropout(), rule, {.seed = 6}};
+      trained.copy_to(copy);
+      copy.save(file);
+    });
+    on_servers(2, [&](server_model& trained, auto fit) {
+      fit(); // its state is replaced
+      fit();
+      fit();
+      trained.copy_from(model::load(file));
+      EXPECT_EQ(trained.weights_sha256(), first);
+      fit();
+      EXPECT_EQ(trained.weights_sha256(), second);
+    });
+    auto loaded = model::load(file);
+    EXPECT_EQ(loaded.weights_sha256(), first);
+    loaded.fit(batches);
+    EXPECT_EQ(loaded.weights_sha256(), second);
+  }
+  std::filesystem::remove(file);
 }
 
 } // namespace
