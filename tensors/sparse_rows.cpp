@@ -4,8 +4,11 @@
 #include "troupe/tensors/op_threads.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -39,14 +42,44 @@ struct part {
   std::size_t at;
 };
 
+/// Below this number of parts, a sort by comparisons is faster.
+constexpr std::size_t min_radix_sort = 512;
+
+/// Sorts by row, digit by digit from the lowest one. Parts of one row keep
+/// their order.
+/// @source Knuth, The Art of Computer Programming, volume 3, 5.2.5.
+void radix_sort(pooled<part>& parts, std::int64_t max_row) {
+  constexpr unsigned digit_bits = 11;
+  constexpr std::size_t digits = std::size_t{1} << digit_bits;
+  pooled<part> sorted(parts.size());
+  for (unsigned shift = 0; shift < 64 && max_row >> shift > 0;
+       shift += digit_bits) {
+    const auto digit = [shift](const part& x) {
+      return static_cast<std::size_t>(x.row >> shift) % digits;
+    };
+    std::array<std::uint32_t, digits> next{}; // place of a part with the digit
+    for (const auto& x : parts)
+      ++next[digit(x)];
+    std::exclusive_scan(next.begin(), next.end(), next.begin(),
+                        std::uint32_t{0});
+    for (const auto& x : parts)
+      sorted[next[digit(x)]++] = x;
+    parts.swap(sorted);
+  }
+}
+
 /// Returns the parts by row, and by occurrence in a row.
 pooled<part> parts_of(std::span<const std::int64_t> indices) {
   pooled<part> out(indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i)
     out[i] = {indices[i], i};
-  std::ranges::sort(out, {}, [](const part& x) {
-    return std::pair{x.row, x.at};
-  });
+  if (out.size() >= min_radix_sort
+      && out.size() <= std::numeric_limits<std::uint32_t>::max())
+    radix_sort(out, std::ranges::max(indices));
+  else
+    std::ranges::sort(out, {}, [](const part& x) {
+      return std::pair{x.row, x.at};
+    });
   return out;
 }
 

@@ -73,6 +73,19 @@ public:
                                std::span<const variable> variables,
                                const completed& hook = {});
 
+  /// Writes the gradients of `variables` as the function above, and sets
+  /// `rows[i]` to the sparse gradient of `tables[i]`. It has no rows if the
+  /// loss does not depend on the table. The hook is not called for tables.
+  /// @param rows as many as `tables`.
+  /// @errors as `gradient`; also throws std::logic_error that names a table
+  ///         which an op without a sparse gradient has read.
+  /// @cost for the tables, the cost of the rows that ops have read.
+  void gradient_into_variables(const tensor& loss,
+                               std::span<const variable> variables,
+                               std::span<const variable> tables,
+                               parameter_gradients& rows,
+                               const completed& hook = {});
+
   /// Returns the tape that records the ops of the current context
   /// (context.hpp). Null: none.
   static tape* recording();

@@ -37,6 +37,24 @@ void tape::impl::request_sparse_gradient(std::int32_t leaf, std::size_t index) {
   values[std::size_t(leaf)].accepts_rows = true;
 }
 
+/// Requests the gradient of a variable.
+/// @param destination Null: the gradient may be sparse.
+/// @returns false if no op has read the variable.
+bool tape::impl::request(const variable& x, std::size_t index,
+                         const tensor* destination) {
+  const auto leaf = leaves.find(x.id());
+  if (leaf == variable_table::absent)
+    return false;
+  if (values[leaf].request_index >= 0)
+    throw std::logic_error("the gradient of " + x.name()
+                           + " is requested twice in one list");
+  if (destination)
+    request_gradient(std::int32_t(leaf), index, *destination);
+  else
+    request_sparse_gradient(std::int32_t(leaf), index);
+  return true;
+}
+
 void tape::impl::start(const tensor& loss) {
   const auto index = index_of(loss);
   if (index == constant)
@@ -277,20 +295,9 @@ void tape::impl::run(const tensor& loss, std::span<const variable> variables,
                      const tensors& destinations, const tape::completed& hook) {
   consume();
   pooled<std::size_t> unused;
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    const auto leaf_index = leaves.find(variables[i].id());
-    if (leaf_index == variable_table::absent) {
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    if (!request(variables[i], i, sparse_results ? nullptr : &destinations[i]))
       unused.push_back(i);
-      continue;
-    }
-    if (values[leaf_index].request_index >= 0)
-      throw std::logic_error("the gradient of " + variables[i].name()
-                             + " is requested twice in one list");
-    if (sparse_results)
-      request_sparse_gradient(std::int32_t(leaf_index), i);
-    else
-      request_gradient(std::int32_t(leaf_index), i, destinations[i]);
-  }
   start(loss);
   for (const auto i : unused) {
     if (sparse_results)
@@ -353,6 +360,41 @@ void tape::gradient_into_variables(const tensor& loss,
   for (const auto& x : variables)
     out.push_back(x.gradient());
   impl_->run(loss, variables, out, hook);
+}
+
+void tape::gradient_into_variables(const tensor& loss,
+                                   std::span<const variable> variables,
+                                   std::span<const variable> tables,
+                                   parameter_gradients& rows,
+                                   const completed& hook) {
+  if (rows.size() != tables.size())
+    throw std::logic_error("room for " + std::to_string(rows.size())
+                           + " gradients of " + std::to_string(tables.size())
+                           + " tables");
+  impl_->consume();
+  impl_->sparse_results = &rows; // only until `run` ends: it can run only once
+  pooled<std::size_t> unused;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    const auto destination = variables[i].gradient();
+    if (!impl_->request(variables[i], i, &destination))
+      unused.push_back(i);
+  }
+  for (std::size_t i = 0; i < tables.size(); ++i)
+    if (!impl_->request(tables[i], i, nullptr))
+      rows[i] = sparse_rows::zeros({tables[i].dims()});
+  impl_->start(loss);
+  for (const auto i : unused) {
+    variables[i].gradient().set_zero();
+    if (hook)
+      hook(i);
+  }
+  impl_->run(hook);
+  for (std::size_t i = 0; i < tables.size(); ++i)
+    if (!rows[i].is_sparse())
+      throw std::logic_error(
+        "the gradient of the table " + tables[i].name()
+        + " is dense, because an op without a sparse gradient has read it; "
+          "read the table by embedding_lookup only");
 }
 
 /// Returns the leaf of a watched tensor.

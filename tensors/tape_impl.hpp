@@ -115,6 +115,7 @@ struct tape::impl {
   void request_gradient(std::int32_t leaf, std::size_t index,
                         const tensor& destination);
   void request_sparse_gradient(std::int32_t leaf, std::size_t index);
+  bool request(const variable& x, std::size_t index, const tensor* destination);
   void start(const tensor& loss);
   void run(const tensor& loss, std::span<const variable> variables,
            const tensors& destinations, const tape::completed& hook);

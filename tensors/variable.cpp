@@ -49,6 +49,19 @@ const tensor& copy_of(const std::vector<std::vector<tensor>>& copies,
   return copies[replica][index];
 }
 
+/// Sets the elements of a flat buffer to zero.
+/// @param with_tables False: except those of tables.
+void set_zero(const detail::parameter_block& block, const tensor& flat,
+              bool with_tables) {
+  std::size_t begin = 0; // of the parameters since the last table
+  for (std::size_t i = 0; i < block.specs.size(); ++i)
+    if (!with_tables && block.specs[i].is_table) {
+      flat.range(begin, block.offsets[i]).set_zero();
+      begin = block.offsets[i + 1];
+    }
+  flat.range(begin, block.offsets.back()).set_zero();
+}
+
 } // namespace
 
 variable::variable(std::shared_ptr<detail::parameter_block> block,
@@ -126,7 +139,7 @@ void parameters::grow(std::uint32_t copies, std::uint32_t replicas,
       if (is_copied && !flat.empty())
         added.copy_from(flat.front());
       else
-        added.set_zero();
+        set_zero(*block_, added, is_copied);
       flat.push_back(std::move(added));
       auto& row = views.emplace_back();
       for (std::size_t i = 0; i < block_->specs.size(); ++i) {

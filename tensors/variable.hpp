@@ -13,6 +13,9 @@ namespace troupe {
 struct parameter_spec {
   std::string name;
   shape dims;
+  /// True: a step reads few rows of it, so `fit` computes a sparse gradient and
+  /// updates these rows only.
+  bool is_table = false;
 };
 
 namespace detail {
@@ -57,7 +60,9 @@ private:
 
 /// All parameters of a model. Each copy has one flat float32 buffer of values,
 /// and each replica has one of gradients, with the same layout. Each parameter
-/// starts at a multiple of 16 elements; the gaps hold zeros.
+/// starts at a multiple of 16 elements; the gaps hold zeros. Nothing is written
+/// to the gradient of a table before its first dense gradient, so until then
+/// its pages need no memory.
 class parameters {
 public:
   parameters() = default;

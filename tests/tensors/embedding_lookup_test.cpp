@@ -247,6 +247,45 @@ TEST(EmbeddingLookup, GradientsOfVariablesAreSparse) {
   EXPECT_TRUE(same_bits(g[2].dense(), tensor::zeros({3})));
 }
 
+TEST(EmbeddingLookup, GradientsOfTablesAreRowsBesideThoseOfOtherVariables) {
+  const parameters all{
+    {{"table", {4, 2}, true}, {"bias", {2}}, {"unused", {3}, true}, {"c", {}}}};
+  const auto& v = all.variables();
+  const std::array tables{v[0], v[2]}, others{v[1], v[3]};
+  v[3].gradient().mutable_data<float>()[0] = 7;
+  tape t;
+  const auto y = embedding_lookup(v[0].value(), ids({3, 2, 3}))
+                 + reshape(v[1].value(), {1, 2}) * 2.0;
+  parameter_gradients rows(2);
+  std::vector<std::size_t> completed;
+  t.gradient_into_variables(y, others, tables, rows,
+                            [&](std::size_t i) { completed.push_back(i); });
+  EXPECT_TRUE(same(rows[0].rows(), {2, 3}, {1, 1, 2, 2}));
+  EXPECT_EQ(rows[1].rows().count(), 0u);
+  EXPECT_EQ(rows[1].rows().dims(), (shape{3}));
+  EXPECT_TRUE(same_bits(v[1].gradient(), tensor::of<float>({2}, {6, 6})));
+  EXPECT_EQ(v[3].gradient().item<float>(), 0);
+  EXPECT_EQ(completed, (std::vector<std::size_t>{1, 0}));
+}
+
+TEST(EmbeddingLookup, ATableThatAnotherOpHasReadIsNamed) {
+  const parameters all{{{"table", {4, 2}, true}}};
+  const auto& v = all.variables();
+  tape t;
+  const auto y =
+    embedding_lookup(v[0].value(), ids({3})) + reduce_sum(v[0].value() * 2.0);
+  parameter_gradients rows(1);
+  EXPECT_EQ(error_of([&] { t.gradient_into_variables(y, {}, v, rows); }),
+            "the gradient of the table table is dense, because an op without a "
+            "sparse gradient has read it; read the table by embedding_lookup "
+            "only");
+  tape other;
+  const auto z = embedding_lookup(v[0].value(), ids({3}));
+  parameter_gradients none;
+  EXPECT_EQ(error_of([&] { other.gradient_into_variables(z, {}, v, none); }),
+            "room for 0 gradients of 1 tables");
+}
+
 TEST(EmbeddingLookup, InBfloat16HasTheRoundedGradientOfFloat32) {
   const auto weights =
     tensor::of<float>({3, 2}, {1, 1, 0x1p-8f, 2, 0x1p-8f, 3});

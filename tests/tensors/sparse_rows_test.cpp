@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <random>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -43,6 +45,37 @@ TEST(SparseRows, AreAddedInTheOrderOfTheirOccurrence) {
     << "the order does not matter";
   EXPECT_EQ(y.sorted().rows().raw(), y.rows().raw())
     << "sorted rows are copied";
+}
+
+/// Many parts are sorted in another way than few.
+TEST(SparseRows, OfAnyNumberAreSortedByRowAndOccurrence) {
+  std::mt19937_64 rng{5};
+  for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{700},
+                                  std::int64_t{1} << 21, std::int64_t{1} << 40})
+    for (const std::size_t parts : {511u, 512u, 5'000u}) {
+      std::vector<std::int64_t> indices;
+      std::vector<float> elements;
+      std::map<std::int64_t, float> sums;
+      for (std::size_t i = 0; i < parts; ++i) {
+        indices.push_back(std::int64_t(rng() % std::uint64_t(rows)));
+        if (i % 3 == 0)
+          indices.back() = i % 2 == 0 ? rows - 1 : 0;
+        elements.push_back(std::ldexp(float(rng() % 1'000), int(rng() % 30)));
+        const auto [sum, is_new] =
+          sums.try_emplace(indices.back(), elements.back());
+        if (!is_new)
+          sum->second += elements.back();
+      }
+      std::vector<std::int64_t> sorted;
+      std::vector<float> wanted;
+      for (const auto& [row, sum] : sums) {
+        sorted.push_back(row);
+        wanted.push_back(sum);
+      }
+      EXPECT_TRUE(same(rows_of({rows, 1}, indices, elements).sorted(),
+                       rows_of({rows, 1}, sorted, wanted)))
+        << rows << " rows, " << parts << " parts";
+    }
 }
 
 TEST(SparseRows, HaveADenseForm) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -72,6 +73,25 @@ TEST(Parameters, EachReplicaHasItsCopyAndItsGradient) {
     const auto& x = p.variables()[2];
     EXPECT_EQ(x.value().data<float>()[0], static_cast<float>(r));
     EXPECT_EQ(x.gradient().data<float>()[0], 10 + static_cast<float>(r));
+  }
+}
+
+/// A block of the pool is filled first, which the gradients get again.
+TEST(Parameters, NothingIsWrittenToTheGradientsOfTables) {
+  const auto with_table = [] {
+    return parameters{{{"a", {3}}, {"table", {40, 5}, true}, {"c", {16}}}};
+  };
+  const auto size = std::int64_t(with_table().size());
+  for (const std::array blocks{tensor::full({size}, 9),
+                               tensor::full({size}, 9)};
+       const auto& one : blocks)
+    EXPECT_EQ(one.data<float>()[0], 9);
+  const auto p = with_table();
+  const auto gradients = p.gradients().data<float>();
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    EXPECT_EQ(p.values().data<float>()[i], 0);
+    const bool is_table = i >= p.offset(1) && i < p.offset(2);
+    EXPECT_EQ(gradients[i], is_table ? 9 : 0) << i;
   }
 }
 
