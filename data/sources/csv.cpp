@@ -1,7 +1,7 @@
 #include "troupe/data/sources/csv.hpp"
 
 #include "troupe/data/sources/csv_records.hpp"
-#include "troupe/data/sources/input_file.hpp"
+#include "troupe/data/sources/text_file.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -12,21 +12,6 @@
 namespace troupe::data {
 
 namespace {
-
-std::string text_of(const std::filesystem::path& name) {
-  constexpr auto max_bytes = std::uint64_t{1} << 31;
-  input_file file{name};
-  if (file.is_compressed())
-    throw std::runtime_error(file.name()
-                             + " is compressed: decompress it (gunzip)");
-  if (file.max_size() > max_bytes)
-    throw std::runtime_error(file.name() + " has "
-                             + std::to_string(file.max_size())
-                             + " bytes: the maximum is 2147483648");
-  std::string out(file.max_size(), '\0');
-  file.read(std::as_writable_bytes(std::span{out}), "data");
-  return out;
-}
 
 std::string_view trimmed(std::string_view x) {
   const auto first = std::min(x.find_first_not_of(" \t"), x.size());
@@ -211,7 +196,7 @@ private:
 } // namespace
 
 dataset csv(const std::filesystem::path& name, const csv_options& options) {
-  const auto text = text_of(name);
+  const auto text = read_text(name);
   csv_records records{name.string(), text};
   if (!records.next())
     throw std::runtime_error(name.string()

@@ -1,6 +1,8 @@
 #include "troupe/training/job/data_source.hpp"
 
 #include "troupe/actors/core/log.hpp"
+#include "troupe/data/sources/clicks.hpp"
+#include "troupe/data/sources/criteo.hpp"
 #include "troupe/data/sources/csv.hpp"
 #include "troupe/data/sources/digits.hpp"
 #include "troupe/data/sources/idx.hpp"
@@ -14,8 +16,11 @@ namespace troupe {
 
 namespace {
 
-constexpr std::uint64_t default_digits = 14'000, digits_per_test_example = 7;
-constexpr double csv_training_fraction = 0.8;
+constexpr std::uint64_t default_digits = 14'000, default_clicks = 70'000;
+/// Of generated data.
+constexpr std::uint64_t examples_per_test_example = 7;
+/// Of a file.
+constexpr double training_fraction = 0.8;
 
 struct source {
   std::string_view kind, argument;
@@ -40,18 +45,33 @@ void require_argument(std::string_view name, const source& x,
                    + std::string{x.kind} + ":" + placeholder);
 }
 
-std::uint64_t number_of_digits(std::string_view name, const source& parsed) {
+/// Returns the number of generated examples.
+/// @param count if the name gives none.
+std::uint64_t number_of_examples(std::string_view name, const source& parsed,
+                                 std::uint64_t count) {
   if (!parsed.has_argument)
-    return default_digits;
+    return count;
   std::uint64_t n = 0;
   const auto* last = parsed.argument.data() + parsed.argument.size();
   const auto [end, error] = std::from_chars(parsed.argument.data(), last, n);
-  if (error != std::errc{} || end != last || n < digits_per_test_example
+  if (error != std::errc{} || end != last || n < examples_per_test_example
       || n > (std::uint64_t{1} << 24))
     reject(name, "needs a number of examples from "
-                   + std::to_string(digits_per_test_example)
-                   + " to 16777216; write digits:14000");
+                   + std::to_string(examples_per_test_example)
+                   + " to 16777216; write " + std::string{parsed.kind} + ":"
+                   + std::to_string(count));
   return n;
+}
+
+/// Keeps the last ones of n generated examples for testing.
+data::dataset::train_test split_generated(const data::dataset& all,
+                                          std::uint64_t n) {
+  const auto training = n - n / examples_per_test_example;
+  return {all.take(training), all.skip(training)};
+}
+
+data::dataset::train_test split_file(const data::dataset& all) {
+  return all.shuffle(data::whole_dataset, 0, false).split(training_fraction);
 }
 
 /// Name of a table's file and of its label column.
@@ -123,7 +143,7 @@ data::dataset open_images(std::string_view name, const source& x) {
 [[noreturn]] void reject_unknown(std::string_view name,
                                  const char* more_forms) {
   reject(name, "is unknown; give digits, digits:N, mnist:FOLDER, csv:FILE, "
-               "csv:FILE:COLUMN"
+               "csv:FILE:COLUMN, clicks, clicks:N, criteo:FILE"
                  + std::string{more_forms});
 }
 
@@ -133,26 +153,41 @@ data::dataset::train_test open_data(std::string_view name,
                                     models::target_kind targets) {
   const auto parsed = split_name(name);
   if (parsed.kind == "digits") {
-    const auto n = number_of_digits(name, parsed);
-    const auto all = data::digits({.examples = n});
-    const auto training = n - n / digits_per_test_example;
-    return {all.take(training), all.skip(training)};
+    const auto n = number_of_examples(name, parsed, default_digits);
+    return split_generated(data::digits({.examples = n}), n);
+  }
+  if (parsed.kind == "clicks") {
+    const auto n = number_of_examples(name, parsed, default_clicks);
+    return split_generated(data::clicks({.examples = n}), n);
+  }
+  if (parsed.kind == "criteo") {
+    require_argument(name, parsed, "FILE");
+    return split_file(data::criteo(std::string{parsed.argument}));
   }
   if (parsed.kind == "mnist") {
     require_argument(name, parsed, "FOLDER");
     return data::mnist(std::string{parsed.argument});
   }
   if (parsed.kind == "csv")
-    return open_table(name, parsed, targets)
-      .shuffle(data::whole_dataset, 0, false)
-      .split(csv_training_fraction);
+    return split_file(open_table(name, parsed, targets));
   reject_unknown(name, "");
+}
+
+std::string_view default_loss(std::string_view data) {
+  const auto kind = split_name(data).kind;
+  return kind == "clicks" || kind == "criteo" ? "binary_cross_entropy"
+                                              : "softmax_cross_entropy";
 }
 
 data::dataset open_to_predict(std::string_view name) {
   const auto parsed = split_name(name);
-  if (parsed.kind == "digits" || parsed.kind == "mnist")
+  if (parsed.kind == "digits" || parsed.kind == "mnist"
+      || parsed.kind == "clicks")
     return open_data(name).test;
+  if (parsed.kind == "criteo") {
+    require_argument(name, parsed, "FILE");
+    return data::criteo(std::string{parsed.argument}, {.labelled = false});
+  }
   if (parsed.kind == "csv")
     return open_table_to_predict(name, parsed);
   if (parsed.kind == "idx")

@@ -14,22 +14,31 @@ namespace troupe {
 ///   mnist:FOLDER      MNIST's IDX files, plain or gzip
 ///   csv:FILE          a table with the label in its last column
 ///   csv:FILE:COLUMN   a table with the label in the named column
+///   clicks            60,000 generated clicks for training, 10,000 for testing
+///   clicks:N          N generated clicks, a seventh of them for testing
+///   criteo:FILE       clicks in the format of Criteo's logs, with 100,000 rows
+///                     for each category
 ///
-/// Each call selects the same random fifth of a table's rows for testing. Logs
-/// a warning if a table's header contains numbers only.
+/// Each call selects the same random fifth of a file's examples for testing.
+/// Logs a warning if a table's header contains numbers only.
 ///
 /// @param targets Labels of a table are class numbers for
-///        `target_kind::classes`, else float32 [n, 1].
+///        `target_kind::classes`, else float32 [n, 1]. Those of clicks are
+///        float32 [n, 1].
 /// @errors throws std::invalid_argument for any other name, and the exception
 ///         of a failed read.
 data::dataset::train_test
 open_data(std::string_view name,
           models::target_kind targets = models::target_kind::classes);
 
+/// Returns the loss for data of this name if the user gives none:
+/// "binary_cross_entropy" for clicks, else "softmax_cross_entropy".
+std::string_view default_loss(std::string_view data);
+
 /// Opens the examples for a prediction, in their order. These are the test
-/// examples of digits and MNIST, or all rows of a table. The label column of a
-/// table is not read. Two more names are possible: `csv:FILE:`, a table without
-/// a label column, and `idx:FILE`, images without labels.
+/// examples of digits, MNIST and generated clicks, or all examples of a file.
+/// The labels in a file are not read. Two more names are possible: `csv:FILE:`,
+/// a table without a label column, and `idx:FILE`, images without labels.
 data::dataset open_to_predict(std::string_view name);
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #include "troupe/models/losses.hpp"
 #include "troupe/net/base/log_rate_limiter.hpp"
+#include "troupe/training/job/data_source.hpp"
 #include "troupe/training/job/job_placement.hpp"
 #include "troupe/training/job/job_resolution.hpp"
 #include "troupe/training/strategies/local_batches.hpp"
@@ -176,7 +177,7 @@ train_config resolve_options(const train_options& options) {
   train_config out;
   out.model = options.model.value_or("mlp");
   out.data = options.data.value_or("digits");
-  out.loss = options.loss.value_or("softmax_cross_entropy");
+  out.loss = options.loss.value_or(std::string{default_loss(out.data)});
   with_option_name("--loss", out.loss,
                    [&] { return &models::find_loss(out.loss); });
   out.precision = resolve_precision(options);

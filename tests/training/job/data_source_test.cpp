@@ -74,6 +74,45 @@ TEST_F(DataSource, APredictionReadsNoLabel) {
   EXPECT_EQ(open_to_predict(whole).element().dims, (shape{1}));
 }
 
+TEST_F(DataSource, DrawsTheGivenNumberOfClicks) {
+  const auto x = open_data("clicks:70");
+  EXPECT_EQ(x.train.size(), 60u);
+  EXPECT_EQ(x.test.size(), 10u);
+  EXPECT_EQ(x.test.batch(10).spec().at(2),
+            (data::named_spec{"categories", {{10, 26}, dtype::int32}}));
+  EXPECT_TRUE(same_bits(x.test.examples(0, 10).inputs,
+                        open_to_predict("clicks:70").examples(0, 10).inputs));
+}
+
+TEST_F(DataSource, ReadsTheFormatOfCriteo) {
+  std::string features, text;
+  for (int i = 0; i < 39; ++i)
+    features += "\t1";
+  for (int i = 0; i < 50; ++i)
+    text += std::to_string(i / 25) + features + "\n";
+  put("t.txt", text);
+  const auto name = "criteo:" + (folder / "t.txt").string();
+  const auto x = open_data(name, models::target_kind::values);
+  EXPECT_EQ(x.train.size(), 40u);
+  EXPECT_EQ(x.test.size(), 10u);
+  // The file is sorted by label, but the test examples contain both labels.
+  float clicks = 0;
+  const auto test = x.test.examples(0, 10);
+  for (const auto label : test.labels.data<float>())
+    clicks += label;
+  EXPECT_GT(clicks, 0);
+  EXPECT_LT(clicks, 10);
+  EXPECT_EQ(open_to_predict(name).size(), 50u);
+  EXPECT_FALSE(open_to_predict(name).examples(0, 1).labels);
+}
+
+TEST_F(DataSource, ClicksHaveALossOfTheirOwn) {
+  for (const auto* name : {"clicks", "clicks:70", "criteo:t.txt"})
+    EXPECT_EQ(default_loss(name), "binary_cross_entropy");
+  for (const auto* name : {"digits", "csv:clicks", "mnist:criteo", ""})
+    EXPECT_EQ(default_loss(name), "softmax_cross_entropy");
+}
+
 TEST_F(DataSource, AHeaderOfNumbersIsLogged) {
   put("t.csv", "5.1,3.5\n1,2\n");
   std::vector<std::string> lines;
@@ -98,13 +137,17 @@ TEST_F(DataSource, ErrorsNameValidForms) {
   for (const auto* name :
        {"", "imagenet", "digit", "mnist", "csv:", "digits:", "digits:x",
         "digits:6", "digits:99999999999", "csv:/none.csv",
-        "csv:/none.csv:label", "mnist:/no", "idx:x"}) {
+        "csv:/none.csv:label", "mnist:/no", "idx:x", "clicks:", "clicks:6",
+        "criteo", "criteo:", "criteo:/none"}) {
     const auto said = open_error(name);
     EXPECT_NE(said, "no error") << name;
     EXPECT_EQ(said.find('\n'), said.npos) << said;
   }
   EXPECT_NE(open_error("digit").find("give digits"), std::string::npos);
   EXPECT_NE(open_error("csv:/none.csv").find("/none.csv"), std::string::npos);
+  EXPECT_EQ(open_error("clicks:6"),
+            "data \"clicks:6\" needs a number of examples from 7 to 16777216; "
+            "write clicks:70000");
 }
 
 } // namespace
