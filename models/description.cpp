@@ -45,6 +45,7 @@ model_description parse(std::string_view text, std::string_view source) {
                                + std::to_string(max_example_elements)
                                + " elements for one example; make it smaller");
   out.input = shape{input};
+  fields.integer("categories", out.categories, {.high = max_categories});
   fields.layers("layers", out.layers);
   fields.finish();
   detail::network_plan{out, source};
@@ -57,6 +58,8 @@ std::string to_json_text(const model_description& description) {
   out.object["name"] = description.name;
   out.object["input"] = std::vector<std::int64_t>{description.input.begin(),
                                                   description.input.end()};
+  if (description.categories != 0)
+    out.object["categories"] = description.categories;
   auto layers = description.layers;
   out.layers("layers", layers);
   return detail::pretty(out.object);

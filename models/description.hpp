@@ -3,6 +3,7 @@
 #include "troupe/models/settings.hpp"
 #include "troupe/tensors/shape.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -18,7 +19,13 @@ struct model_description {
   /// Layers in sequence. Copies of a description share the layers, so do not
   /// change a layer after it is part of a description.
   layer_list layers;
+  /// Number of categories of one example, such as a country and a product. They
+  /// are integers, which the layers read beside the input. Zero: none.
+  std::int64_t categories = 0;
 };
+
+/// Maximum number of categories of one example.
+inline constexpr std::int64_t max_categories = 65'536;
 
 /// Version of the JSON form that this Troupe writes. This Troupe reads this
 /// version and all older versions.

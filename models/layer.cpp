@@ -33,8 +33,11 @@ std::string text_of(std::span<const std::int64_t> extents) {
 void layer::visit_settings(layer_settings&) {}
 
 builder::builder(std::string_view source, parameter_declarations& declared,
-                 layer_node& node)
-  : source_{source}, declared_{&declared}, node_{&node} {}
+                 layer_node& node, std::int64_t categories)
+  : source_{source},
+    declared_{&declared},
+    node_{&node},
+    categories_{categories} {}
 
 void builder::parameter(std::string_view name,
                         std::initializer_list<std::int64_t> extents,
@@ -61,6 +64,12 @@ void builder::parameter(std::string_view name,
   declared_->elements += elements;
 }
 
+void builder::table(std::string_view name, std::int64_t rows,
+                    std::int64_t row_elements, const initializer& initial) {
+  parameter(name, {rows, row_elements}, initial);
+  declared_->specs.back().is_table = true;
+}
+
 shape builder::add(const layer_ptr& child, const shape& input) {
   if (!child)
     throw std::logic_error("a layer of " + node_->path + " is null");
@@ -69,7 +78,7 @@ shape builder::add(const layer_ptr& child, const shape& input) {
   node.path = (node_->path.empty() ? "" : node_->path + ".") + "layers["
               + std::to_string(node_->children.size() - 1) + "]";
   node.input = input;
-  builder inner{source_, *declared_, node};
+  builder inner{source_, *declared_, node, categories_};
   const auto name = name_of(*child);
   node.name = node_->name + (node_->name.empty() ? "" : "/") + name;
   for (const auto& other : node_->children)

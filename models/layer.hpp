@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe::models {
@@ -63,17 +64,19 @@ struct layer_node {
 };
 
 /// Context of a call of `forward`. It gives a layer its own parameters in the
-/// order in which `build` declared them, its child layers, and the options of
-/// the forward pass.
+/// order in which `build` declared them, its child layers, the categories of
+/// the examples, and the options of the forward pass.
 class layer_scope {
 public:
   layer_scope(const layer_node& node, std::span<const variable> variables,
               const forward_options& options = {},
-              models::precision precision = models::precision::float32)
+              models::precision precision = models::precision::float32,
+              tensor categories = {})
     : node_{&node},
       variables_{variables},
       options_{options},
-      precision_{precision} {}
+      precision_{precision},
+      categories_{std::move(categories)} {}
 
   /// Returns true in a training step.
   bool training() const { return options_.training; }
@@ -85,6 +88,16 @@ public:
     return variables_[node_->parameters.at(i)].value().as(type_of(precision_));
   }
 
+  /// Returns the table that `build` declared as parameter `i`, in float32.
+  /// `embedding_lookup` reads it, and no other op: its gradient is sparse.
+  tensor table(std::size_t i) const {
+    return variables_[node_->parameters.at(i)].value();
+  }
+
+  /// Returns the categories of the batch, [n, categories of the model] int32 or
+  /// int64, on the CPU. Empty: the model has none.
+  const tensor& categories() const { return categories_; }
+
   std::size_t children() const { return node_->children.size(); }
 
   /// Returns child layer `i`, in the order in which `build` added the layers.
@@ -93,7 +106,8 @@ public:
   }
   /// Returns the context of child layer `i`.
   layer_scope child_scope(std::size_t i) const {
-    return {node_->children.at(i), variables_, options_, precision_};
+    return {node_->children.at(i), variables_, options_, precision_,
+            categories_};
   }
 
   /// Runs child layer `i`.
@@ -106,6 +120,7 @@ private:
   std::span<const variable> variables_;
   forward_options options_;
   models::precision precision_;
+  tensor categories_;
 };
 
 /// Parameters that the layers of a network declare, in order of declaration.
@@ -121,8 +136,9 @@ struct parameter_declarations {
 class builder {
 public:
   /// @param source start of error messages, such as a file name.
+  /// @param categories number of categories of one example.
   builder(std::string_view source, parameter_declarations& declared,
-          layer_node& node);
+          layer_node& node, std::int64_t categories = 0);
 
   /// Declares a parameter. `initial` sets its values before training.
   /// @errors throws std::invalid_argument if the model would exceed
@@ -132,6 +148,15 @@ public:
   void parameter(std::string_view name,
                  std::initializer_list<std::int64_t> extents,
                  const initializer& initial);
+
+  /// Declares a parameter of which a step reads few rows
+  /// (`layer_scope::table`). `fit` updates only the rows that occur in a step.
+  /// @errors as `parameter`.
+  void table(std::string_view name, std::int64_t rows,
+             std::int64_t row_elements, const initializer& initial);
+
+  /// Number of categories of one example. Zero: the model has none.
+  std::int64_t categories() const { return categories_; }
 
   /// Adds a child layer.
   /// @returns the shape of the child's output for one example.
@@ -148,6 +173,7 @@ private:
   std::string source_;
   parameter_declarations* declared_;
   layer_node* node_;
+  std::int64_t categories_;
 };
 
 /// Maximum number of parameters of a model (8 GiB of float32).

@@ -2,6 +2,7 @@
 
 // Includes the headers of all built-in layers.
 
+#include "troupe/models/layers/category_embedding.hpp"
 #include "troupe/models/layers/conv2d.hpp"
 #include "troupe/models/layers/dense.hpp"
 #include "troupe/models/layers/dropout.hpp"

@@ -70,19 +70,46 @@ tensor layer_scope::forward(std::size_t i, const tensor& x) const {
   return y;
 }
 
-tensor network::forward(const tensor& inputs,
+void network::check_categories(const tensor_spec* categories,
+                               std::int64_t n) const {
+  const auto wanted = this->categories();
+  const auto fits = [&](const tensor_spec& x) {
+    return wanted > 0 && x.dims == shape{n, wanted}
+           && (x.type == dtype::int32 || x.type == dtype::int64);
+  };
+  if (categories ? fits(*categories) : wanted == 0)
+    return;
+  const auto model = "the model " + detail::in_quotes(name());
+  if (wanted == 0)
+    throw std::invalid_argument(
+      model + " takes no categories, but these examples have some: "
+      + to_string(*categories) + "; leave them out");
+  throw std::invalid_argument(
+    model + " takes categories " + to_string(shape{n, wanted})
+    + ", int32 or int64, but these examples have "
+    + (categories
+         ? to_string(*categories) + "; give the categories of each example"
+         : std::string{"none; give the batch a tensor \"categories\""}));
+}
+
+tensor network::forward(const model_inputs& inputs,
                         std::span<const variable> variables,
                         const forward_options& options) const {
-  check_batch(inputs.dims());
-  if (inputs.type() != dtype::float32)
+  const auto& numbers = inputs.numbers;
+  check_batch(numbers.dims());
+  if (numbers.type() != dtype::float32)
     throw std::invalid_argument("the model " + detail::in_quotes(name())
                                 + " takes float32, but these examples are "
-                                + to_string(inputs.spec()) + "; convert them");
+                                + to_string(numbers.spec()) + "; convert them");
+  const auto categories = inputs.categories.spec();
+  check_categories(inputs.categories ? &categories : nullptr,
+                   numbers.dims().front());
   check_variables(variables);
   const flush_denormals flushing;
   const tf32_scope products{precision_ == precision::tf32};
-  const layer_scope scope{root_, variables, options, precision_};
-  return root_.instance->forward(inputs.as(type_of(precision_)), scope)
+  const layer_scope scope{root_, variables, options, precision_,
+                          inputs.categories};
+  return root_.instance->forward(numbers.as(type_of(precision_)), scope)
     .as(dtype::float32);
 }
 

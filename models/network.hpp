@@ -7,9 +7,21 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::models {
+
+/// What a model computes with. Most models have no categories, so a tensor of
+/// numbers converts to inputs.
+struct model_inputs {
+  model_inputs(tensor numbers, tensor categories = {})
+    : numbers{std::move(numbers)}, categories{std::move(categories)} {}
+
+  tensor numbers; ///< [n, input...] float32
+  /// [n, categories of the model] int32 or int64, on the CPU. Empty: none.
+  tensor categories;
+};
 
 /// The layers of a model, ready to compute. A network holds no parameter
 /// values, so replicas may use one network concurrently, each with its own
@@ -38,6 +50,9 @@ public:
   /// Returns the shape of one example, without the batch axis.
   const shape& input() const { return root_.input; }
 
+  /// Returns the number of categories of one example. Zero: the model has none.
+  std::int64_t categories() const { return description_.categories; }
+
   /// Returns the shape of the output for one example, without the batch axis.
   const shape& output() const { return root_.output; }
 
@@ -65,16 +80,22 @@ public:
   ///         examples.
   void check_batch(const shape& inputs) const;
 
+  /// Checks the categories of a batch of n examples.
+  /// @param categories Null: the batch has none.
+  /// @errors throws std::invalid_argument if the model has others.
+  void check_categories(const tensor_spec* categories, std::int64_t n) const;
+
   /// Computes the output of a batch. With `precision::bf16`, the layers compute
   /// in bfloat16, and the output is converted.
-  /// @shape inputs  [n, input...] float32, any n
+  /// @param inputs any number of examples
   /// @param variables variables of the parameters that were made from
   ///        `parameters()` of this network.
   /// @param options by default, the call is not a training step.
   /// @returns [n, output...] float32
   /// @errors throws std::invalid_argument if the inputs have another shape or
   ///         dtype.
-  tensor forward(const tensor& inputs, std::span<const variable> variables,
+  tensor forward(const model_inputs& inputs,
+                 std::span<const variable> variables,
                  const forward_options& options = {}) const;
 
 private:

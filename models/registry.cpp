@@ -15,9 +15,14 @@ layer_ptr make() {
 }
 
 /// Factories of the built-in layers.
-constexpr layer_factory built_in[] = {
-  make<conv2d>, make<dense>,      make<dropout>,   make<flatten>,
-  make<relu>,   make<max_pool2d>, make<sequential>};
+constexpr layer_factory built_in[] = {make<category_embedding>,
+                                      make<conv2d>,
+                                      make<dense>,
+                                      make<dropout>,
+                                      make<flatten>,
+                                      make<relu>,
+                                      make<max_pool2d>,
+                                      make<sequential>};
 
 struct registry {
   std::mutex mutex;

@@ -14,7 +14,8 @@ struct zoo_entry {
   model_description (*make)();
 };
 
-constexpr zoo_entry entries[] = {{"lenet", lenet}, {"mlp", mlp}};
+constexpr zoo_entry entries[] = {
+  {"lenet", lenet}, {"mlp", mlp}, {"wide_deep", wide_deep}};
 
 } // namespace
 
@@ -34,6 +35,15 @@ model_description lenet() {
           .layers = stack(conv2d{32, 5, same, relu}, max_pool2d{2},
                           conv2d{64, 5, same, relu}, max_pool2d{2}, flatten{},
                           dense{1024, relu}, dense{10})};
+}
+
+model_description wide_deep() {
+  constexpr auto relu = activation::relu;
+  return {.name = "wide_deep",
+          .input = {13},
+          .layers = stack(category_embedding{100'000, 16}, dense{256, relu},
+                          dense{128, relu}, dense{1}),
+          .categories = 26};
 }
 
 std::vector<std::string> zoo_names() {

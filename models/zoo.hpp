@@ -18,6 +18,15 @@ model_description mlp();
 ///         recognition", 1998, with the wider layers of current tutorials.
 model_description lenet();
 
+/// Returns a model with 41,743,105 parameters that predicts clicks. An example
+/// has 13 numbers and 26 categories, each of which has 100,000 rows of 16
+/// elements. These and the numbers are the input of dense layers with 256, 128
+/// and 1 units. There is no linear part beside them. The output is a score for
+/// the loss "binary_cross_entropy".
+/// @source Cheng et al., "Wide & deep learning for recommender systems", DLRS
+///         2016: the deep part.
+model_description wide_deep();
+
 /// Returns the names of the built-in models, sorted.
 std::vector<std::string> zoo_names();
 

@@ -90,7 +90,7 @@ evaluation model::evaluate(const data::dataset& batches,
   return troupe::evaluate(state_, batches, metrics);
 }
 
-tensor model::predict(const tensor& inputs) const {
+tensor model::predict(const models::model_inputs& inputs) const {
   state_->check_readable();
   return troupe::predict(*state_, inputs);
 }
@@ -100,7 +100,7 @@ tensor model::predict(const data::dataset& batches) const {
   return troupe::predict(*state_, batches);
 }
 
-tensor model::operator()(const tensor& inputs,
+tensor model::operator()(const models::model_inputs& inputs,
                          const models::forward_options& options) const {
   const auto* scope = current_execution_scope();
   const auto are_different = [](const strategy_state& a,

@@ -2,6 +2,7 @@
 
 #include "troupe/models/description.hpp"
 #include "troupe/models/forward_options.hpp"
+#include "troupe/models/network.hpp"
 #include "troupe/models/precision.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
@@ -61,11 +62,12 @@ public:
 
   /// Computes the outputs of the network, without recording on a tape. The
   /// outputs of a classifier are the scores before the softmax.
-  /// @shape inputs [n, input...] float32
+  /// @param inputs numbers [n, input...] float32, and categories if the model
+  ///        has any; of a dataset, its tensors "inputs" and "categories".
   /// @returns [n, output...] float32
   /// @errors throws std::logic_error if a tape records `inputs`. To compute a
   ///         gradient, call the model instead.
-  tensor predict(const tensor& inputs) const;
+  tensor predict(const models::model_inputs& inputs) const;
   tensor predict(const data::dataset& batches) const;
 
   /// Applies the network with this replica's copy of the parameters. An active
@@ -73,7 +75,7 @@ public:
   /// = true})`, which enables dropout. `fit`, `evaluate` and `predict` set
   /// `training` themselves.
   /// @errors throws std::logic_error in a run of another strategy.
-  tensor operator()(const tensor& inputs,
+  tensor operator()(const models::model_inputs& inputs,
                     const models::forward_options& options = {}) const;
 
   /// Returns the optimizer of this model, for a custom training loop. It has

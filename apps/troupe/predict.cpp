@@ -145,7 +145,11 @@ int predict(const predict_options& options) {
   table out{options.output};
   std::uint64_t done = 0;
   for (const auto& batch : examples.batch(256).iterate()) {
-    const auto outputs = model.predict(batch.inputs);
+    troupe::models::model_inputs inputs{batch.inputs};
+    if (const auto* found = batch.find("categories");
+        found && model.description().categories > 0)
+      inputs.categories = *found;
+    const auto outputs = model.predict(inputs);
     if (classifies && outputs.dims().rank() != 2)
       throw std::invalid_argument("the model in \"" + options.model
                                   + "\" is no classifier: it gives "
@@ -177,8 +181,9 @@ void add_predict(CLI::App& tool, action& selected) {
     ->required();
   command
     .add_option("--data", options->data,
-                "digits, digits:N or mnist:FOLDER (their test examples), "
-                "csv:FILE, csv:FILE:COLUMN (all rows; the label is not read), "
+                "digits, digits:N, mnist:FOLDER, clicks or clicks:N (their "
+                "test examples), criteo:FILE, csv:FILE, csv:FILE:COLUMN (all "
+                "rows; the label is not read), "
                 "csv:FILE: (no label column), or idx:FILE (images)")
     ->capture_default_str();
   command

@@ -16,6 +16,7 @@ constexpr auto examples =
   "    --optimizer sgd:momentum=0.9 --learning-rate 0.05 --schedule cosine\n"
   "  troupe train --model line.json --data csv:houses.csv:price \\\n"
   "    --loss mean_squared_error\n"
+  "  troupe train --model wide_deep --data clicks --batch 512\n"
   "  troupe train --workers 4 --transport shm    in four processes\n"
   "  troupe train --workers 2 --servers 2 --consistency ssp:2\n"
   "  troupe launch -n 2 -- troupe train --strategy multi_worker_mirrored\n"
@@ -67,20 +68,22 @@ CLI::Option* add_file(CLI::App& command, const std::string& name,
 void add_training_options(CLI::App& command, troupe::train_options& options) {
   command
     .add_option("--model", options.model,
-                "A built-in model (mlp, lenet), or FILE.json with a "
+                "A built-in model (lenet, mlp, wide_deep), or FILE.json with a "
                 "description [mlp]")
     ->type_name("NAME");
   command
     .add_option("--data", options.data,
                 "digits, digits:N (generated, no download), mnist:FOLDER, "
-                "csv:FILE or csv:FILE:COLUMN [digits]")
+                "csv:FILE, csv:FILE:COLUMN, clicks, clicks:N (generated) or "
+                "criteo:FILE [digits]")
     ->type_name("NAME");
   command
     .add_option("--loss", options.loss,
                 "softmax_cross_entropy for class numbers, "
                 "mean_squared_error or mean_absolute_error for the numbers of "
                 "a CSV column, binary_cross_entropy for a column of 0 and 1 "
-                "[softmax_cross_entropy]")
+                "[binary_cross_entropy for clicks and criteo, others "
+                "softmax_cross_entropy]")
     ->type_name("NAME");
   command
     .add_option("--precision", options.precision,

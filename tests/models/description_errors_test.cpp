@@ -290,10 +290,10 @@ TEST_F(DescriptionFileErrors, NameTheFile) {
 TEST(DescriptionErrors, ListTheBuiltInModels) {
   EXPECT_EQ(error_of([] { find_model("lennet"); }),
             "there is no model \"lennet\"; did you mean \"lenet\"? give one of "
-            "lenet, mlp, or a file that ends in .json");
+            "lenet, mlp, wide_deep, or a file that ends in .json");
   EXPECT_EQ(error_of([] { find_model("resnet50"); }),
-            "there is no model \"resnet50\"; give one of lenet, mlp, or a file "
-            "that ends in .json");
+            "there is no model \"resnet50\"; give one of lenet, mlp, "
+            "wide_deep, or a file that ends in .json");
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/batch_feed.hpp"
+#include "troupe/training/loop/batch_inputs.hpp"
 #include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/strategies/job_call.hpp"
@@ -36,7 +37,8 @@ void score(const model_state& state, const metric_list& metrics,
   if (step.report.examples == 0)
     return;
   const auto outputs = state.net.forward(
-    rows.inputs.to(state.strategy->tensor_device()), state.variables());
+    inputs_of(rows, state.net, state.strategy->tensor_device()),
+    state.variables());
   step.report.sums[metric_list::loss_sum] =
     models::total(example_losses(*state.loss, outputs, rows));
   metrics.add(outputs, rows.labels, step.report.sums);
@@ -78,14 +80,17 @@ evaluation evaluate(const std::shared_ptr<model_state>& state,
   return out;
 }
 
-tensor predict(const model_state& state, const tensor& inputs) {
-  const auto& dims = inputs.dims();
+tensor predict(const model_state& state, const models::model_inputs& inputs) {
+  const auto& [numbers, categories] = inputs;
+  const auto& dims = numbers.dims();
   state.net.check_batch(dims);
-  if (is_recorded(inputs))
+  state.net.check_categories(categories ? &categories.spec() : nullptr,
+                             dims.front());
+  if (is_recorded(numbers))
     throw std::logic_error(
       "gradients do not flow through predict(), but a tape records "
       "the inputs "
-      + to_string(inputs.spec()) + "; call the model, or pass their detach()");
+      + to_string(numbers.spec()) + "; call the model, or pass their detach()");
   const pause_recording meanwhile;
   const flush_denormals flushing;
   use_threads(state.strategy->threads);
@@ -97,7 +102,9 @@ tensor predict(const model_state& state, const tensor& inputs) {
   for (std::int64_t row = 0; row < dims[0]; row += max_rows_per_call) {
     const auto end = std::min(row + max_rows_per_call, dims[0]);
     out.slice(row, end).copy_from(
-      state.net.forward(inputs.slice(row, end).to(on), state.variables()));
+      state.net.forward({numbers.slice(row, end).to(on),
+                         categories ? categories.slice(row, end) : tensor{}},
+                        state.variables()));
   }
   return out;
 }
@@ -105,7 +112,7 @@ tensor predict(const model_state& state, const tensor& inputs) {
 tensor predict(const model_state& state, const data::dataset& batches) {
   std::vector<tensor> outputs;
   for (const auto& x : prefetched(batches).iterate())
-    outputs.push_back(predict(state, x.inputs));
+    outputs.push_back(predict(state, inputs_of(x, state.net, {})));
   return concatenate(outputs, 0);
 }
 

@@ -14,7 +14,7 @@ evaluation evaluate(const std::shared_ptr<model_state>& state,
 
 /// Computes the outputs of the model for a batch of inputs, or for all batches
 /// of a dataset.
-tensor predict(const model_state& state, const tensor& inputs);
+tensor predict(const model_state& state, const models::model_inputs& inputs);
 tensor predict(const model_state& state, const data::dataset& batches);
 
 } // namespace troupe

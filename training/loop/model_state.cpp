@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/training/loop/batch_inputs.hpp"
 #include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/loop/fit_position_text.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
@@ -257,6 +258,8 @@ void check_data(const model_state& state, const data::dataset& batches,
                                 + " yields single examples; group them with "
                                   "batch(count)");
   state.net.check_input(dims.axes(1, dims.rank()));
+  if (state.net.categories() > 0)
+    state.net.check_categories(spec_of(categories_name), dims.front());
   check_labels(state, batches, spec_of("labels"), dims.front(), name);
   if (const auto* weights = spec_of("weights");
       weights && !are_weights(weights->dims, dims.front()))
