@@ -33,10 +33,16 @@ bool any_exceeds(const float* x, std::size_t n, float limit) {
 } // namespace
 
 std::unique_ptr<shared_update>
-shared_update::make(model_state& model, std::vector<element_range> trained) {
+shared_update::make(model_state& model, std::vector<element_range> trained,
+                    std::vector<std::size_t> tables) {
+  std::unique_ptr<shared_update> out;
   if (model.strategy->tensor_device().kind == device_kind::cpu)
-    return std::make_unique<host_update>(model, std::move(trained));
-  return std::make_unique<device_update>(model, std::move(trained));
+    out = std::make_unique<host_update>(model, std::move(trained));
+  else
+    out = std::make_unique<device_update>(model, std::move(trained));
+  if (!tables.empty())
+    out->tables_ = std::make_unique<table_update>(model, std::move(tables));
+  return out;
 }
 
 shared_update::shared_update(model_state& model,
@@ -61,8 +67,11 @@ shared_update::wait_for_gradients(step_context& step, gradient_state own,
   // No replica claims slices now. Either this replica has returned from the
   // last `wait_for_end`, so all have called it; or a new generation has begun,
   // for which all replicas have left their steps.
-  if (step.replica == 0)
+  if (step.replica == 0) {
     reset();
+    if (tables_)
+      tables_->reset();
+  }
   auto worst = own;
   if (step.replicas > 1) {
     const auto own_rate = std::bit_cast<std::uint32_t>(learning_rate);
@@ -76,7 +85,8 @@ shared_update::wait_for_gradients(step_context& step, gradient_state own,
   }
   step.begin_update();
   return {worst == gradient_state::finite_sums
-            || (worst == gradient_state::unknown && sums_are_finite()),
+            || (worst == gradient_state::unknown && sums_are_finite()
+                && (!tables_ || tables_->sums_are_finite())),
           learning_rate};
 }
 

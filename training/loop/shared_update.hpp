@@ -3,6 +3,7 @@
 #include "troupe/actors/core/step.hpp"
 #include "troupe/training/loop/claimed_slices.hpp"
 #include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/table_update.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -31,9 +32,12 @@ class shared_update {
 public:
   /// Makes the update for the device of the parameters.
   /// @param trained ranges of the flat buffer that the update changes.
-  /// @pre the replicas share one copy of the parameters.
+  /// @param tables numbers of the parameters of which it changes rows.
+  /// @pre the replicas share one copy of the parameters, which is on the CPU if
+  ///      there are tables.
   static std::unique_ptr<shared_update>
-  make(model_state& model, std::vector<element_range> trained);
+  make(model_state& model, std::vector<element_range> trained,
+       std::vector<std::size_t> tables = {});
   virtual ~shared_update() = default;
   shared_update(const shared_update&) = delete;
   shared_update& operator=(const shared_update&) = delete;
@@ -73,6 +77,15 @@ public:
   /// @pre `wait_for_gradients` has returned that the sums are finite.
   virtual void apply(const rule_step& update) = 0;
 
+  /// The update of the tables, which a replica also applies. Null: there are no
+  /// tables.
+  table_update* tables() { return tables_.get(); }
+  /// Checks the rows of a replica. True: the sums over rows like these are
+  /// finite.
+  bool tables_have_finite_sums(std::uint32_t replica) const {
+    return !tables_ || tables_->are_rows_below(replica, max_element());
+  }
+
   /// Waits until all replicas have returned from `apply`. Must follow
   /// `wait_for_gradients` in each step.
   void wait_for_end(step_context& step);
@@ -92,6 +105,8 @@ private:
   virtual void reset() = 0;
   /// Computes the sums only to check them; equal on all replicas.
   virtual bool sums_are_finite() = 0;
+
+  std::unique_ptr<table_update> tables_;
 };
 
 /// A shared update on the CPU. Each replica claims slices one by one, adds the

@@ -6,6 +6,7 @@
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/training/loop/batch_inputs.hpp"
 #include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/strategies/state_source.hpp"
 
@@ -53,6 +54,39 @@ std::vector<bool> trained_variables(const model_state& model,
   return trained;
 }
 
+/// Moves the tables out of the trained variables.
+/// @returns their numbers.
+std::vector<std::size_t> take_tables(const model_state& model,
+                                     std::vector<bool>& trained) {
+  std::vector<std::size_t> tables;
+  for (std::size_t i = 0; i < trained.size(); ++i)
+    if (trained[i] && model.net.parameters()[i].is_table) {
+      tables.push_back(i);
+      trained[i] = false;
+    }
+  return tables;
+}
+
+/// @errors throws std::invalid_argument if `fit` cannot train a model with
+///         tables in this job.
+void check_tables(const model_state& model) {
+  const auto& all = model.net.parameters();
+  const auto table = std::ranges::find(all, true, &parameter_spec::is_table);
+  if (table == all.end())
+    return;
+  const auto reject = [&](const char* where, const char* remedy) {
+    throw std::invalid_argument(
+      "the model \"" + model.net.name() + "\" has the table \"" + table->name
+      + "\", of which fit updates the rows that occur in a step, but not "
+      + where + "; " + remedy);
+  };
+  if (!model.strategy->is_one_process || model.model_parameters.copies() > 1)
+    reject("in a job of several processes",
+           "train it in one process, with any number of replicas");
+  if (model.strategy->tensor_device().kind != device_kind::cpu)
+    reject("on a device", "train it on the CPU");
+}
+
 /// Returns the ranges of elements in [begin, end) that belong to trained
 /// variables, or to frozen ones.
 std::vector<element_range> ranges_of(const parameters& all,
@@ -86,8 +120,11 @@ train_step::train_step(std::shared_ptr<model_state> model,
     on_nan_{options.on_nan},
     metrics_{metrics_of(*model_.loss, options.metrics)},
     class_weights_{options.class_weights} {
+  check_tables(model_);
   const auto& all = model_.model_parameters;
-  const auto trained = trained_variables(model_, options);
+  auto trained = trained_variables(model_, options);
+  auto tables = take_tables(model_, trained);
+  trained_ranges_ = ranges_of(all, trained, true, 0, all.size());
   for (std::size_t i = 0; i < trained.size(); ++i) {
     if (trained[i])
       trained_.push_back(all.variables()[i]);
@@ -106,8 +143,7 @@ train_step::train_step(std::shared_ptr<model_state> model,
   if (!is_alone)
     audit_ = std::move(audit);
   if (all.copies() == 1 && is_alone) {
-    shared_ =
-      shared_update::make(model_, ranges_of(all, trained, true, 0, all.size()));
+    shared_ = shared_update::make(model_, trained_ranges_, std::move(tables));
     shared_metrics_.resize(all.replicas());
     for (auto& one : shared_metrics_)
       one.reset(metrics_.sum_count());
@@ -200,18 +236,27 @@ void train_step::operator()(step_context& step) {
     one = {};
 }
 
-void train_step::forward_and_backward(replica& self, const batch& rows) {
-  if (rows.rows() == 0) {
+void train_step::set_zero_gradient(replica& self) {
+  if (!shared_) {
     self.gradient.set_zero();
-    for (std::size_t i = 0; !shared_ && i < model_.variables().size(); ++i)
+    for (std::size_t i = 0; i < model_.variables().size(); ++i)
       complete(self, i);
     return;
   }
+  for (const auto& one : trained_ranges_)
+    self.gradient.range(one.begin, one.end).set_zero();
+  if (auto* tables = shared_->tables())
+    tables->clear_rows(self.step->replica);
+}
+
+void train_step::forward_and_backward(replica& self, const batch& rows) {
+  if (rows.rows() == 0)
+    return set_zero_gradient(self);
   const sharing_scope activations_are_not_contributed{false};
   tape t;
-  const auto outputs =
-    model_.net.forward(rows.inputs.to(model_.strategy->tensor_device()),
-                       model_.variables(), {.training = true});
+  const auto outputs = model_.net.forward(
+    inputs_of(rows, model_.net, model_.strategy->tensor_device()),
+    model_.variables(), {.training = true});
   const auto losses =
     example_losses(*model_.loss, outputs, rows, class_weights_);
   const auto report = [&] {
@@ -231,7 +276,12 @@ void train_step::forward_and_backward(replica& self, const batch& rows) {
   if (!shared_)
     for (const auto i : frozen_index_)
       complete(self, i);
-  t.gradient_into_variables(losses, trained_, self.on_gradient_complete);
+  if (auto* tables = shared_ ? shared_->tables() : nullptr)
+    t.gradient_into_variables(losses, trained_, tables->variables(),
+                              tables->rows_of(self.step->replica),
+                              self.on_gradient_complete);
+  else
+    t.gradient_into_variables(losses, trained_, self.on_gradient_complete);
   if (shared_)
     report();
 }
@@ -239,8 +289,8 @@ void train_step::forward_and_backward(replica& self, const batch& rows) {
 void train_step::update_shared(replica& self, std::int64_t examples) {
   using state = shared_update::gradient_state;
   auto& step = *self.step;
-  self.finite_sums =
-    self.finite_sums && shared_->has_finite_sums(self.gradient);
+  self.finite_sums = self.finite_sums && shared_->has_finite_sums(self.gradient)
+                     && shared_->tables_have_finite_sums(step.replica);
   const auto own = !self.finite       ? state::bad
                    : self.finite_sums ? state::finite_sums
                                       : state::unknown;
@@ -249,8 +299,12 @@ void train_step::update_shared(replica& self, std::int64_t examples) {
   // A schedule is user code, which need not return the same on each replica.
   const auto [good, rate] =
     shared_->wait_for_gradients(step, own, learning_rate(step.step));
-  if (good && examples > 0)
-    shared_->apply(rule_of(step.step, examples, rate));
+  if (good && examples > 0) {
+    const auto rule = rule_of(step.step, examples, rate);
+    shared_->apply(rule);
+    if (auto* tables = shared_->tables())
+      tables->apply(rule);
+  }
   keep_total(step.step, shared_metrics_, good);
   record(self, good);
   shared_->wait_for_end(step);

@@ -35,8 +35,9 @@ public:
 
   /// @param audit compares the copies of the state in some of the steps. Null:
   ///        no audits.
-  /// @errors throws std::invalid_argument for an invalid list of metrics, and
-  ///         if `trainable` selects no variable.
+  /// @errors throws std::invalid_argument for an invalid list of metrics, if
+  ///         `trainable` selects no variable, and for a model with tables in a
+  ///         job of several processes or on a device.
   train_step(std::shared_ptr<model_state> model, const fit_options& options,
              std::shared_ptr<parameter_audit> audit = nullptr);
 
@@ -116,6 +117,7 @@ private:
   };
 
   void prepare_buckets(const std::vector<bool>& trained);
+  void set_zero_gradient(replica& self);
   void forward_and_backward(replica& self, const batch& rows);
   /// Marks the gradient of a parameter as complete. With a shared update,
   /// checks its elements. Otherwise contributes the buckets that become ready.
@@ -146,10 +148,13 @@ private:
   const std::vector<float> class_weights_;
   /// Null: no audits, or the replicas of the job share one copy.
   std::shared_ptr<parameter_audit> audit_;
-  std::vector<variable> trained_; ///< The variables that the fit changes.
+  /// The variables that the fit changes, without tables.
+  std::vector<variable> trained_;
   /// By index in `trained_`: number of the parameter.
   std::vector<std::size_t> trained_index_;
   std::vector<std::size_t> frozen_index_; ///< Numbers of the other parameters.
+  /// Ranges of `trained_` in the flat buffers.
+  std::vector<element_range> trained_ranges_;
   std::shared_ptr<batch_feed> feed_;
   /// Null: each replica updates its copy of the parameters.
   std::unique_ptr<shared_update> shared_;
