@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
+#include <string>
 
 namespace troupe::benchmarks {
 
@@ -51,6 +53,10 @@ baseline_loop::baseline_loop(const workload& workload, std::uint64_t batch,
     on_{on},
     sum_barrier_{replicas},
     run_barrier_{replicas + 1} {
+  if (!workload.forward)
+    throw std::invalid_argument("there is no baseline loop of '"
+                                + std::string{workload.name}
+                                + "'; use mlp, lenet or wide");
   for (std::uint32_t id = 0; id < replicas; ++id)
     replicas_.push_back(
       std::make_unique<replica>(workload, batch, id, threads, on));

@@ -58,9 +58,9 @@ void fit_runner::begin(const std::string& name, std::uint64_t batch,
   std::optional<strategy_scope> scope;
   if (chosen.name() != "default")
     scope.emplace(chosen.scope());
-  model_ = std::make_unique<model>(description_of(find_workload(name)),
-                                   rule_for(find_workload(name), batch),
-                                   model_options{.precision = precision});
+  model_ = std::make_unique<model>(
+    description_of(find_workload(name)), rule_for(find_workload(name), batch),
+    model_options{.loss = find_workload(name).loss, .precision = precision});
 }
 
 fit_runner::~fit_runner() = default;

@@ -7,7 +7,8 @@
 namespace troupe::benchmarks {
 
 void training_options::add_to(CLI::App& app) {
-  app.add_option("--model", model, "mlp, lenet or wide")->capture_default_str();
+  app.add_option("--model", model, "mlp, lenet, wide or wide_deep")
+    ->capture_default_str();
   app.add_option("--batch", batch, "examples per replica and step")
     ->check(CLI::Range(1, 1 << 20))
     ->capture_default_str();

@@ -6,7 +6,10 @@
 #include "troupe/tensors/ops/conv2d_max_pool.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
+#include "troupe/tensors/random.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace troupe::benchmarks {
@@ -72,6 +75,11 @@ const std::vector<workload>& workloads() {
      .forward = mlp,
      .rule = sgd{.learning_rate = 0.01f},
      .activation_bytes = 4 * (wide_1 + wide_2 + 10)},
+    {.name = "wide_deep",
+     .example = {13},
+     .rule = adagrad{.learning_rate = 0.01f},
+     .activation_bytes = 4 * (26 * 16 + 429 + 256 + 128 + 1),
+     .loss = "binary_cross_entropy"},
   };
   return list;
 }
@@ -83,7 +91,7 @@ const workload& find_workload(std::string_view name) {
     if (one.name == name)
       return one;
   throw std::invalid_argument("there is no benchmark of '" + std::string{name}
-                              + "'; use mlp, lenet or wide");
+                              + "'; use mlp, lenet, wide or wide_deep");
 }
 
 models::model_description description_of(const workload& one) {
@@ -106,9 +114,42 @@ update_rule rule_for(const workload& model, std::uint64_t batch) {
   return update_rule{model.rule.name(), numbers};
 }
 
+namespace {
+
+/// Returns categories of which c has a probability proportional to 1 / (c +
+/// 1)^1.1, as the programs in benchmarks/peers/ draw them.
+tensor zipf_categories(const shape& dims, std::int64_t rows) {
+  std::vector<double> below{0}; // sum of the weights of lower categories
+  for (std::int64_t c = 0; c < rows; ++c)
+    below.push_back(below.back() + std::pow(double(c + 1), -1.1));
+  tensor out{dims, dtype::int32};
+  random_stream draw{{.seed = 1, .op = draws_data + 5}};
+  for (auto& x : out.mutable_data<std::int32_t>()) {
+    const auto at = double(draw.uniform()) * below.back();
+    x = std::int32_t(std::ranges::upper_bound(below, at) - below.begin()) - 1;
+  }
+  return out;
+}
+
+/// Returns random clicks for "wide_deep".
+data::dataset random_clicks(std::int64_t examples) {
+  const auto model = models::wide_deep();
+  tensor numbers{{examples, model.input[0]}}, labels{{examples, 1}};
+  fill_normal(numbers.mutable_data<float>(), 0, 1, {.seed = 1});
+  fill_bernoulli(labels.mutable_data<float>(), 0.5, 1, {.seed = 2});
+  troupe::batch all{numbers, labels};
+  all.others.push_back(
+    {"categories", zipf_categories({examples, model.categories}, 100'000)});
+  return data::dataset::of(std::move(all));
+}
+
+} // namespace
+
 data::dataset synthetic_batches(const workload& model, std::uint64_t batch,
                                 const device& on) {
   const auto examples = batch * prepared_batches;
+  if (model.name == "wide_deep")
+    return random_clicks(std::int64_t(examples)).batch(batch);
   const auto here = data::synthetic(
     {.example = model.example, .examples = examples, .classes = 10, .seed = 1});
   if (on.kind == device_kind::cpu)

@@ -19,17 +19,22 @@ namespace troupe::benchmarks {
 struct workload {
   std::string_view name;
   shape example; ///< Shape of one input.
-  std::vector<parameter_spec> parameters;
-  tensor (*forward)(std::span<const variable> own, const tensor& x);
+  /// Those that `forward` reads.
+  std::vector<parameter_spec> parameters = {};
+  /// Null: the model has no form as direct calls of ops.
+  tensor (*forward)(std::span<const variable> own, const tensor& x) = nullptr;
   update_rule rule;
   /// Bytes per example that the forward pass keeps for the backward pass. It
   /// keeps the result of every layer. For each output of a pooling layer it
   /// also keeps one byte: the index of the maximum in the window.
   std::size_t activation_bytes;
+  std::string loss = "softmax_cross_entropy"; ///< Of a model in `fit`.
 };
 
-/// Returns the workload "mlp", "lenet" or "wide". The last one is an mlp with
-/// 257 MiB of parameters, of which each step changes all.
+/// Returns the workload "mlp", "lenet", "wide" or "wide_deep". "wide" is an mlp
+/// with 257 MiB of parameters, of which each step changes all. "wide_deep" is
+/// the built-in model of this name, with a table of 159 MiB, of which a step
+/// changes few rows.
 /// @errors throws std::invalid_argument for another name.
 const workload& find_workload(std::string_view name);
 
