@@ -46,7 +46,7 @@ add_test(NAME tensors.bfloat16_converted
          COMMAND tensors_tests --gtest_filter=*Bfloat16*)
 set_tests_properties(tensors.bfloat16_converted PROPERTIES
   ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX512_CORE LABELS tensors)
-troupe_tests(strategies Troupe::strategies nlohmann_json::nlohmann_json)
+troupe_tests(strategies random_jobs nlohmann_json::nlohmann_json)
 troupe_tests(net        Troupe::net OpenSSL::Crypto)
 troupe_tests(data       Troupe::data ZLIB::ZLIB)
 troupe_tests(models     Troupe::models nlohmann_json::nlohmann_json)

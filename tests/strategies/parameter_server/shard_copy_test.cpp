@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-// Single steps of the protocol. Runs under faults are in shard_faults_test.cpp.
+// Single steps of the protocol. Runs under faults are in
+// random_server_job_test.cpp.
 
 namespace troupe::parameter_server {
 

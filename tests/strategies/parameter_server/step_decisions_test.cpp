@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 // Single steps of the protocol. Jobs whose chief is lost under faults are in
-// shard_faults_test.cpp.
+// random_server_job_test.cpp.
 
 namespace troupe::parameter_server {
 
