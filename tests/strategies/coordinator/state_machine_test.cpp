@@ -8,7 +8,7 @@
 #include <string>
 
 // Single steps of the coordinator. Runs under faults are in
-// coordinator_faults_test.cpp.
+// random_coordinator_job_test.cpp.
 
 namespace troupe::coordinator {
 

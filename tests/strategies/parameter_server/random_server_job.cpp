@@ -1,6 +1,10 @@
 #include "troupe/tests/strategies/parameter_server/random_server_job.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <ranges>
+#include <string_view>
+#include <utility>
 #include <variant>
 
 namespace troupe::parameter_server {
@@ -14,14 +18,60 @@ struct overloaded : Fs... {
   using Fs::operator()...;
 };
 
+/// @returns the name of the message that an effect sends.
+template <class Effect>
+std::string_view message_name(const Effect& effect) {
+  if constexpr (requires { effect.push; })
+    return "push";
+  else if constexpr (requires { effect.pull; })
+    return "pull";
+  else if constexpr (requires { effect.accepted; })
+    return "accepted";
+  else if constexpr (requires { effect.contributed; })
+    return "contributed";
+  else if constexpr (requires { effect.decision_query; })
+    return "decision_query";
+  else if constexpr (requires { effect.decision; })
+    return "decision";
+  else if constexpr (requires { effect.pushed; })
+    return "pushed";
+  else if constexpr (requires { effect.pulled; })
+    return "pulled";
+  else if constexpr (requires { effect.decided; })
+    return "decided";
+  else if constexpr (requires { effect.last_decision; })
+    return "last_decision";
+  else if constexpr (requires { effect.record; })
+    return "record";
+  else if constexpr (requires { effect.snapshot; })
+    return "snapshot";
+  else if constexpr (requires { effect.inquire; })
+    return "inquire";
+  else if constexpr (requires { effect.stored; })
+    return "stored";
+  else if constexpr (requires { effect.in_sync; })
+    return "in_sync";
+  else if constexpr (requires { effect.serving; })
+    return "serving";
+  else
+    return "no message";
+}
+
+/// @returns the name of the message that one of several effects sends.
+template <class Effects>
+std::string_view message_of(const Effects& effect) {
+  return std::visit([](const auto& x) { return message_name(x); }, effect);
+}
+
 } // namespace
 
-random_server_job::random_server_job(std::uint64_t seed) : random_{seed} {
+random_server_job::random_server_job(std::uint64_t seed) : random_job{seed} {
   shards_ = 1 + std::uint32_t(below(3));
   replicas_ = 1 + std::uint32_t(below(4));
   copies_ = 1 + std::uint32_t(below(3));
   steps_ = 3 + below(10);
   loss_percent_ = chance(50) ? below(20) : 0;
+  late_percent_ = chance(50) ? below(10) : 0;
   max_delay_ = 1 + below(40);
   if (replicas_ > 1 && chance(40))
     backup_workers_ = 1 + std::uint32_t(below(replicas_ - 1));
@@ -36,6 +86,7 @@ random_server_job::random_server_job(std::uint64_t seed) : random_{seed} {
          kind == consistency_kind::synchronous ? backup_workers_ : 0});
     }
     all_parts_ += parts;
+    read_.emplace_back(parts);
   }
   if (chance(30))
     limits_ = {1 + below(10), 5 + below(30)};
@@ -62,7 +113,7 @@ std::string random_server_job::run() {
     inject();
   }
   run_until(now_ + 500, [this] { return is_done(); });
-  has_faults_ = false;
+  end_faults();
   change_view();
   run_until(now_ + 200'000, [this] { return is_done(); });
   if (!is_done())
@@ -73,36 +124,7 @@ std::string random_server_job::run() {
   return problem_;
 }
 
-void random_server_job::fail(const std::string& what) {
-  if (problem_.empty())
-    problem_ = "at " + std::to_string(now_) + ": " + what;
-}
-
-// -- time and network ---------------------------------------------------------
-
-void random_server_job::at(std::uint64_t delay, std::function<void()> action) {
-  events_.emplace(std::pair{now_ + delay, ++order_}, std::move(action));
-}
-
-void random_server_job::deliver(std::function<void()> action) {
-  if (has_faults_ && chance(loss_percent_))
-    return;
-  if (has_faults_ && chance(loss_percent_))
-    at(1 + below(3 * max_delay_), action);
-  at(1 + below(max_delay_), std::move(action));
-}
-
-void random_server_job::run_until(std::uint64_t end,
-                                  const std::function<bool()>& done) {
-  while (problem_.empty() && !done() && !events_.empty()
-         && events_.begin()->first.first <= end) {
-    const auto next = events_.extract(events_.begin());
-    now_ = next.key().first;
-    next.mapped()();
-  }
-  if (!done())
-    now_ = std::max(now_, end);
-}
+// -- time ---------------------------------------------------------------------
 
 /// All timers of all processes.
 void random_server_job::tick() {
@@ -113,10 +135,73 @@ void random_server_job::tick() {
   for (auto& [process, one] : workers_)
     if (one.is_alive)
       perform(process, one.machine->on_timeout());
-  for (auto& [unused, one] : chiefs_)
+  for (auto& [process, one] : chiefs_)
     if (one.is_alive)
-      perform(one.machine->on_timeout());
+      perform(process, one.machine->on_timeout());
   at(timeout, [this] { tick(); });
+}
+
+std::string random_server_job::state_of(std::uint64_t process) const {
+  if (const auto found = servers_.find(process); found != servers_.end()) {
+    if (!found->second.is_alive)
+      return "dead server";
+    // The copies of a server are in states of their own: the first is named.
+    const auto& copies = found->second.copies;
+    const auto named = std::ranges::find_if(
+      copies, [](const copy& x) { return x.machine->is_primary(); });
+    const auto s = named == copies.end() ? 0 : named - copies.begin();
+    return state_of(std::uint32_t(s), copies[std::size_t(s)]);
+  }
+  if (const auto found = chiefs_.find(process); found != chiefs_.end())
+    return !found->second.is_alive
+             ? "dead chief"
+             : std::string{found->second.machine->queries()
+                             ? "chief that queries"
+                             : "chief that decides"}
+                 + (process != chief_ ? ", replaced" : "")
+                 + (has_other_decisions() ? ", shards differ" : "");
+  const auto found = workers_.find(process);
+  return found == workers_.end() ? "no process" : state_of(found->second);
+}
+
+std::string random_server_job::state_of(std::uint32_t s,
+                                        const copy& one) const {
+  const auto& machine = *one.machine;
+  const auto position = machine.position();
+  std::string out;
+  if (machine.is_primary())
+    out = machine.serves() ? "primary that serves" : "primary that waits";
+  else if (position.is_in_sync)
+    out = "backup in sync";
+  else
+    out = position.sequence > 0 ? "backup with a state" : "copy without state";
+  if (machine.log_records() > 0)
+    out += ", with records";
+  if (position.term != placed_[s].term)
+    out += ", of an older term";
+  else if (position.view_id != view_id_)
+    out += ", in an older view";
+  const auto kind = rules_[s][0].kind;
+  return out
+         + (kind == consistency_kind::asynchronous ? ", asynchronous"
+            : kind == consistency_kind::bounded    ? ", bounded"
+                                                   : ", synchronous");
+}
+
+std::string random_server_job::state_of(const worker_process& one) const {
+  if (!one.is_alive)
+    return "dead worker";
+  std::string out = one.is_excluded ? "excluded worker" : "worker";
+  const auto any = [&](auto&& is) {
+    return std::ranges::any_of(one.replicas | std::views::values, is);
+  };
+  if (any([](const replica& x) { return x.is_adopted; }))
+    out += ", asks for a step";
+  if (any([](const replica& x) { return !x.reading.empty(); }))
+    out += ", reads";
+  if (one.machine->unacknowledged() > 0)
+    out += ", pushes";
+  return one.replicas.empty() ? out + ", without replicas" : out;
 }
 
 // -- processes ----------------------------------------------------------------
@@ -125,10 +210,9 @@ void random_server_job::add_server() {
   const auto process = next_incarnation_++;
   auto& added = servers_[process];
   for (std::uint32_t s = 0; s < shards_; ++s) {
-    const values none(rules_[s].size());
     added.copies.push_back(
       {std::make_unique<shard_copy>(process, rules_[s], replicas_, limits_),
-       none, none, 0});
+       values(rules_[s].size()), 0});
   }
 }
 
@@ -164,13 +248,11 @@ void random_server_job::read(std::uint64_t process, std::uint32_t id) {
   }
 }
 
-void random_server_job::on_pulled(std::uint64_t process, const pull_done& done,
-                                  const values& read_values) {
+void random_server_job::on_pulled(std::uint64_t process,
+                                  const pull_done& done) {
   auto& self = workers_[process].replicas[done.replica];
   if (done.step != self.step || self.reading.erase(done.shard) == 0)
     return fail("an answer to no pull");
-  if (!self.is_adopted)
-    check_read(done, read_values);
   self.lowest_next = std::min(self.lowest_next, done.next_step);
   self.versions[done.shard] = done.versions;
   if (self.reading.empty())
@@ -178,33 +260,65 @@ void random_server_job::on_pulled(std::uint64_t process, const pull_done& done,
 }
 
 /// What a replica reads contains all contributions that its rule promises.
-void random_server_job::check_read(const pull_done& done,
+void random_server_job::check_read(std::uint32_t s, const answer_pull& answer,
                                    const values& read_values) {
+  check_order(s, read_values);
+  const auto& read = answer.pulled;
+  const auto wanted = pull_steps_.find({answer.worker, read.number});
+  if (wanted == pull_steps_.end())
+    return; // of a replica that asks for its step
+  const auto step = wanted->second;
   for (std::uint32_t p = 0; p < read_values.size(); ++p) {
-    const auto& rule = rules_[done.shard][p];
+    const auto& rule = rules_[s][p];
     const auto has = [&](std::uint32_t r, std::uint64_t below_step) {
       for (std::uint64_t t = 0; t < below_step; ++t)
-        if (!read_values[p].contains({r, t}))
+        if (!read_values[p].applied.contains({r, t}))
           return false;
       return true;
     };
     if (rule.kind == consistency_kind::synchronous) {
-      if (done.versions[p] < done.step)
+      if (read.versions[p] < step)
         fail("a synchronous part was read too early");
       // Unless another worker has contributed to the step for this replica.
-      if (rule.backup_workers == 0 && done.versions[p] != done.step
-          && done.next_step <= done.step)
+      if (rule.backup_workers == 0 && read.versions[p] != step
+          && read.next_step <= step)
         fail("a synchronous part is ahead of a replica");
       continue;
     }
-    if (!has(done.replica, done.step))
+    if (!has(read.replica, step))
       fail("a replica does not read its own contributions");
-    if (rule.kind == consistency_kind::bounded
-        && done.step > rule.max_staleness)
+    if (rule.kind == consistency_kind::bounded && step > rule.max_staleness)
       for (std::uint32_t r = 0; r < replicas_; ++r)
-        if (!has(r, done.step - rule.max_staleness))
+        if (!has(r, step - rule.max_staleness))
           fail("a read is more stale than its bound");
   }
+}
+
+/// All that was read of a part is a beginning of one order.
+void random_server_job::check_order(std::uint32_t s,
+                                    const values& read_values) {
+  for (std::uint32_t p = 0; p < read_values.size(); ++p) {
+    auto& longest = read_[s][p];
+    const auto& read = read_values[p].applied_order;
+    const auto common = std::min(longest.size(), read.size());
+    if (!std::ranges::equal(read | std::views::take(common),
+                            longest | std::views::take(common)))
+      fail("two replicas have read contributions in different orders");
+    if (read.size() > longest.size())
+      longest = read;
+  }
+}
+
+/// @returns the gradient of a push. Another worker that repeats a step of an
+///          asynchronous part reads other parameters.
+std::int64_t random_server_job::gradient_of(std::uint64_t process,
+                                            std::uint32_t s,
+                                            const push_id& id) const {
+  const auto number = std::int64_t(
+    1 + (id.replica * 131 + id.step * 31 + id.part * 17 + s * 7) % 97);
+  return rules_[s][id.part].kind == consistency_kind::synchronous
+           ? number
+           : number + 100 * std::int64_t(process);
 }
 
 /// All shards have answered: the replica computes, and pushes.
@@ -214,6 +328,7 @@ void random_server_job::on_read(std::uint64_t process, std::uint32_t id) {
   if (self.is_adopted) {
     self.is_adopted = false;
     self.step = self.contributed = self.lowest_next;
+    went_on_at_[id] = std::max(went_on_at_[id], self.step);
     perform(process, from.machine->contributed(id, self.step));
     if (self.step < steps_)
       read(process, id);
@@ -222,9 +337,14 @@ void random_server_job::on_read(std::uint64_t process, std::uint32_t id) {
   const auto step = self.step++;
   const auto versions = self.versions;
   for (std::uint32_t s = 0; s < shards_; ++s)
-    for (std::uint32_t p = 0; p < rules_[s].size(); ++p)
-      perform(process, from.machine->push(s, {id, step, p}, versions.at(s)[p],
-                                          payload{nullptr, 1 + below(9)}));
+    for (std::uint32_t p = 0; p < rules_[s].size(); ++p) {
+      const push_id push{id, step, p};
+      const gradient made{s, push, gradient_of(process, s, push)};
+      perform(process,
+              from.machine->push(
+                s, push, versions.at(s)[p],
+                {std::make_shared<const gradient>(made), 1 + below(9)}));
+    }
   if (self.step < steps_)
     at(1 + below(5), [this, process, id] {
       auto& x = workers_[process];
@@ -235,15 +355,17 @@ void random_server_job::on_read(std::uint64_t process, std::uint32_t id) {
 
 void random_server_job::perform(std::uint64_t process,
                                 const worker_reaction& effects) {
-  const auto to_shard = [this](std::uint64_t primary, std::uint32_t s,
-                               auto&& call) {
-    deliver([this, primary, s, call] {
+  std::string_view message;
+  const auto to_shard = [&](std::uint64_t primary, std::uint32_t s,
+                            auto&& call) {
+    deliver(process, primary, message, [this, primary, s, call] {
       auto& to = servers_[primary];
       if (to.is_alive)
         perform(primary, s, call(*to.copies[s].machine));
     });
   };
-  for (const auto& one : effects)
+  for (const auto& one : effects) {
+    message = message_of(one);
     std::visit(
       overloaded{
         [&](const send_accepted& x) {
@@ -256,13 +378,15 @@ void random_server_job::perform(std::uint64_t process,
           });
         },
         [&](const send_pull& x) {
+          if (!workers_[process].replicas[x.pull.replica].is_adopted)
+            pull_steps_[{process, x.pull.number}] = x.pull.step;
           to_shard(x.primary, x.shard,
                    [process, what = x.pull](shard_copy& to) {
                      return to.on(process, what);
                    });
         },
         [&](const send_contributed& x) {
-          to_chief(x.contributed.view_id,
+          to_chief(process, x.contributed.view_id, message,
                    [what = x.contributed](auto& to) { return to.on(what); });
         },
         [&](const push_done& x) { on_push_done(process, x); },
@@ -272,14 +396,13 @@ void random_server_job::perform(std::uint64_t process,
         },
       },
       one);
+  }
 }
 
 /// A push of a replica is done: tells the chief how many steps are.
 void random_server_job::on_push_done(std::uint64_t process,
                                      const push_done& done) {
-  acknowledged_[done.shard].insert(done.id);
-  if (!done.is_decided)
-    accepted_[done.shard].insert(done.id);
+  (done.is_decided ? late_ : accepted_)[done.shard].insert(done.id);
   auto& from = workers_[process];
   auto& self = from.replicas.at(done.id.replica);
   ++self.parts_done[done.id.step];
@@ -292,25 +415,29 @@ void random_server_job::on_push_done(std::uint64_t process,
 }
 
 void random_server_job::to_chief(
-  std::uint64_t view_id,
+  std::uint64_t sender, std::uint64_t view_id, std::string_view message,
   std::function<decision_reaction(step_decisions&)> call) {
-  deliver([this, process = chief_of_.at(view_id), call] {
+  const auto process = chief_of_.at(view_id);
+  deliver(sender, process, message, [this, process, call] {
     auto& to = chiefs_[process];
     if (to.is_alive)
-      perform(call(*to.machine));
+      perform(process, call(*to.machine));
   });
 }
 
-void random_server_job::perform(const decision_reaction& effects) {
-  const auto to_shard = [this](std::uint64_t primary, std::uint32_t s,
-                               const auto& what) {
-    deliver([this, primary, s, what] {
+void random_server_job::perform(std::uint64_t process,
+                                const decision_reaction& effects) {
+  std::string_view message;
+  const auto to_shard = [&](std::uint64_t primary, std::uint32_t s,
+                            const auto& what) {
+    deliver(process, primary, message, [this, primary, s, what] {
       auto& to = servers_[primary];
       if (to.is_alive)
         perform(primary, s, to.copies[s].machine->on(what));
     });
   };
-  for (const auto& one : effects)
+  for (const auto& one : effects) {
+    message = message_of(one);
     std::visit(overloaded{
                  [&](const send_decision_query& x) {
                    to_shard(x.primary, x.shard, x.decision_query);
@@ -321,6 +448,7 @@ void random_server_job::perform(const decision_reaction& effects) {
                  [&](const protocol_error& x) { fail(x.reason); },
                },
                one);
+  }
 }
 
 /// All shards take the same contributions to a synchronous step, and none
@@ -330,8 +458,11 @@ void random_server_job::check_update(std::uint32_t s, const update& made) {
     return;
   const auto step = made.version - 1;
   contributions given;
-  for (const auto& c : made.contributions)
+  for (const auto& c : made.contributions) {
     given.insert({c.pushed.id.replica, c.pushed.id.step});
+    if (c.pushed.read_version != step)
+      fail("a gradient that counts was computed from another version");
+  }
   const auto [first, is_new] = decided_.try_emplace(step, given);
   if (first->second != given)
     fail("shards apply different decisions on step " + std::to_string(step));
@@ -340,24 +471,62 @@ void random_server_job::check_update(std::uint32_t s, const update& made) {
       fail("a shard is two decisions ahead of another");
 }
 
+/// Applies an update, or drops what a decision does not name.
+void random_server_job::apply_to(part_value& part, std::uint32_t s,
+                                 const update& made) {
+  const auto read = [&](const contribution& x) {
+    const auto given =
+      std::static_pointer_cast<const gradient>(x.gradient.tensors);
+    if (!given || given->shard != s || given->id != x.pushed.id)
+      fail("a push has the gradient of another one");
+    return given ? given->number : 0;
+  };
+  for (const auto& c : made.contributions) {
+    const auto& id = c.pushed.id;
+    const auto number = read(c);
+    if (!part.applied.try_emplace({id.replica, id.step}, number).second)
+      fail("a contribution is applied twice");
+    part.applied_order.emplace_back(id.replica, id.step);
+    part.sum += number;
+  }
+  for (const auto& c : made.dropped) {
+    read(c);
+    part.dropped.insert({c.pushed.id.replica, c.pushed.id.step});
+  }
+}
+
+/// A primary has applied these contributions to a part, so they stay.
+void random_server_job::commit(std::uint32_t s, std::uint32_t p,
+                               const part_value& part) {
+  for (const auto& [which, number] : part.applied) {
+    const auto [first, is_new] =
+      committed_.try_emplace({s, {which.first, which.second, p}}, number);
+    if (first->second != number)
+      fail("a contribution has two gradients");
+  }
+}
+
 void random_server_job::perform(std::uint64_t process, std::uint32_t s,
                                 const shard_reaction& effects) {
   auto& self = servers_[process].copies[s];
-  const auto to_worker = [this](std::uint64_t receiver, auto&& call) {
-    deliver([this, receiver, call] {
+  check_primary(process, s);
+  std::string_view message;
+  const auto to_worker = [&](std::uint64_t receiver, auto&& call) {
+    deliver(process, receiver, message, [this, receiver, call] {
       auto& to = workers_[receiver];
       if (to.is_alive)
         call(receiver, to);
     });
   };
-  const auto to_copy = [this, s](std::uint64_t receiver, auto&& call) {
-    deliver([this, receiver, s, call] {
+  const auto to_copy = [&](std::uint64_t receiver, auto&& call) {
+    deliver(process, receiver, message, [this, receiver, s, call] {
       auto& to = servers_[receiver];
       if (to.is_alive)
         call(receiver, to.copies[s]);
     });
   };
-  for (const auto& one : effects)
+  for (const auto& one : effects) {
+    message = message_of(one);
     std::visit(
       overloaded{
         [&](const apply& x) {
@@ -365,21 +534,21 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
           // What a backup has can be lost before the primary applies it.
           if (self.machine->is_primary())
             check_update(s, made);
-          for (const auto& c : made.contributions)
-            if (!self.applied[made.part]
-                   .insert({c.pushed.id.replica, c.pushed.id.step})
-                   .second)
-              fail("a contribution is applied twice");
-          for (const auto& c : made.dropped)
-            self.dropped[made.part].insert(
-              {c.pushed.id.replica, c.pushed.id.step});
+          apply_to(self.parts[made.part], s, made);
+          if (self.machine->is_primary())
+            commit(s, made.part, self.parts[made.part]);
         },
         [&](const answer_push& x) {
-          if (x.pushed.result <= push_result::decided)
+          if (x.pushed.result <= push_result::decided) {
             check_serving(process, s);
-          repeated_ += x.pushed.result == push_result::repeated;
-          stale_ += x.pushed.result == push_result::stale_view;
-          dropped_ += x.pushed.result == push_result::decided;
+            acknowledged_[s].insert(x.pushed.id);
+          }
+          if (x.pushed.result == push_result::repeated)
+            count("repeated pushes");
+          if (x.pushed.result == push_result::stale_view)
+            count("pushes of an older view");
+          if (x.pushed.result == push_result::decided)
+            count("pushes after the decision");
           to_worker(x.worker,
                     [this, s, what = x.pushed](std::uint64_t to, auto& at) {
                       perform(to, at.machine->on(s, what));
@@ -387,19 +556,20 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
         },
         [&](const answer_pull& x) {
           check_serving(process, s);
-          to_worker(x.worker, [this, s, what = x.pulled, read = self.applied](
-                                std::uint64_t to, auto& at) {
-            for (const auto& done : at.machine->on(s, what))
-              on_pulled(to, std::get<pull_done>(done), read);
-          });
+          check_read(s, x, self.parts);
+          to_worker(x.worker,
+                    [this, s, what = x.pulled](std::uint64_t to, auto& at) {
+                      for (const auto& done : at.machine->on(s, what))
+                        on_pulled(to, std::get<pull_done>(done));
+                    });
         },
         [&](const answer_decision& x) {
-          to_chief(x.decided.view_id,
+          to_chief(process, x.decided.view_id, message,
                    [s, what = x.decided](auto& to) { return to.on(s, what); });
         },
         [&](const answer_decision_query& x) {
           to_chief(
-            x.last_decision.view_id,
+            process, x.last_decision.view_id, message,
             [s, what = x.last_decision](auto& to) { return to.on(s, what); });
         },
         [&](const send_record& x) {
@@ -408,22 +578,18 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
           });
         },
         [&](const send_snapshot& x) {
-          to_copy(
-            x.backup, [this, s, x, applied = self.applied,
-                       dropped = self.dropped](std::uint64_t to, auto& at) {
-              const auto effects = at.machine->on(x.snapshot, x.gradients);
-              if (!effects.empty()
-                  && std::holds_alternative<install_snapshot>(effects[0])) {
-                at.applied = applied;
-                at.dropped = dropped;
-                at.term = at.machine->position().term;
-              }
-              perform(to, s, effects);
-            });
+          to_copy(x.backup, [this, s, x, parts = self.parts](std::uint64_t to,
+                                                             auto& at) {
+            const auto effects = at.machine->on(x.snapshot, x.gradients);
+            if (!effects.empty()
+                && std::holds_alternative<install_snapshot>(effects[0])) {
+              at.parts = parts;
+              at.term = at.machine->position().term;
+            }
+            perform(to, s, effects);
+          });
         },
-        [&](const drop_state&) {
-          self.applied = self.dropped = values(rules_[s].size());
-        },
+        [&](const drop_state&) { self.parts = values(rules_[s].size()); },
         [&](const install_snapshot&) {},
         [&](const send_inquire& x) {
           to_copy(x.backup,
@@ -434,7 +600,8 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
         [&](const send_stored& x) {
           if (x.stored.has_state) {
             const auto term = self.machine->position().term;
-            kept_ += std::exchange(self.term, term) != term;
+            if (std::exchange(self.term, term) != term)
+              count("states kept under a new primary");
           }
           to_copy(x.primary,
                   [this, s, what = x.stored](std::uint64_t to, auto& at) {
@@ -449,6 +616,8 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
         },
         [&](const send_serving& x) {
           check_serving(process, s);
+          for (std::uint32_t p = 0; p < self.parts.size(); ++p)
+            commit(s, p, self.parts[p]);
           for (const auto receiver : x.workers)
             to_worker(receiver,
                       [this, s, what = x.serving](std::uint64_t to, auto& at) {
@@ -458,6 +627,7 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
         [&](const protocol_error& x) { fail(x.reason); },
       },
       one);
+  }
 }
 
 // -- views --------------------------------------------------------------------
@@ -478,47 +648,105 @@ bool random_server_job::can_spare_server(std::uint64_t process) const {
   return true;
 }
 
-void random_server_job::inject() {
-  const auto choose = [this](auto& all) -> std::uint64_t {
-    std::vector<std::uint64_t> found;
-    for (const auto& [process, one] : all)
-      if (one.is_alive && !one.is_excluded)
-        found.push_back(process);
-    return found[below(found.size())];
-  };
-  const auto end = [this](auto& one) {
-    const bool dies = chance(60);
-    (dies ? one.is_alive : one.is_excluded) = !dies;
-    ++(dies ? deaths_ : exclusions_);
-  };
-  const auto which = below(100);
-  if (which < 45) {
-    const auto process = choose(servers_);
-    if (!can_spare_server(process))
+/// @returns a process of the next view.
+template <class Process>
+std::uint64_t
+random_server_job::choose(const std::map<std::uint64_t, Process>& all) {
+  std::vector<std::uint64_t> found;
+  for (const auto& [process, one] : all)
+    if (one.is_alive && !one.is_excluded)
+      found.push_back(process);
+  return found[below(found.size())];
+}
+
+/// A process dies, or lives and is left out of the next view.
+template <class Process>
+void random_server_job::end(std::uint64_t process, Process& one,
+                            std::string_view dies,
+                            std::string_view is_excluded) {
+  const bool has_died = chance(60);
+  meet(has_died ? dies : is_excluded, process);
+  (has_died ? one.is_alive : one.is_excluded) = !has_died;
+}
+
+void random_server_job::return_later(std::function<void()> add) {
+  at(1 + below(400), [this, add] {
+    if (!has_faults_)
       return;
-    end(servers_[process]);
-    if (chance(70))
-      add_server();
-  } else if (which < 70) {
-    const auto process = choose(workers_);
+    count("processes returned");
+    add();
+    change_view();
+  });
+}
+
+void random_server_job::end_server() {
+  const auto process = choose(servers_);
+  if (!can_spare_server(process))
+    return;
+  const bool is_primary = std::ranges::any_of(
+    placed_, [&](const auto& x) { return x.primary == process; });
+  auto& one = servers_[process];
+  if (is_primary)
+    end(process, one, "primaries died", "primaries excluded");
+  else
+    end(process, one, "backups died", "backups excluded");
+  if (chance(40))
+    add_server();
+  else if (chance(60))
+    return_later([this] { add_server(); });
+}
+
+void random_server_job::end_worker() {
+  const auto process = choose(workers_);
+  end(process, workers_[process], "workers died", "workers excluded");
+  const bool has_other =
+    std::ranges::any_of(workers_ | std::views::values, [](const auto& x) {
+      return x.is_alive && !x.is_excluded;
+    });
+  if (!has_other || chance(50))
     add_worker();
-    end(workers_[process]);
-  } else if (which < 95) {
-    const auto is_unfinished = [this] {
-      std::set<std::uint64_t> decisions;
-      for (std::uint32_t s = 0; s < shards_; ++s)
-        if (const auto count = decisions_of(s))
-          decisions.insert(*count);
-      return decisions.size() > 1;
-    };
-    if (chance(50)) // often when a decision is on its way
-      run_until(now_ + 200, is_unfinished);
-    end(chiefs_[chief_]);
-    add_chief();
-    ++successions_;
-    unfinished_ += is_unfinished();
+  else
+    return_later([this] { add_worker(); });
+}
+
+void random_server_job::end_chief() {
+  if (chance(50)) // often when a decision is on its way
+    run_until(now_ + 200, [this] { return has_other_decisions(); });
+  end(chief_, chiefs_[chief_], "chiefs died", "chiefs excluded");
+  add_chief();
+  if (has_other_decisions())
+    count("chiefs lost when shards differed");
+}
+
+/// One fault, or two at a time, and the view that follows.
+void random_server_job::inject() {
+  std::vector<std::uint64_t> processes;
+  const auto list = [&](const auto& all) {
+    for (const auto& [process, one] : all)
+      if (one.is_alive)
+        processes.push_back(process);
+  };
+  list(servers_);
+  list(workers_);
+  list(chiefs_);
+  bool changes_view = true;
+  for (auto faults = chance(25) ? 2 : 1; faults > 0; --faults) {
+    const auto which = below(100);
+    if (which < 35) {
+      end_server();
+    } else if (which < 55) {
+      end_worker();
+    } else if (which < 75) {
+      end_chief();
+    } else if (which < 97) {
+      cut_links(processes);
+      changes_view = changes_view && chance(50);
+    }
   }
-  change_view();
+  if (chance(50)) // the loss is seen later
+    run_until(now_ + below(150), [this] { return is_done(); });
+  if (changes_view)
+    change_view();
 }
 
 /// Makes the next view of the processes that are alive and not excluded. All of
@@ -550,7 +778,7 @@ void random_server_job::change_view() {
         return fail("no copy can become the primary");
       to.previous_term = std::exchange(to.term, view_id_);
       to.primary = best;
-      ++promotions_;
+      count("promotions");
     }
     const bool moves = chance(20); // the backups
     std::erase_if(to.backups, [&](std::uint64_t x) {
@@ -575,7 +803,7 @@ void random_server_job::change_view() {
   for (auto& [id, host] : hosts_)
     if (std::ranges::count(workers, host) == 0) {
       host = workers[below(workers.size())];
-      ++adoptions_;
+      count("replicas moved");
     }
   workers_of_[view_id_] = workers;
   chief_of_[view_id_] = chief_;
@@ -589,60 +817,66 @@ void random_server_job::change_view() {
 
 void random_server_job::enter_view(std::uint64_t process) {
   if (has_faults_ && view_id_ > 1 && chance(15))
-    return; // it learns the view after it
+    return meet("views missed", process); // it learns the view after it
   std::vector<std::uint64_t> workers, primaries;
   for (const auto& [one, state] : workers_)
     if (state.is_alive && !state.is_excluded)
       workers.push_back(one);
   for (const auto& one : placed_)
     primaries.push_back(one.primary);
-  at(1 + below(2 * max_delay_),
-     [=, this, view_id = view_id_, placed = placed_, hosts = hosts_] {
-       if (const auto found = servers_.find(process); found != servers_.end()) {
-         for (std::uint32_t s = 0; found->second.is_alive && s < shards_; ++s) {
-           auto& to = found->second.copies[s];
-           const auto& where = placed[s];
-           const auto effects =
-             to.machine->on_view({view_id, where.term, where.previous_term,
-                                  where.primary, where.backups, workers});
-           perform(process, s, effects);
-         }
-         return;
-       }
-       if (const auto found = chiefs_.find(process); found != chiefs_.end()) {
-         if (found->second.is_alive)
-           perform(found->second.machine->on_view({view_id, primaries}));
-         return;
-       }
-       auto& to = workers_[process];
-       if (!to.is_alive)
-         return;
-       entered_[process] = std::max(entered_[process], view_id);
-       perform(process, to.machine->on_view({view_id, primaries}));
-       std::vector<std::uint32_t> moved;
-       for (const auto& [id, unused] : to.replicas)
-         if (hosts.at(id) != process)
-           moved.push_back(id);
-       for (const auto id : moved) {
-         to.machine->release(id);
-         to.replicas.erase(id);
-       }
-       for (const auto& [id, host] : hosts)
-         if (host == process && hosts_.at(id) == process
-             && !to.replicas.contains(id))
-           start_replica(process, id, view_id > 1);
-     });
+  at(1 + below(2 * max_delay_), [=, this, view_id = view_id_, placed = placed_,
+                                 hosts = hosts_] {
+    if (const auto found = servers_.find(process); found != servers_.end()) {
+      for (std::uint32_t s = 0; found->second.is_alive && s < shards_; ++s) {
+        auto& to = found->second.copies[s];
+        const auto& where = placed[s];
+        const auto effects =
+          to.machine->on_view({view_id, where.term, where.previous_term,
+                               where.primary, where.backups, workers});
+        perform(process, s, effects);
+      }
+      return;
+    }
+    if (const auto found = chiefs_.find(process); found != chiefs_.end()) {
+      if (found->second.is_alive)
+        perform(process, found->second.machine->on_view({view_id, primaries}));
+      return;
+    }
+    auto& to = workers_[process];
+    if (!to.is_alive || entered_[process] >= view_id)
+      return; // it has entered a newer one
+    entered_[process] = view_id;
+    perform(process, to.machine->on_view({view_id, primaries}));
+    std::vector<std::uint32_t> moved;
+    for (const auto& [id, unused] : to.replicas)
+      if (hosts.at(id) != process)
+        moved.push_back(id);
+    for (const auto id : moved) {
+      to.machine->release(id);
+      to.replicas.erase(id);
+    }
+    for (const auto& [id, host] : hosts)
+      if (host == process && hosts_.at(id) == process
+          && !to.replicas.contains(id))
+        start_replica(process, id, view_id > 1);
+  });
 }
 
-/// A primary serves: it is the only one of its view, all workers have entered
-/// the view if it was a backup before, and it has all contributions that were
-/// acknowledged.
-void random_server_job::check_serving(std::uint64_t process, std::uint32_t s) {
+/// A primary that serves is the only one of its view.
+void random_server_job::check_primary(std::uint64_t process, std::uint32_t s) {
   const auto& machine = *servers_[process].copies[s].machine;
+  if (!machine.serves())
+    return;
   const auto [first, is_new] =
     served_.try_emplace({machine.view_id(), s}, process);
   if (first->second != process)
     fail("two primaries of a shard serve in one view");
+}
+
+/// A primary serves: all workers have entered the view if it was a backup
+/// before, and it has all contributions that were acknowledged.
+void random_server_job::check_serving(std::uint64_t process, std::uint32_t s) {
+  const auto& machine = *servers_[process].copies[s].machine;
   if (machine.position().term > 1)
     for (const auto one : workers_of_[machine.position().term])
       if (entered_[one] < machine.position().term
@@ -665,6 +899,15 @@ random_server_job::decisions_of(std::uint32_t s) const {
     if (rules_[s][p].kind == consistency_kind::synchronous)
       return primary.contributions(p).version();
   return {};
+}
+
+/// True if the primaries have not all applied the same decisions.
+bool random_server_job::has_other_decisions() const {
+  std::set<std::uint64_t> decisions;
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    if (const auto count = decisions_of(s))
+      decisions.insert(*count);
+  return decisions.size() > 1;
 }
 
 bool random_server_job::is_done() const {
@@ -697,42 +940,67 @@ bool random_server_job::all_backups_follow() const {
 void random_server_job::check_end() {
   for (std::uint32_t s = 0; s < shards_; ++s) {
     const auto& primary = servers_[placed_[s].primary].copies[s];
-    for (std::uint32_t p = 0; p < rules_[s].size(); ++p) {
-      const auto& rule = rules_[s][p];
-      const bool has_late = rule.backup_workers > 0;
-      contributions expected;
-      for (std::uint64_t t = 0; t < steps_; ++t)
-        if (has_late) {
-          contributions given; // it may have been applied as a backup
-          for (const auto& x : primary.applied[p])
-            if (x.second == t)
-              given.insert(x);
-          const auto& all = decided_.try_emplace(t, given).first->second;
-          expected.insert(all.begin(), all.end());
-          if (all.size() != replicas_ - backup_workers_)
-            fail("a decision names too many or too few contributions");
-        } else
-          for (std::uint32_t r = 0; r < replicas_; ++r)
-            expected.insert({r, t});
-      if (primary.applied[p] != expected)
-        fail("the final value of part " + std::to_string(p) + " of shard "
-             + std::to_string(s) + " is wrong");
-      for (const auto& x : primary.dropped[p])
-        if (expected.contains(x))
-          fail("a contribution that counts was dropped");
-      for (const auto& x : accepted_[s])
-        if (x.part == p && !expected.contains({x.replica, x.step})
-            && !primary.dropped[p].contains({x.replica, x.step}))
-          fail("a contribution was dropped, but is not listed");
-    }
+    for (std::uint32_t p = 0; p < rules_[s].size(); ++p)
+      check_part(s, p);
     for (const auto backup : placed_[s].backups) {
       const auto& copy = servers_[backup].copies[s];
       if (!copy.machine->position().is_in_sync)
         fail("a backup does not follow");
-      if (copy.applied != primary.applied || copy.dropped != primary.dropped)
+      if (copy.parts != primary.parts)
         fail("a backup differs from its primary");
     }
   }
+}
+
+void random_server_job::check_part(std::uint32_t s, std::uint32_t p) {
+  const auto& part = servers_[placed_[s].primary].copies[s].parts[p];
+  const auto& rule = rules_[s][p];
+  const bool has_late = rule.backup_workers > 0;
+  contributions expected;
+  for (std::uint64_t t = 0; t < steps_; ++t)
+    if (has_late) {
+      contributions given; // it may have been applied as a backup
+      for (const auto& [which, unused] : part.applied)
+        if (which.second == t)
+          given.insert(which);
+      const auto& all = decided_.try_emplace(t, given).first->second;
+      expected.insert(all.begin(), all.end());
+      if (all.size() != replicas_ - backup_workers_)
+        fail("a decision names too many or too few contributions");
+    } else
+      for (std::uint32_t r = 0; r < replicas_; ++r)
+        expected.insert({r, t});
+  if (!std::ranges::equal(part.applied | std::views::keys, expected))
+    fail("the final value of part " + std::to_string(p) + " of shard "
+         + std::to_string(s) + " is wrong");
+  const auto& read = read_[s][p];
+  if (read.size() > part.applied_order.size()
+      || !std::ranges::equal(read, part.applied_order
+                                     | std::views::take(read.size())))
+    fail("a replica has read what was not applied in the end");
+  std::int64_t sum = 0;
+  std::size_t committed = 0;
+  for (const auto& [which, number] : committed_)
+    if (which.first == s && which.second.part == p) {
+      sum += number;
+      ++committed;
+    }
+  if (committed != part.applied.size() || sum != part.sum)
+    fail("the final parameters are not the sum of the committed gradients");
+  for (const auto& x : part.dropped)
+    if (expected.contains(x))
+      fail("a contribution that counts was dropped");
+  for (std::uint64_t t = 0; t < steps_; ++t)
+    for (std::uint32_t r = 0; r < replicas_; ++r) {
+      if (expected.contains({r, t}) || part.dropped.contains({r, t}))
+        continue;
+      const push_id id{r, t, p};
+      if (accepted_[s].contains(id))
+        fail("a contribution was dropped, but is not listed");
+      if (!late_[s].contains(id) && t >= went_on_at_[r])
+        fail("a contribution is neither applied nor listed, and its worker was "
+             "not told");
+    }
 }
 
 } // namespace troupe::parameter_server

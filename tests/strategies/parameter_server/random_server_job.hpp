@@ -3,55 +3,78 @@
 #include "troupe/strategies/parameter_server/shard_copy.hpp"
 #include "troupe/strategies/parameter_server/step_decisions.hpp"
 #include "troupe/strategies/parameter_server/worker.hpp"
+#include "troupe/tests/strategies/random_job.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-// A job with parameter servers in virtual time. Messages are lost, delayed,
-// repeated and reordered; servers, workers and chiefs die, and others are
-// excluded from the view while they live and go on. A value of a part is the
-// set of the contributions that were applied, so that nothing can be lost or
-// counted twice unseen.
-
 namespace troupe::parameter_server {
 
-/// A job of random shape under random faults.
-class random_server_job {
+/// A job with parameter servers of random shape, under random faults. Messages
+/// are lost, late, repeated and reordered, and links are cut for some time.
+/// Servers, workers and chiefs die, or are excluded from the view while they
+/// live and go on. Others come back in their place, at once or later, and
+/// processes miss views.
+///
+/// A gradient is an integer, and the value of a part is the sum of those that
+/// were applied. Beside it, each copy keeps which contributions they belong to,
+/// in their order. The oracles:
+///
+///   exactly once   the value of each part is the sum of the gradients that
+///                  were committed: each contribution once, with the gradient
+///                  that the first primary that had it has applied. All copies
+///                  in sync are equal
+///   staleness      at each answer to a pull: the value has all contributions
+///                  that the kind of consistency promises. A synchronous step
+///                  has only gradients that were computed from its version
+///   no loss        a primary that serves has all that was acknowledged before.
+///                  What was read at any time is a beginning of what was
+///                  applied in the end, in this order
+///   conservation   each contribution was applied, or a decision does not name
+///                  it: then the shard lists it, or has told its sender so
+///   one primary    one copy of each shard serves in each view, and a new one
+///                  only when all workers have accepted its view
+///   one decision   all shards take the same contributions to a step, and are
+///                  at most one decision apart
+///   progress       the job ends when there are no faults any more
+class random_server_job : public random_job {
 public:
   explicit random_server_job(std::uint64_t seed);
 
-  /// @returns what is wrong. Empty: nothing.
-  std::string run();
-
-  std::uint64_t deaths() const { return deaths_; }
-  std::uint64_t exclusions() const { return exclusions_; }
-  std::uint64_t promotions() const { return promotions_; }
-  std::uint64_t repeated_pushes() const { return repeated_; }
-  std::uint64_t stale_answers() const { return stale_; }
-  std::uint64_t dropped_contributions() const { return dropped_; }
-  std::uint64_t adoptions() const { return adoptions_; }
-  /// Backups that have kept their state under a new primary.
-  std::uint64_t kept_states() const { return kept_; }
-  std::uint64_t successions() const { return successions_; }
-  /// Chiefs that were replaced when some shards lacked their last decision.
-  std::uint64_t unfinished_decisions() const { return unfinished_; }
+  std::string run() override;
 
 private:
   /// Contributions to a part: replica and step.
   using contributions = std::set<std::pair<std::uint32_t, std::uint64_t>>;
-  using values = std::vector<contributions>; ///< By part.
+  using order = std::vector<std::pair<std::uint32_t, std::uint64_t>>;
+  /// What travels beside a push.
+  struct gradient {
+    std::uint32_t shard = 0;
+    push_id id;
+    std::int64_t number = 0;
+  };
+  /// A part at a copy of its shard.
+  struct part_value {
+    std::int64_t sum = 0; ///< Of the gradients that were applied.
+    /// These gradients, by contribution.
+    std::map<std::pair<std::uint32_t, std::uint64_t>, std::int64_t> applied;
+    /// The contributions in the order in which they were applied.
+    order applied_order;
+    contributions dropped{};
+    friend bool operator==(const part_value&, const part_value&) = default;
+  };
+  using values = std::vector<part_value>; ///< By part.
 
   struct copy {
     std::unique_ptr<shard_copy> machine;
-    values applied, dropped;
+    values parts;
     std::uint64_t term = 0; ///< The last one in which it has shown a state.
   };
   struct server {
@@ -82,17 +105,10 @@ private:
     std::vector<std::uint64_t> backups;
   };
 
-  std::uint64_t below(std::uint64_t n) { return random_() % n; }
-  bool chance(std::uint64_t percent) { return below(100) < percent; }
-  void fail(const std::string& what);
-
-  // -- time and network -------------------------------------------------------
-
-  void at(std::uint64_t delay, std::function<void()> action);
-  /// Delivers a message some time, or never, or twice.
-  void deliver(std::function<void()> action);
-  void run_until(std::uint64_t end, const std::function<bool()>& done);
   void tick();
+  std::string state_of(std::uint64_t process) const override;
+  std::string state_of(std::uint32_t at_shard, const copy& one) const;
+  std::string state_of(const worker_process& one) const;
 
   // -- processes --------------------------------------------------------------
 
@@ -105,38 +121,50 @@ private:
   void perform(std::uint64_t process, std::uint32_t at_shard,
                const shard_reaction& effects);
   void perform(std::uint64_t process, const worker_reaction& effects);
-  void perform(const decision_reaction& effects);
+  void perform(std::uint64_t process, const decision_reaction& effects);
   /// Delivers a message to the chief of a view.
-  void to_chief(std::uint64_t view_id,
+  void to_chief(std::uint64_t sender, std::uint64_t view_id,
+                std::string_view message,
                 std::function<decision_reaction(step_decisions&)> call);
   void on_push_done(std::uint64_t process, const push_done& done);
   void check_update(std::uint32_t at_shard, const update& made);
-  void on_pulled(std::uint64_t process, const pull_done& done,
-                 const values& read_values);
-  void check_read(const pull_done& done, const values& read_values);
+  void on_pulled(std::uint64_t process, const pull_done& done);
+  void check_read(std::uint32_t at_shard, const answer_pull& answer,
+                  const values& read_values);
+  void check_order(std::uint32_t at_shard, const values& read_values);
+  std::int64_t gradient_of(std::uint64_t process, std::uint32_t at_shard,
+                           const push_id& id) const;
+  void apply_to(part_value& part, std::uint32_t at_shard, const update& made);
+  void commit(std::uint32_t at_shard, std::uint32_t part,
+              const part_value& value);
 
   // -- views ------------------------------------------------------------------
 
   void inject();
+  template <class Process>
+  std::uint64_t choose(const std::map<std::uint64_t, Process>& all);
+  template <class Process>
+  void end(std::uint64_t process, Process& one, std::string_view dies,
+           std::string_view is_excluded);
+  void end_server();
+  void end_worker();
+  void end_chief();
+  /// A process comes back after some time, as another one.
+  void return_later(std::function<void()> add);
   bool can_spare_server(std::uint64_t process) const;
   void change_view();
   void enter_view(std::uint64_t process);
   void check_serving(std::uint64_t process, std::uint32_t at_shard);
+  void check_primary(std::uint64_t process, std::uint32_t at_shard);
 
   /// Number of decisions that a shard has applied. Empty: it has no synchronous
   /// parts.
   std::optional<std::uint64_t> decisions_of(std::uint32_t at_shard) const;
   bool is_done() const;
   bool all_backups_follow() const;
+  bool has_other_decisions() const;
   void check_end();
-
-  std::mt19937_64 random_;
-  std::uint64_t now_ = 0, order_ = 0;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::function<void()>>
-    events_;
-  std::string problem_;
-  bool has_faults_ = true;
-  std::uint64_t loss_percent_ = 0, max_delay_ = 10;
+  void check_part(std::uint32_t at_shard, std::uint32_t part);
 
   std::uint32_t shards_ = 1, replicas_ = 1, copies_ = 1;
   std::uint64_t steps_ = 1;
@@ -158,16 +186,21 @@ private:
   std::map<std::uint64_t, std::uint64_t> entered_;
   /// The primary that has served, by view and shard.
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> served_;
-  /// All pushes that were acknowledged, and those that were acknowledged before
-  /// their step was decided, by shard.
-  std::map<std::uint32_t, std::set<push_id>> acknowledged_, accepted_;
+  /// By shard: the pushes that a primary has acknowledged; those that were
+  /// acknowledged to their workers before their step was decided; and those
+  /// whose workers were told that it was decided.
+  std::map<std::uint32_t, std::set<push_id>> acknowledged_, accepted_, late_;
+  /// The gradients that were committed, by shard and push.
+  std::map<std::pair<std::uint32_t, push_id>, std::int64_t> committed_;
+  /// Step of a pull of a replica that knows its step, by worker and number.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> pull_steps_;
+  /// The longest order of contributions that was read, by shard and part.
+  std::vector<std::vector<order>> read_;
+  /// The highest step at which a replica that was moved went on, by replica.
+  std::map<std::uint32_t, std::uint64_t> went_on_at_;
   /// What counts in each synchronous step, as a primary has applied it first.
   std::map<std::uint64_t, contributions> decided_;
   std::size_t all_parts_ = 0;
-
-  std::uint64_t deaths_ = 0, exclusions_ = 0, promotions_ = 0, repeated_ = 0,
-                stale_ = 0, dropped_ = 0, adoptions_ = 0, successions_ = 0,
-                unfinished_ = 0, kept_ = 0;
 };
 
 } // namespace troupe::parameter_server

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// A protocol under random faults, in virtual time. This base class has the
+/// clock and the network: messages are lost, repeated, delayed and reordered,
+/// and links are cut for some time. A derived class has the processes, their
+/// faults, and the oracles.
+class random_job {
+public:
+  random_job(const random_job&) = delete;
+  random_job& operator=(const random_job&) = delete;
+  virtual ~random_job() = default;
+
+  /// Runs the job. Call it once.
+  /// @returns what is wrong. Empty: nothing.
+  virtual std::string run() = 0;
+
+  /// How often each fault, and each other event, took place.
+  const std::map<std::string_view, std::uint64_t>& counts() const {
+    return counts_;
+  }
+  /// Pairs of a fault and the state of the process that it met.
+  const std::set<std::string>& reached() const { return reached_; }
+
+protected:
+  /// All random draws of the job come from `seed`.
+  explicit random_job(std::uint64_t seed) : random_{seed} {}
+
+  std::uint64_t below(std::uint64_t n) { return random_() % n; }
+  bool chance(std::uint64_t percent) { return below(100) < percent; }
+  /// The job is wrong. Only the first call counts.
+  void fail(const std::string& what);
+  /// @param event text that is never freed.
+  void count(std::string_view event, std::uint64_t times = 1) {
+    counts_[event] += times;
+  }
+  /// Counts a fault that meets a process, and notes the state of the process.
+  /// @param fault text that is never freed.
+  /// @param detail part of the pair, but not of the count.
+  void meet(std::string_view fault, std::uint64_t process,
+            std::string_view detail = {});
+
+  void at(std::uint64_t delay, std::function<void()> action);
+  /// Delivers a message some time, or never, or twice.
+  void deliver(std::uint64_t sender, std::uint64_t receiver,
+               std::string_view message, const std::function<void()>& action);
+  /// Cuts one of these processes from all others, or one link between two of
+  /// them, in one direction or both, or divides them into two sets. After some
+  /// time the links are back. What was sent meanwhile is lost, or arrives then.
+  void cut_links(const std::vector<std::uint64_t>& processes);
+  /// From now on no message is lost, repeated or late, and no link is cut.
+  void end_faults();
+  void run_until(std::uint64_t end, const std::function<bool()>& done);
+
+  /// @returns the state of a process, as the oracles see it.
+  virtual std::string state_of(std::uint64_t process) const = 0;
+
+  std::mt19937_64 random_;
+  std::uint64_t now_ = 0;
+  std::string problem_;
+  bool has_faults_ = true;
+  std::uint64_t loss_percent_ = 0, late_percent_ = 0, max_delay_ = 10;
+
+private:
+  struct cut {
+    std::set<std::uint64_t> senders, receivers;
+    std::uint64_t until = 0;
+    bool holds = false; ///< What is sent arrives when the links are back.
+  };
+
+  void schedule(std::uint64_t sender, std::uint64_t receiver,
+                std::string_view message, std::uint64_t delay,
+                const std::function<void()>& action);
+
+  std::uint64_t order_ = 0;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::function<void()>>
+    events_; ///< By time and order.
+  std::vector<cut> cuts_;
+  /// Latest arrival of a message, by sender and receiver.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> arrivals_;
+  std::map<std::string_view, std::uint64_t> counts_;
+  std::set<std::string> reached_;
+};
+
+} // namespace troupe
