@@ -13,6 +13,12 @@
 #                                           at least one; numbers that follow one
 #                                           another choose different patches
 #   scripts/planted-bugs.sh --list <number>  the order that --rotate uses
+#   scripts/planted-bugs.sh --simulate [<patch>...]
+#                                           runs simulate_parameter_servers instead of
+#                                           tests, with the patches that have a line
+#                                           "Simulated-by: <protocol>". It has to find
+#                                           each bug within 10,000 jobs. Its seed has to
+#                                           find the bug again, but only with the patch
 #
 # The script changes neither the source tree nor the objects of build/dev, so there
 # is nothing to restore if it is interrupted. It copies the patched files to
@@ -73,7 +79,7 @@ build_planted() {
     mkdir -p "$folder/$(dirname "$object")"
     compile+=("cd $root/build/dev && $command")
     case $object in
-      */$program.dir/*) link=${link/ $object / $folder/$object } ;;
+      */${program##*/}.dir/*) link=${link/ $object / $folder/$object } ;;
       # The linker takes no member of a library whose functions are all defined.
       *) library+=("$folder/$object") ;;
     esac
@@ -82,6 +88,7 @@ build_planted() {
     echo "planted-bugs.sh: no object of $program depends on ${files[*]}" >&2
     return 1
   fi
+  mkdir -p "$folder/$(dirname "$program")"
   link=${link/ -o $program / ${library[*]} -o $folder/$program }
   printf '%s\n' "${compile[@]}" | xargs -d '\n' -P "$(nproc)" -n 1 bash -c || return 1
   (cd build/dev && bash -c "$link")
@@ -117,6 +124,39 @@ run_patch() {
   rm -rf "$folder"
 }
 
+# Runs the simulation with one patch. It fails if it does not find the bug, or if
+# its seed does not find it again, or finds something without the patch.
+simulate_patch() {
+  local patch=$1 name folder options found seed started=$SECONDS
+  name=$(basename "$patch" .patch)
+  folder=$into/$name
+  options=(--protocol "$(sed -n 's/^Simulated-by: //p' "$patch")" --threads 1 --max-failures 1)
+  if ! build_planted "$patch" "$folder" "$simulation" >"$into/log" 2>&1; then
+    cat "$into/log" >&2
+    echo "planted-bugs.sh: $name does not build" >&2
+    return 1
+  fi
+  if "$folder/$simulation" "${options[@]}" --jobs 10000 >"$into/log" 2>&1 ||
+    ! found=$(grep -m 1 '^seed ' "$into/log"); then
+    echo "NOT FOUND  $name, by ${options[*]} --jobs 10000" >&2
+    return 1
+  fi
+  seed=${found#seed }
+  seed=${seed%%:*}
+  "$folder/$simulation" "${options[@]}" --jobs 1 --seed "$seed" >"$into/log" 2>&1 || true
+  if ! grep -q -x -F -e "$found" "$into/log"; then
+    echo "planted-bugs.sh: $name is not found again by seed $seed" >&2
+    return 1
+  fi
+  if ! "build/dev/$simulation" "${options[@]}" --jobs 1 --seed "$seed" >"$into/log" 2>&1; then
+    cat "$into/log" >&2
+    echo "planted-bugs.sh: seed $seed fails without any patch" >&2
+    return 1
+  fi
+  echo "found      $name: $found ($((SECONDS - started)) s)"
+  rm -rf "$folder"
+}
+
 # Sets the order of the patches for a number.
 rotate() {
   local number=$1 count=${#patches[@]} first
@@ -124,7 +164,8 @@ rotate() {
   patches=("${patches[@]:first}" "${patches[@]:0:first}")
 }
 
-seconds=0
+simulation=benchmarks/simulate_parameter_servers
+seconds=0 run=run_patch
 case ${1-} in
   --check)
     for patch in "${patches[@]}"; do
@@ -144,12 +185,23 @@ case ${1-} in
     rotate "$2"
     seconds=$3
     ;;
+  --simulate)
+    shift
+    run=simulate_patch
+    [ $# -eq 0 ] || mapfile -t patches < <(realpath "$@")
+    mapfile -t patches < <(grep -l '^Simulated-by: ' "${patches[@]}")
+    ;;
   ?*) mapfile -t patches < <(realpath "$@") ;;
 esac
 
 mkdir -p "$into"
-mapfile -t programs < <(sed -n 's/^Found-by: \([a-z_]*\):.*/\1/p' "${patches[@]}" | sort -u)
-build dev simulation_tests "${programs[@]}" >"$into/log" 2>&1 || {
+if [ $run = run_patch ]; then
+  mapfile -t programs < <(sed -n 's/^Found-by: \([a-z_]*\):.*/\1/p' "${patches[@]}" | sort -u)
+  programs+=(simulation_tests)
+else
+  programs=(simulate_parameter_servers)
+fi
+build dev "${programs[@]}" >"$into/log" 2>&1 || {
   cat "$into/log" >&2
   echo "planted-bugs.sh: the tree does not build" >&2
   exit 1
@@ -161,7 +213,7 @@ for patch in "${patches[@]}"; do
     [ $((started - begin + longest)) -gt "$seconds" ]; then
     break
   fi
-  if run_patch "$patch"; then found=$((found + 1)); else missed=$((missed + 1)); fi
+  if $run "$patch"; then found=$((found + 1)); else missed=$((missed + 1)); fi
   if [ $((SECONDS - started)) -gt $longest ]; then longest=$((SECONDS - started)); fi
 done
 echo "planted bugs: $found found, $missed not found"
