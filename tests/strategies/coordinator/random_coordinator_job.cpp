@@ -288,7 +288,8 @@ void random_coordinator_job::store_effects(std::uint64_t id,
     deliver(id, shard_process(s), "effects",
             [this, id, which, s, change = x.effects.at(s)] {
               if (!shards_[s].effects.store(
-                    which, std::make_shared<const std::int64_t>(change)))
+                    which, std::make_shared<const stored_change>(
+                             stored_change{which, change})))
                 count("effects after the decision");
               deliver(shard_process(s), id, "stored",
                       [this, id, which, s] { on_stored(id, which, s); });
@@ -347,10 +348,11 @@ void random_coordinator_job::decide(std::uint32_t s, const decision& what) {
   if (!verdict.is_possible)
     return fail("a decision on effects that were never stored");
   if (verdict.applied) {
-    shards_[s].value +=
-      *std::static_pointer_cast<const std::int64_t>(*verdict.applied);
+    const auto change =
+      std::static_pointer_cast<const stored_change>(*verdict.applied);
+    shards_[s].value += change->number;
     const auto end = ends_.find(ordinal);
-    if (end == ends_.end() || end->second.execution != what.execution)
+    if (end == ends_.end() || end->second.execution != change->from)
       fail("effects of an execution take place that has no recorded end");
     if (all_cancelled_.contains(ordinal))
       fail("effects of a cancelled closure take place");

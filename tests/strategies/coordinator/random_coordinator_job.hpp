@@ -49,6 +49,11 @@ public:
   std::string run() override;
 
 private:
+  /// What an execution changes at a shard.
+  struct stored_change {
+    execution from;
+    std::int64_t number = 0; ///< Added to the value of the shard.
+  };
   struct shard {
     closure_effects effects;
     std::int64_t value = 0;
