@@ -62,6 +62,7 @@ public:
     if (of_.list)
       for (const auto& one : sum_.reached)
         std::printf("  %s\n", one.c_str());
+    std::fflush(stdout);
     return std::move(sum_);
   }
 

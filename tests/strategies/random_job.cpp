@@ -95,6 +95,13 @@ void random_job::cut_links(const std::vector<std::uint64_t>& processes) {
   cuts_.push_back(std::move(made));
 }
 
+void random_job::cut_links(std::set<std::uint64_t> senders,
+                           std::set<std::uint64_t> receivers,
+                           std::uint64_t max_duration) {
+  cuts_.push_back({std::move(senders), std::move(receivers),
+                   now_ + 1 + below(max_duration), chance(50)});
+}
+
 void random_job::end_faults() {
   has_faults_ = false;
   cuts_.clear();

@@ -59,6 +59,9 @@ protected:
   /// them, in one direction or both, or divides them into two sets. After some
   /// time the links are back. What was sent meanwhile is lost, or arrives then.
   void cut_links(const std::vector<std::uint64_t>& processes);
+  /// Cuts the links from some processes to others.
+  void cut_links(std::set<std::uint64_t> senders,
+                 std::set<std::uint64_t> receivers, std::uint64_t max_duration);
   /// From now on no message is lost, repeated or late, and no link is cut.
   void end_faults();
   void run_until(std::uint64_t end, const std::function<bool()>& done);

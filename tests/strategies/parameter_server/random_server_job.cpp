@@ -1,6 +1,7 @@
 #include "troupe/tests/strategies/parameter_server/random_server_job.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <ranges>
 #include <string_view>
@@ -73,9 +74,9 @@ random_server_job::random_server_job(std::uint64_t seed) : random_job{seed} {
   loss_percent_ = chance(50) ? below(20) : 0;
   late_percent_ = chance(50) ? below(10) : 0;
   max_delay_ = 1 + below(40);
-  if (replicas_ > 1 && chance(40))
+  if (replicas_ > 1 && chance(60))
     backup_workers_ = 1 + std::uint32_t(below(replicas_ - 1));
-  const auto only = below(4); // 3: any kinds
+  const auto only = std::array{0, 1, 2, 2, 3}[below(5)]; // 3: any kinds
   for (std::uint32_t s = 0; s < shards_; ++s) {
     auto& rules = rules_.emplace_back();
     const auto parts = 1 + below(3);
@@ -710,8 +711,25 @@ void random_server_job::end_worker() {
 }
 
 void random_server_job::end_chief() {
-  if (chance(50)) // often when a decision is on its way
+  // Often when a decision is on its way, or has reached some shards, or reaches
+  // them when another chief has decided.
+  const auto moment = below(10);
+  if (moment < 3) {
+    std::set<std::uint64_t> servers;
+    for (const auto& [process, one] : servers_)
+      servers.insert(process);
+    meet("chiefs cut off from shards", chief_);
+    cut_links({chief_}, servers, 600);
+    const auto& chief = *chiefs_[chief_].machine;
+    const auto next = chief.queries() ? 0 : chief.next_step();
+    run_until(now_ + 200, [&chief, next] {
+      return !chief.queries() && chief.next_step() > next;
+    });
+  } else if (moment < 5) {
+    run_until(now_ + 200, [this] { return chief_decides(); });
+  } else if (moment < 7) {
     run_until(now_ + 200, [this] { return has_other_decisions(); });
+  }
   end(chief_, chiefs_[chief_], "chiefs died", "chiefs excluded");
   add_chief();
   if (has_other_decisions())
@@ -908,6 +926,17 @@ bool random_server_job::has_other_decisions() const {
     if (const auto count = decisions_of(s))
       decisions.insert(*count);
   return decisions.size() > 1;
+}
+
+/// True if a decision of the chief is on its way to some shard.
+bool random_server_job::chief_decides() const {
+  const auto& chief = *chiefs_.at(chief_).machine;
+  if (chief.queries())
+    return false;
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    if (decisions_of(s).value_or(chief.next_step()) < chief.next_step())
+      return true;
+  return false;
 }
 
 bool random_server_job::is_done() const {

@@ -163,6 +163,7 @@ private:
   bool is_done() const;
   bool all_backups_follow() const;
   bool has_other_decisions() const;
+  bool chief_decides() const;
   void check_end();
   void check_part(std::uint32_t at_shard, std::uint32_t part);
 

@@ -27,6 +27,7 @@ TEST(ShardFaults, LoseAndRepeatNoContribution) {
     {"chiefs died", 200},
     {"chiefs excluded", 200},
     {"chiefs lost when shards differed", 50},
+    {"chiefs cut off from shards", 100},
     {"processes returned", 200},
     {"processes cut off", 200},
     {"links cut", 200},
