@@ -28,12 +28,13 @@ const process_exit* chief_end(const child_processes& children) {
   return found == ends.end() ? nullptr : &*found;
 }
 
-/// Returns the last end of a worker if no worker runs. Null: one runs.
+/// Returns the last end of a worker if all have failed. Null: one runs, or was
+/// told to end by the chief.
 /// @param starts of workers.
 const process_exit* last_worker_end(const child_processes& children,
                                     std::uint64_t starts) {
   const auto is_worker = [](const process_exit& x) {
-    return x.name.starts_with("worker ");
+    return x.name.starts_with("worker ") && x.failed();
   };
   const auto& ends = children.ended();
   if (static_cast<std::uint64_t>(std::ranges::count_if(ends, is_worker))

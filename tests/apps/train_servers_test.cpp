@@ -152,9 +152,9 @@ TEST_F(TrainServers, NoExampleIsLostOrCountedTwiceWhenAWorkerIsKilled) {
 }
 
 TEST_F(TrainServers, AWorkerThatIsToldToEndIsALostOne) {
-  const auto done =
-    run_and_send(SIGTERM, "worker", 1,
-                 "train --data digits:280 --batch 20 --epochs 20 --workers 2");
+  const auto done = run_and_send(
+    SIGTERM, "worker", 1,
+    "train --data digits:280 --batch 20 --epochs 20 --workers 2 --servers 1");
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_NE(done.err.find("was lost"), done.err.npos) << done.err;
 }
@@ -162,7 +162,7 @@ TEST_F(TrainServers, AWorkerThatIsToldToEndIsALostOne) {
 TEST_F(TrainServers, ARunWithoutWorkersEnds) {
   const auto done = run_and_send(
     SIGKILL, "worker", 0,
-    "train --data digits:280 --batch 20 --epochs 2000 --workers 1");
+    "train --data digits:280 --batch 20 --epochs 2000 --servers 1");
   EXPECT_EQ(done.code, 1) << done.err;
   EXPECT_NE(done.err.find("no worker is left; the last one was worker 0: "
                           "signal 9"),

@@ -23,7 +23,7 @@ struct batch_task {
   std::uint32_t replica = 0; ///< Of `contribute`.
   std::uint32_t replicas = 1;
   float learning_rate = 0; ///< Of `train`.
-  /// Of `train`: the closure throws std::runtime_error if the loss is not
+  /// The closure throws std::runtime_error if the loss or gradient is not
   /// finite. False: it says so in its metrics.
   bool throws_on_nan = false;
 };

@@ -21,8 +21,8 @@
 
 namespace troupe {
 
-/// A contribution to a synchronous step that did not count, because it came
-/// after those of the other replicas.
+/// A contribution to a synchronous step that did not count, because enough other
+/// replicas had contributed.
 struct dropped_contribution {
   std::uint64_t step = 0;
   std::uint32_t replica = 0;
@@ -62,13 +62,12 @@ struct server_fit_options {
 ///
 ///   asynchronous  a step does not wait for others, so its gradient belongs to
 ///                 parameters that others have changed meanwhile
-///   bounded       batch c R + r is step c of replica r, of R replicas. It
-///   reads
-///                 the parameters when they contain all steps of all replicas
-///                 below c - `max_staleness`, and all earlier ones of replica r
+///   bounded       batch c R + r is step c of replica r, of R replicas. Its
+///                 parameters contain all steps of all replicas below
+///                 c - `max_staleness`, and all earlier ones of replica r
 ///   synchronous   the servers add the gradients of all replicas, and make one
-///                 update. With `backup_workers` b, the first R - b replicas
-///                 count, and the contributions of the others are dropped
+///                 update. With `backup_workers` b they do so when R - b
+///                 replicas have contributed; the others do not count
 ///
 /// The coordinator keeps these rules: it schedules a step when the servers have
 /// answered those that the step must see.

@@ -4,6 +4,7 @@
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/training/loop/batch_inputs.hpp"
 #include "troupe/training/loop/example_losses.hpp"
 
 #include <cmath>
@@ -73,6 +74,12 @@ server_network::server_network(const parameter_server_strategy& strategy,
                  : *values},
     optimizer_{strategy, rule},
     copies_{[this](std::uint32_t) { return parameters{net_.parameters()}; }} {
+  for (const auto& one : net_.parameters())
+    if (one.is_table)
+      throw std::invalid_argument(
+        "the model \"" + net_.name() + "\" has the table \"" + one.name
+        + "\", of which a step updates some rows; parameter servers would "
+          "update all of it; train it with another strategy");
   if (values_.spec() != layout_.values().spec())
     throw std::invalid_argument(
       "the model \"" + net_.name() + "\" has "
@@ -135,7 +142,7 @@ step_metrics server_network::train(const batch_task& task, const batch& rows,
   current_context().random = {seed_, task.replica, task.step, 0};
   tape t;
   const auto outputs =
-    net_.forward(rows.inputs, own.variables(), {.training = true});
+    net_.forward(inputs_of(rows, net_, {}), own.variables(), {.training = true});
   const auto losses = example_losses(*loss_, outputs, rows, from.class_weights);
   report.sums[metric_list::loss_sum] = models::total(losses);
   from.metrics.add(outputs, rows.labels, report.sums);
@@ -167,7 +174,7 @@ step_metrics server_network::score(const batch& rows,
   report.examples = static_cast<std::uint64_t>(rows.rows());
   if (report.examples == 0)
     return report;
-  const auto outputs = net_.forward(rows.inputs, pull().variables());
+  const auto outputs = net_.forward(inputs_of(rows, net_, {}), pull().variables());
   report.sums[metric_list::loss_sum] =
     models::total(example_losses(*loss_, outputs, rows));
   from.metrics.add(outputs, rows.labels, report.sums);

@@ -325,7 +325,6 @@ TEST(ClusterCoordinator, WaitsIfTooManyClosuresAreNotDone) {
 
 // -- workers that come and go -------------------------------------------------
 
-/// A25: closures that are endless in their first execution.
 TEST(ClusterCoordinator, WaitsForSomeOfTheClosures) {
   runtime actors;
   const parameter_server_strategy on{actors, {.workers = 2}};
@@ -353,6 +352,7 @@ TEST(ClusterCoordinator, WaitsForSomeOfTheClosures) {
   EXPECT_THROW(coordinator.join(), std::runtime_error);
 }
 
+/// A25: closures that are endless in their first execution.
 TEST(ClusterCoordinator, ExecutesTheClosureOfARemovedWorkerAgain) {
   fixture f{{.servers = 2, .workers = 1}};
   const auto x = f.counter("x");
