@@ -140,7 +140,7 @@ void wait_for_node(runtime& actors, const std::string& name,
 void stop_node(runtime& actors, const std::string& name,
                const std::string& address) {
   try {
-    remote_node node{actors, address, {.name = "chief"}};
+    remote_node node{actors, address, {.name = "chief", .connect_timeout = 1s}};
     if (!node.stop_and_wait(5s))
       log(log_level::warning,
           name + " at " + address + " does not answer; it may go on");

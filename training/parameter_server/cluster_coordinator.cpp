@@ -37,6 +37,9 @@ constexpr auto shutdown_timeout = 5s;
 constexpr std::uint32_t max_in_flight_on_nodes = 12;
 /// Maximum time of a closure on a node: nodes answer no later.
 constexpr std::chrono::milliseconds closure_timeout = 10min;
+constexpr std::chrono::milliseconds max_timeout = 24h;
+/// The end of a coordinator waits for an attempt to connect again.
+constexpr std::chrono::milliseconds reconnect_timeout = 1s;
 constexpr std::size_t max_arguments = 64 * 1024;
 
 void check(const parameter_servers& servers, const coordinator_options& x) {
@@ -181,7 +184,7 @@ struct cluster_coordinator::impl {
 
   void reconnect(const std::string& node) {
     try {
-      const auto number = add_worker(node);
+      const auto number = add_worker(node, reconnect_timeout);
       log(log_level::warning, "worker " + std::to_string(number) + " (" + node
                                 + ") has joined the coordinator again");
       reasons.erase(node);
@@ -250,7 +253,9 @@ struct cluster_coordinator::impl {
     return number;
   }
 
-  std::uint32_t add_worker(const std::string& node) {
+  /// @param timeout of the connection; at most that of the options.
+  std::uint32_t add_worker(const std::string& node,
+                           std::chrono::milliseconds timeout = max_timeout) {
     if (on_threads())
       throw std::logic_error("add_worker: the workers of this coordinator are "
                              "threads, not on nodes like "
@@ -261,7 +266,7 @@ struct cluster_coordinator::impl {
     lost.insert(number); // until it is a worker
     hold.unlock();
     try {
-      auto one = connect(node, number, id);
+      auto one = connect(node, number, id, timeout);
       hold.lock();
       if (closures.empty())
         closures = one.closures;
@@ -282,8 +287,9 @@ struct cluster_coordinator::impl {
   }
 
   worker connect(const std::string& node, std::uint32_t number,
-                 std::uint64_t id) {
+                 std::uint64_t id, std::chrono::milliseconds timeout) {
     auto client = options.node_connection;
+    client.connect_timeout = std::min(client.connect_timeout, timeout);
     client.request_timeout = closure_timeout;
     worker one{
       id,

@@ -137,6 +137,10 @@ void server_epoch::train_synchronously(std::uint32_t replicas) {
         late_.push_back({next.step, r, parts[r]});
       }
     }
+    if (contributors.size() < required) { // others were cancelled
+      coordinator_.join();                // throws the error
+      throw closure_cancelled{};
+    }
     step_metrics total;
     sum_metrics(metrics, total);
     const bool is_finite = total.sums[metric_list::skipped] == 0;
@@ -225,7 +229,9 @@ bool server_epoch::is_over(std::uint64_t index) const {
 
 void server_epoch::count_results() {
   for (; counted_ < size_ && is_over(counted_); ++counted_) {
-    static_cast<void>(coordinator_.done()); // throws the error of a closure
+    // A closure is cancelled before the error of another one is known.
+    if (results_[counted_]->status() == remote_value_status::aborted)
+      coordinator_.join(); // throws it
     count(metrics_of(*results_[counted_]), first_step_ + counted_);
   }
 }

@@ -141,8 +141,8 @@ step_metrics server_network::train(const batch_task& task, const batch& rows,
   auto& own = pull();
   current_context().random = {seed_, task.replica, task.step, 0};
   tape t;
-  const auto outputs =
-    net_.forward(inputs_of(rows, net_, {}), own.variables(), {.training = true});
+  const auto outputs = net_.forward(inputs_of(rows, net_, {}), own.variables(),
+                                    {.training = true});
   const auto losses = example_losses(*loss_, outputs, rows, from.class_weights);
   report.sums[metric_list::loss_sum] = models::total(losses);
   from.metrics.add(outputs, rows.labels, report.sums);
@@ -174,7 +174,8 @@ step_metrics server_network::score(const batch& rows,
   report.examples = static_cast<std::uint64_t>(rows.rows());
   if (report.examples == 0)
     return report;
-  const auto outputs = net_.forward(inputs_of(rows, net_, {}), pull().variables());
+  const auto outputs =
+    net_.forward(inputs_of(rows, net_, {}), pull().variables());
   report.sums[metric_list::loss_sum] =
     models::total(example_losses(*loss_, outputs, rows));
   from.metrics.add(outputs, rows.labels, report.sums);
