@@ -21,8 +21,8 @@
 
 namespace troupe {
 
-/// A contribution to a synchronous step that did not count, because enough other
-/// replicas had contributed.
+/// A contribution to a synchronous step that did not count, because enough
+/// other replicas had contributed.
 struct dropped_contribution {
   std::uint64_t step = 0;
   std::uint32_t replica = 0;
