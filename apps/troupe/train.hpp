@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/training/job/job.hpp"
+#include "troupe/training/job/train_summary.hpp"
 
 #include <string>
 
@@ -40,3 +41,6 @@ int train(const train_arguments& given_arguments);
 ///                 none.
 int launch_workers(const troupe::train_config& config, std::uint64_t restarts,
                    const std::string& faults);
+
+/// Prints the test metrics and the hash of the weights.
+void print_result(const troupe::train_summary& summary);

@@ -2,7 +2,6 @@
 
 #include "train.hpp"
 #include "troupe/training/job/job.hpp"
-#include "troupe/training/job/train_summary.hpp"
 
 #include <cstdint>
 
@@ -19,6 +18,3 @@ int train_with_servers(const train_arguments& arguments);
 ///                 signal has ended them.
 int launch_with_servers(const troupe::train_config& config,
                         std::uint64_t restarts);
-
-/// Prints the test metrics and the hash of the weights.
-void print_result(const troupe::train_summary& summary);

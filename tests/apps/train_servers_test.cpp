@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,17 +33,8 @@ protected:
 
   /// Process id of a task that the tool has started. Zero: there is none.
   static pid_t task_of(pid_t tool, const std::string& type, int index) {
-    std::ifstream children{"/proc/" + std::to_string(tool) + "/task/"
-                           + std::to_string(tool) + "/children"};
-    const auto wanted = "\"task\":{\"index\":" + std::to_string(index)
-                        + ",\"type\":\"" + type + "\"}";
-    for (pid_t one; children >> one;) {
-      std::ifstream input{"/proc/" + std::to_string(one) + "/environ"};
-      const std::string all{std::istreambuf_iterator<char>{input}, {}};
-      if (all.find(wanted) != all.npos)
-        return one;
-    }
-    return 0;
+    return child_with(tool, "\"task\":{\"index\":" + std::to_string(index)
+                              + ",\"type\":\"" + type + "\"}");
   }
 
   /// Runs the tool, and sends a signal to one task when the first epoch has

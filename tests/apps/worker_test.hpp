@@ -25,9 +25,14 @@ protected:
 
   /// Returns the process id of a worker that the tool has started. Zero: none.
   static pid_t process_of(pid_t tool, int worker) {
+    return child_with(tool, "\"index\":" + std::to_string(worker) + ",");
+  }
+
+  /// Returns the process id of a child whose environment contains a text. Zero:
+  /// none.
+  static pid_t child_with(pid_t tool, const std::string& wanted) {
     std::ifstream children{"/proc/" + std::to_string(tool) + "/task/"
                            + std::to_string(tool) + "/children"};
-    const auto wanted = "\"index\":" + std::to_string(worker) + ",";
     for (pid_t one; children >> one;) {
       std::ifstream input{"/proc/" + std::to_string(one) + "/environ"};
       const std::string all{std::istreambuf_iterator<char>{input}, {}};
