@@ -1,5 +1,5 @@
-#include "troupe/actors/collectives/shared_arena.hpp"
 #include "troupe/actors/core/failure_text.hpp"
+#include "troupe/actors/core/shared_arena.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/net/transport/lane_set.hpp"

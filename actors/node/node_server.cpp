@@ -1,6 +1,7 @@
 #include "troupe/actors/node/node_server.hpp"
 
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/core/shared_arena.hpp"
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/node/lane_acceptor.hpp"
 #include "troupe/actors/node/node.hpp"
@@ -132,6 +133,7 @@ struct node_server::impl {
     config.max_lanes = 2 * options.max_clients;
     config.thread.lane.stream_transport =
       router->endpoint().uses_tls() ? "tls" : "tcp";
+    config.thread.lane.arena = shared_arena();
     config.thread.lane.handshake_timeout = options.connection.handshake_timeout;
     config.thread.log = options.log ? options.log : log_of_connections;
     return config;

@@ -1,6 +1,7 @@
 #include "troupe/actors/node/remote_node.hpp"
 
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/core/shared_arena.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/lane_acceptor.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
@@ -76,6 +77,8 @@ struct remote_node::impl {
     config.is_dialer = true;
     config.stream_transport = endpoint->uses_tls() ? "tls" : "tcp";
     config.handshake_timeout = options.connect_timeout;
+    if (options.shared_memory)
+      config.arena = shared_arena();
     return config;
   }
 

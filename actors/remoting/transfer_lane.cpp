@@ -19,7 +19,9 @@ transfer_lane::transfer_lane(std::unique_ptr<net::lane> carrier,
                              const tensor_transfer::receiver_limits& limits)
   : carrier_{std::move(carrier)}, sender_{ends}, receiver_{ends, limits} {}
 
-transfer_lane::~transfer_lane() = default;
+transfer_lane::~transfer_lane() {
+  carrier_.reset(); // before the tensors that the peer may read in place
+}
 
 tensor_transfer::reaction transfer_lane::progress() {
   tensor_transfer::reaction effects;
@@ -32,7 +34,10 @@ tensor_transfer::reaction transfer_lane::progress() {
     const bool received = receive(effects);
     moved = (!failure_ && send()) || received;
   }
-  carrier_->flush();
+  if (!sender_.holds_cancelled())
+    carrier_->send_posted();
+  else if (carrier_->flush())
+    sender_.release_cancelled();
   if (!unfinished_ && !failure_ && carrier_->closed()) {
     while (!failure_
            && receive(effects)) { // packets that arrived before the end
@@ -76,8 +81,13 @@ bool transfer_lane::receive(tensor_transfer::reaction& effects) {
 
 /// Reads the payload of the front packet. Returns true if it is complete.
 bool transfer_lane::read_payload() {
-  if (!destination_->empty())
-    return carrier_->fetch(*destination_);
+  if (!destination_->empty()) {
+    if (!carrier_->fetch(*destination_))
+      return false;
+    if (!carrier_->is_intact())
+      failure_ = "the peer has ended the lane";
+    return !failure_;
+  }
   if (carrier_->view().size() == carrier_->front_bytes()
       && carrier_->front_bytes() > 0)
     return true; // a packet that was viewed may be popped
@@ -95,8 +105,13 @@ bool transfer_lane::send() {
     return true;
   }
   const auto next = sender_.next();
-  if (!next
-      || !carrier_->post(tensor_transfer::write(next->header), next->payload))
+  if (!next)
+    return false;
+  const auto header = tensor_transfer::write(next->header);
+  const bool is_sent = next->header.kind == tensor_transfer::packet_kind::chunk
+                         ? carrier_->post_zero_copy(header, next->payload)
+                         : carrier_->post(header, next->payload);
+  if (!is_sent)
     return false;
   sender_.sent();
   return true;

@@ -50,7 +50,8 @@ public:
                     std::span<const std::byte> bytes) = 0;
 
   /// Sends a header and the bytes as payload, without a copy if the lane can.
-  /// The caller must not change the bytes until `flush` returns true.
+  /// The caller must not change the bytes until `flush` returns true, or the
+  /// lane is destroyed.
   /// @returns false if there is no space now, or the lane has ended.
   virtual bool post_zero_copy(const packet_header& header,
                               std::span<const std::byte> bytes) {
@@ -61,6 +62,10 @@ public:
   /// @returns true if all posted packets have left this process, and the peer
   ///          has released all zero-copy payloads.
   virtual bool flush() = 0;
+
+  /// As `flush`, but waits for no peer: it causes no event when the peer has
+  /// released the zero-copy payloads.
+  virtual void send_posted() { flush(); }
 
   // -- receiving --------------------------------------------------------------
 
@@ -83,6 +88,12 @@ public:
   /// again. Only a caller that discards the payload may pass another buffer.
   /// @returns true if all bytes have arrived and are valid.
   virtual bool fetch(std::span<std::byte> into) = 0;
+
+  /// Returns true if the payload of the front packet cannot have changed while
+  /// it was read. A peer that has ended the lane no longer keeps the payloads
+  /// that it has posted zero-copy. To be called after the payload was read, and
+  /// before `pop`.
+  virtual bool is_intact() const { return true; }
 
   /// Releases the front packet. @pre the payload was viewed, or `fetch`
   /// returned true.

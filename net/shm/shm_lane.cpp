@@ -50,6 +50,9 @@ shm_lane::shm_lane(std::shared_ptr<shm_context> context, std::size_t queue,
     peer_queue_{context_->peer_segment.header().queues[queue]} {}
 
 shm_lane::~shm_lane() {
+  // This write precedes all later changes of payloads (see `is_intact`).
+  own_queue_.ended.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
   liveness_stream_->close();
 }
 
@@ -190,6 +193,7 @@ const packet_header* shm_lane::front() {
   }
   const auto offset = slot.offset.load(std::memory_order_relaxed);
   const auto& arena = context_->peer_arena;
+  is_zero_copy_ = offset != 0;
   payload_ = offset == 0 ? std::span{slot.payload}.first(bytes_)
              : arena     ? arena->span_at(offset, bytes_)
                          : std::span<const std::byte>{};
@@ -214,6 +218,14 @@ bool shm_lane::fetch(std::span<std::byte> into) {
                            + std::to_string(into.size()));
   copy_large(view(), into);
   return true;
+}
+
+bool shm_lane::is_intact() const {
+  // The payload was read before this: if the peer had changed it already, the
+  // peer's end would be seen here.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return !is_zero_copy_
+         || peer_queue_.ended.load(std::memory_order_relaxed) == 0;
 }
 
 void shm_lane::pop() {

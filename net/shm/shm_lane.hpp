@@ -48,11 +48,13 @@ public:
   bool post_zero_copy(const packet_header& header,
                       std::span<const std::byte> bytes) override;
   bool flush() override;
+  void send_posted() override {}
 
   const packet_header* front() override;
   std::size_t front_bytes() const override { return bytes_; }
   std::span<const std::byte> view() override;
   bool fetch(std::span<std::byte> into) override;
+  bool is_intact() const override;
   void pop() override;
 
   bool arm(std::vector<pollfd>& watched) override;
@@ -97,6 +99,7 @@ private:
   packet_header header_{};
   std::size_t bytes_ = 0;
   std::span<const std::byte> payload_;
+  bool is_zero_copy_ = false; ///< `payload_` lies in the peer's arena.
   std::optional<closed_state> closed_;
   bool close_reported_ = false;
   bool armed_ = false;

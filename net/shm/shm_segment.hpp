@@ -25,6 +25,9 @@ struct shm_queue {
   alignas(64) std::atomic<std::uint64_t> popped;
   alignas(64) std::atomic<std::uint32_t> packet_wanted;
   std::atomic<std::uint32_t> space_wanted;
+  /// Not zero: the writer has ended the lane, and may change the payloads that
+  /// it has posted zero-copy.
+  std::atomic<std::uint32_t> ended;
 };
 
 using shm_nonce = std::array<std::byte, 32>;

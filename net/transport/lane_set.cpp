@@ -20,7 +20,7 @@ namespace troupe::net {
 
 namespace {
 
-constexpr std::uint32_t version = 4;
+constexpr std::uint32_t version = 5;
 
 /// Results of setting up shared memory in this process.
 struct shm_setup {

@@ -35,24 +35,24 @@ std::uint64_t sender::send(std::uint32_t channel, std::uint64_t message,
   return last_;
 }
 
-void sender::drop_tensors(transfer& x) {
-  if (x.values.empty())
-    return;
-  held_bytes_ -= x.bytes;
-  x.values.clear();
-}
-
 void sender::cancel(std::uint64_t number) {
   const auto it = transfers_.find(number);
   if (it == transfers_.end())
     return;
   if (pending_ && pending_->transfer == number)
-    pending_.reset(); // its payload may be in a tensor that is dropped now
-  drop_tensors(it->second);
-  if (it->second.current == phase::queued)
+    pending_.reset(); // it is not sent
+  auto& x = it->second;
+  if (x.current == phase::cancelling)
+    return;
+  held_bytes_ -= x.bytes;
+  if (x.current == phase::queued) {
     transfers_.erase(it);
-  else
-    it->second.current = phase::cancelling;
+    return;
+  }
+  if (x.position > 0)
+    cancelled_.push_back(std::move(x.values));
+  x.values.clear();
+  x.current = phase::cancelling;
 }
 
 // -- packets of the receiver --------------------------------------------------
@@ -84,6 +84,7 @@ reaction sender::on(const packet_header& packet, std::size_t payload_bytes) {
     return {}; // the pending `cancel` ends the transfer
   if (x.position < x.bytes)
     return violation(packet, "it was received before it was sent");
+  held_bytes_ -= x.bytes;
   transfers_.erase(it);
   --open_;
   return {delivered{packet.transfer}};
@@ -190,8 +191,6 @@ void sender::sent() {
         x.offset = 0;
         x.spec_sent = false;
       }
-      if (x.position == x.bytes)
-        drop_tensors(x);
   }
   pending_.reset();
 }

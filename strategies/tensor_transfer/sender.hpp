@@ -6,11 +6,13 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace troupe::tensor_transfer {
 
 /// The sending side of the transfers of one lane (packet.hpp). A tensor that is
-/// sent must not change until it has arrived.
+/// sent must not change until it has arrived. It is held until then, because
+/// the peer may read it in place.
 class sender {
 public:
   explicit sender(const lane_ends& ends) : ends_{ends} {}
@@ -25,8 +27,14 @@ public:
   std::uint64_t send(std::uint32_t channel, std::uint64_t message,
                      tensors values);
 
-  /// Ends a transfer. No effect if it has ended.
+  /// Ends a transfer. No effect if it has ended. The peer may still read what
+  /// was sent, so its tensors are held until `release_cancelled`.
   void cancel(std::uint64_t transfer);
+
+  /// True if tensors of cancelled transfers are held.
+  bool holds_cancelled() const { return !cancelled_.empty(); }
+  /// The peer reads nothing any more that was sent of cancelled transfers.
+  void release_cancelled() { cancelled_.clear(); }
 
   /// Handles a packet of the receiver. @pre its kind is not for a receiver.
   reaction on(const packet_header& packet, std::size_t payload_bytes);
@@ -42,7 +50,7 @@ public:
 
   /// Number of transfers that have not ended.
   std::size_t transfers() const { return transfers_.size(); }
-  /// Bytes of the tensors that the sender still holds.
+  /// Bytes of the tensors of these transfers.
   std::size_t held_bytes() const { return held_bytes_; }
 
 private:
@@ -64,7 +72,6 @@ private:
   packet_header header_of(packet_kind kind, std::uint64_t number) const;
   std::optional<outgoing> offer_next();
   std::optional<outgoing> next_of(entry it);
-  void drop_tensors(transfer& x);
   reaction on_grant(entry it, const packet_header& packet);
 
   lane_ends ends_;
@@ -76,6 +83,7 @@ private:
   std::uint64_t first_queued_ = 1;
   std::uint64_t turn_ = 0; ///< Transfer of the last packet.
   std::size_t held_bytes_ = 0;
+  std::vector<tensors> cancelled_;
   std::optional<packet_header> pending_; ///< Header that `next` returned last.
   std::size_t pending_bytes_ = 0;        ///< Size of its payload.
   spec_bytes spec_{};                    ///< Payload of a pending spec.

@@ -2,8 +2,8 @@
 
 #include "troupe/actors/collectives/lane_backend.hpp"
 #include "troupe/actors/collectives/lane_replica_backend.hpp"
-#include "troupe/actors/collectives/shared_arena.hpp"
 #include "troupe/actors/control/chief.hpp"
+#include "troupe/actors/core/shared_arena.hpp"
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/group/completion_queue.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"

@@ -1,3 +1,4 @@
+#include "troupe/actors/core/shared_arena.hpp"
 #include "troupe/actors/remoting/transfer_lane.hpp"
 #include "troupe/tests/net/lanes/lanes.hpp"
 #include "troupe/tests/strategies/tensor_transfer/transfer_ends.hpp"
@@ -17,12 +18,25 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-/// Two processes with a lane for tensors between them, of the kind "shm",
-/// "stream" or "tls".
+/// Makes both ends of a lane: "shm", "stream", "tls", or "arena", which is
+/// "shm" with an arena that holds the tensors. The two simulated processes
+/// share it, because both are in this process.
+net::testing::connected_lanes make_lanes(const std::string& kind) {
+  if (kind != "arena")
+    return net::testing::make_lanes(kind);
+  const net::testing::shm_contexts both;
+  for (const auto& x : {both.left, both.right}) {
+    x->own_arena = shared_arena();
+    x->peer_arena.emplace(x->own_arena->descriptor());
+  }
+  return net::testing::shm_lanes_over(both, 0);
+}
+
+/// Two processes with a lane for tensors between them.
 struct lane_pair_of_kind {
   explicit lane_pair_of_kind(const std::string& kind,
                              const receiver_limits& limits = {})
-    : lane_pair_of_kind{net::testing::make_lanes(kind), limits} {}
+    : lane_pair_of_kind{make_lanes(kind), limits} {}
 
   lane_pair_of_kind(net::testing::connected_lanes lanes,
                     const receiver_limits& limits)
@@ -70,7 +84,7 @@ TEST_P(TransferLane, CarriesTensorsBothWaysBitForBit) {
 }
 
 TEST_P(TransferLane, AStoppedProcessStopsTheSenderAtItsWindow) {
-  auto lanes = net::testing::make_lanes(GetParam());
+  auto lanes = make_lanes(GetParam());
   transfer_lane left{std::move(lanes.left), left_ends};
   receiver right{right_ends, {.window_bytes = mib}};
   right.open_channel(1);
@@ -165,7 +179,7 @@ TEST_P(TransferLane, WorksBetweenTwoThreadsThatWaitForEvents) {
 }
 
 TEST_P(TransferLane, EndsOnAPacketThatViolatesTheProtocol) {
-  auto lanes = net::testing::make_lanes(GetParam());
+  auto lanes = make_lanes(GetParam());
   packet_header header;
   header.generation = left_ends.generation;
   header.incarnation = left_ends.incarnation;
@@ -183,7 +197,7 @@ TEST_P(TransferLane, EndsOnAPacketThatViolatesTheProtocol) {
 }
 
 TEST_P(TransferLane, DiscardsPacketsOfAnotherIncarnation) {
-  auto lanes = net::testing::make_lanes(GetParam());
+  auto lanes = make_lanes(GetParam());
   packet_header old;
   old.generation = left_ends.generation;
   old.incarnation = left_ends.incarnation + 1;
@@ -200,7 +214,7 @@ TEST_P(TransferLane, DiscardsPacketsOfAnotherIncarnation) {
 }
 
 TEST_P(TransferLane, ReportsTheEndOfTheLane) {
-  auto lanes = net::testing::make_lanes(GetParam());
+  auto lanes = make_lanes(GetParam());
   transfer_lane left{std::move(lanes.left), left_ends};
   lanes.right.reset();
   while (!left.failure()) {
@@ -211,7 +225,7 @@ TEST_P(TransferLane, ReportsTheEndOfTheLane) {
 }
 
 TEST_P(TransferLane, ReportsTheEndOfTheLaneInTheMiddleOfAPacket) {
-  auto lanes = net::testing::make_lanes(GetParam());
+  auto lanes = make_lanes(GetParam());
   packet_header old; // the receiver discards its payload
   old.incarnation = left_ends.incarnation + 1;
   const std::vector<std::byte> payload(net::max_packet_bytes);
@@ -229,6 +243,61 @@ TEST_P(TransferLane, ReportsTheEndOfTheLaneInTheMiddleOfAPacket) {
   EXPECT_NE(right.failure()->find("closed"), std::string::npos);
 }
 
+/// The sender posts all packets of a tensor and then ends the lane. From then
+/// on it may change the elements, so a tensor in its arena does not arrive. One
+/// that was copied into the slots does.
+TEST(TransferLaneWithArena, DropsAPayloadThatItsSenderMayHaveChanged) {
+  for (const std::string kind : {"shm", "arena"}) {
+    auto lanes = make_lanes(kind);
+    auto left =
+      std::make_unique<transfer_lane>(std::move(lanes.left), left_ends);
+    transfer_lane right{std::move(lanes.right), right_ends};
+    right.receiver().open_channel(1);
+    {
+      const auto sent = bytes_tensor(200'000, 3);
+      ASSERT_NE(shared_arena()->offset_of({sent.raw(), sent.bytes()}), 0U);
+      left->sender().send(1, 1, {sent});
+    }
+    std::vector<arrived> news;
+    left->progress();                    // offers
+    lane_pair_of_kind::run(right, news); // grants
+    left->progress();                    // sends
+    EXPECT_EQ(left->sender().held_bytes(), 200'000U) << "it has not arrived";
+    left.reset();
+    lane_pair_of_kind::run(right, news);
+    EXPECT_EQ(news.size(), kind == "shm" ? 1U : 0U);
+    while (!right.failure()) {
+      right.wait(std::chrono::milliseconds{20});
+      lane_pair_of_kind::run(right, news);
+    }
+    EXPECT_EQ(news.size(), kind == "shm" ? 1U : 0U);
+  }
+}
+
+/// A transfer that is cancelled after it was sent can still arrive, so its
+/// tensors are held until the peer has popped all packets.
+TEST(TransferLaneWithArena,
+     HoldsTheTensorsOfACancelledTransferUntilTheyAreRead) {
+  auto lanes = make_lanes("arena");
+  transfer_lane left{std::move(lanes.left), left_ends},
+    right{std::move(lanes.right), right_ends};
+  right.receiver().open_channel(1);
+  auto sent = bytes_tensor(200'000, 3);
+  const auto number = left.sender().send(1, 1, {sent});
+  std::vector<arrived> news;
+  left.progress();
+  lane_pair_of_kind::run(right, news);
+  left.progress();
+  left.sender().cancel(number);
+  left.progress();
+  EXPECT_FALSE(sent.unique());
+  lane_pair_of_kind::run(right, news);
+  left.progress();
+  EXPECT_TRUE(sent.unique());
+  ASSERT_EQ(news.size(), 1U);
+  EXPECT_TRUE(same_bits(news[0].tensors[0], sent));
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, TransferLane,
-                         ::testing::Values("shm", "stream", "tls"),
+                         ::testing::Values("shm", "stream", "tls", "arena"),
                          [](const auto& x) { return x.param; });

@@ -194,7 +194,7 @@ TEST(LaneSet, RejectsOtherVersionsAndInvalidMessages) {
     answer([](message_stream& peer, stream&) { peer.send(std::uint32_t{7}); }),
     "version 7"));
   EXPECT_TRUE(mentions(answer([](message_stream& peer, stream&) {
-                         peer.send(std::uint32_t{4});
+                         peer.send(std::uint32_t{5});
                          peer.send(std::uint8_t{9}, std::uint32_t{2}, few_slots,
                                    std::string{"x"});
                        }),
@@ -211,7 +211,7 @@ TEST(LaneSet, ReportsThePeersReasonAsOneShortLine) {
     auto [mine, theirs] = streams_of(2);
     message_stream peer{*theirs[0],
                         message_stream::clock::now() + test_timeout};
-    peer.send(std::uint32_t{4});
+    peer.send(std::uint32_t{5});
     peer.send(policy, std::uint32_t{2}, few_slots, std::string{"here"});
     const std::vector<std::uint8_t> token(32);
     peer.send(std::string{}, token, "no\n" + std::string(3000, 'x'));

@@ -1,4 +1,4 @@
-#include "troupe/actors/collectives/shared_arena.hpp"
+#include "troupe/actors/core/shared_arena.hpp"
 
 #include "troupe/tensors/memory.hpp"
 
