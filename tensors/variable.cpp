@@ -120,6 +120,31 @@ parameters::parameters(std::vector<parameter_spec> specs, std::uint32_t copies,
     variables_.emplace_back(block_, i);
 }
 
+void parameters::use_values(tensor flat) {
+  if (copies() != 1)
+    throw std::logic_error("parameters with " + std::to_string(copies())
+                           + " copies cannot use another tensor");
+  if (!flat || flat.spec() != values().spec()
+      || flat.device() != values().device())
+    throw std::invalid_argument(
+      "parameters cannot use "
+      + (flat ? to_string(flat.spec()) : std::string{"an empty tensor"})
+      + " as their values, which are " + to_string(values().spec()));
+  block_->values.front() = views_of(flat);
+  block_->flat_values.front() = std::move(flat);
+}
+
+/// Returns the parameters in a flat buffer.
+std::vector<tensor> parameters::views_of(const tensor& flat) const {
+  std::vector<tensor> out;
+  for (std::size_t i = 0; i < block_->specs.size(); ++i) {
+    const auto& dims = block_->specs[i].dims;
+    out.push_back(
+      flat.range(offset(i), offset(i) + dims.elements()).reshaped(dims));
+  }
+  return out;
+}
+
 tensor parameters::allocate_tensor(const shape& dims, const device& on) {
   return tensor{tensor_spec{dims}, on};
 }
@@ -140,14 +165,8 @@ void parameters::grow(std::uint32_t copies, std::uint32_t replicas,
         added.copy_from(flat.front());
       else
         set_zero(*block_, added, is_copied);
+      views.push_back(views_of(added));
       flat.push_back(std::move(added));
-      auto& row = views.emplace_back();
-      for (std::size_t i = 0; i < block_->specs.size(); ++i) {
-        const auto& dims = block_->specs[i].dims;
-        row.push_back(flat.back()
-                        .range(offset(i), offset(i) + dims.elements())
-                        .reshaped(dims));
-      }
     }
   };
   {

@@ -85,6 +85,13 @@ public:
             tensor (*allocate)(const shape& dims,
                                const device& on) = allocate_tensor);
 
+  /// Makes a tensor the memory of the values, without a copy. Tensors that
+  /// `values` or a variable has returned before keep the former memory.
+  /// @param flat [size()] float32 on the CPU.
+  /// @errors throws std::invalid_argument for another tensor, and
+  ///         std::logic_error if there are several copies.
+  void use_values(tensor flat);
+
   const std::vector<variable>& variables() const { return variables_; }
   std::uint32_t copies() const;
   std::uint32_t replicas() const;
@@ -99,6 +106,7 @@ public:
   std::size_t offset(std::size_t index) const;
 
 private:
+  std::vector<tensor> views_of(const tensor& flat) const;
   static tensor allocate_tensor(const shape& dims, const device& on);
 
   std::shared_ptr<detail::parameter_block> block_;

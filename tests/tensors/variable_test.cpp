@@ -47,6 +47,23 @@ TEST(Parameters, AreViewsOfTheFlatBuffers) {
   EXPECT_EQ(p.gradients().data<float>()[1], 7);
 }
 
+TEST(Parameters, CanUseAnotherTensorAsTheirValues) {
+  auto p = three();
+  const auto before = p.variables()[1].value();
+  auto flat = troupe::tensor::zeros({48});
+  flat.mutable_data<float>()[16] = 5;
+  p.use_values(flat);
+  EXPECT_EQ(p.values().raw(), flat.raw());
+  EXPECT_EQ(p.variables()[1].value().item<float>(), 5);
+  EXPECT_EQ(before.item<float>(), 0);
+  EXPECT_THROW(p.use_values({}), std::invalid_argument);
+  EXPECT_THROW(p.use_values(troupe::tensor::zeros({47})),
+               std::invalid_argument);
+  parameters copies{{{"a", {2}}}, 2, 2};
+  EXPECT_THROW(copies.use_values(troupe::tensor::zeros({16})),
+               std::logic_error);
+}
+
 TEST(Parameters, HaveNamesShapesAndUniqueIds) {
   const auto p = three(), q = three();
   std::set<std::uint32_t> ids;

@@ -119,10 +119,11 @@ step_metrics server_network::run(const batch_task& task,
     from);
 }
 
-/// Reads the parameters into the copy of the calling worker.
+/// Reads the parameters for the calling worker, which must not change them.
 parameters& server_network::pull() const {
+  auto values = values_.value(); // another closure of the worker may run here
   auto& own = copies_.local();
-  own.values().copy_from(values_.value());
+  own.use_values(std::move(values));
   return own;
 }
 

@@ -86,7 +86,7 @@ private:
   const parameters layout_; ///< Where each parameter is in the variable.
   const server_variable values_;
   const server_optimizer optimizer_;
-  /// The copy of the parameters, and the gradients, of each worker.
+  /// The parameters as each worker has read them, and its gradients.
   const per_worker<parameters> copies_;
 };
 
