@@ -30,8 +30,9 @@ class worker_environment final
   : public closure_environment,
     public std::enable_shared_from_this<worker_environment> {
 public:
-  worker_environment(closure_worker_state& state, shared_closure what)
-    : state_{state}, what_{std::move(what)} {}
+  worker_environment(closure_worker_state& state,
+                     closure_worker_state::slot& on, shared_closure what)
+    : state_{state}, slot_{on}, what_{std::move(what)} {}
 
   std::vector<tensor> pull(std::span<const read> parts) override {
     check_stopped();
@@ -106,13 +107,13 @@ private:
         },
         [me = weak_from_this(), from, i, begin](caf::error& e) {
           const auto self = me.lock();
-          if (!self || self->state_.environment != self)
+          if (!self || !self->is_executed())
             return;
           self->state_.retry(
             e, begin,
             [me, from, i, begin] {
               const auto again = me.lock();
-              if (again && again->state_.environment == again)
+              if (again && again->is_executed())
                 again->request(from, i, begin);
             },
             [&] {
@@ -126,14 +127,18 @@ private:
 
   template <class F>
   void on_answer(F keep) {
-    if (state_.environment.get() != this || unanswered_ == 0)
+    if (!is_executed() || unanswered_ == 0)
       return;
     keep();
     if (--unanswered_ == 0)
-      state_.resume();
+      state_.resume(slot_);
   }
 
+  /// False: the execution has ended.
+  bool is_executed() const { return slot_.environment.get() == this; }
+
   closure_worker_state& state_;
+  closure_worker_state::slot& slot_;
   const shared_closure what_;
   std::map<std::uint32_t, std::vector<addressed_change>> changes_;
   std::vector<std::function<void()>> at_failure_;
@@ -148,18 +153,22 @@ closure_worker_state::closure_worker_state(closure_worker_actor::pointer self)
 closure_worker_state::~closure_worker_state() {
   if (config.ending)
     *config.ending = true;
-  if (environment) { // a closure that waits ends here
-    const closure_scope scope{*environment};
-    body.reset();
-    environment->call_at_failure();
-  }
+  for (const auto& on : slots)
+    if (on->environment) { // a closure that waits ends here
+      const closure_scope scope{*on->environment};
+      on->body.reset();
+      on->environment->call_at_failure();
+    }
   for (auto& [which, one] : stores)
     one.environment->call_at_failure();
 }
 
 void closure_worker_state::configure(closure_worker_config how) {
   config = std::move(how);
-  body = std::make_unique<fiber>(&own_context);
+  for (std::uint32_t i = 0; i < config.interleaved; ++i) {
+    auto& on = *slots.emplace_back(std::make_unique<slot>());
+    on.body = std::make_unique<fiber>(&on.own_context);
+  }
 }
 
 // -- messages -----------------------------------------------------------------
@@ -169,9 +178,19 @@ void closure_worker_state::on_run(const coordinator::run& received,
   if (!begun.begin(received))
     return;
   queue.push_back({received, std::move(what)});
-  if (next_pending || current)
+  begin_later();
+}
+
+closure_worker_state::slot* closure_worker_state::find_free_slot() const {
+  const auto found =
+    std::ranges::find_if(slots, [](const auto& on) { return !on->current; });
+  return found == slots.end() ? nullptr : found->get();
+}
+
+/// A `cancel` that has arrived takes effect before the closure begins.
+void closure_worker_state::begin_later() {
+  if (queue.empty() || next_pending || !find_free_slot())
     return;
-  // A `cancel` behind this message takes effect before the closure begins.
   next_pending = true;
   self->send(self, atom::next_v);
 }
@@ -181,13 +200,15 @@ void closure_worker_state::on_cancel(const coordinator::cancel& received) {
   const auto is_it = [&](const waiting_closure& x) {
     return x.run.execution == received.execution;
   };
-  if (current && is_it(*current)) {
-    current->what->stopped_attempts = received.execution.attempt;
+  for (const auto& on : slots) {
+    if (!on->current || !is_it(*on->current))
+      continue;
+    on->current->what->stopped_attempts = received.execution.attempt;
     { // the closure waits for a shard
-      const closure_scope scope{*environment};
-      body->abort();
+      const closure_scope scope{*on->environment};
+      on->body->abort();
     }
-    return end_execution();
+    return end_execution(*on);
   }
   std::erase_if(queue, is_it);
   if (auto stopped = stores.extract(received.execution))
@@ -197,56 +218,58 @@ void closure_worker_state::on_cancel(const coordinator::cancel& received) {
 
 void closure_worker_state::begin_next() {
   next_pending = false;
-  if (current || queue.empty())
+  auto* const on = find_free_slot();
+  if (!on || queue.empty())
     return;
-  current = std::move(queue.front());
+  const auto& next = on->current.emplace(std::move(queue.front()));
   queue.pop_front();
-  const auto& execution = current->run.execution;
-  environment = std::make_shared<worker_environment>(*this, current->what);
-  environment->worker = config.number;
-  environment->worker_id = config.id;
-  environment->execution = execution;
-  own_context.random = {config.seed, config.number, execution.ordinal, 0};
-  result.reset();
-  body->start([this] { result = current->what->function(*environment); });
-  resume();
+  const auto& execution = next.run.execution;
+  on->environment = std::make_shared<worker_environment>(*this, *on, next.what);
+  on->environment->worker = config.number;
+  on->environment->worker_id = config.id;
+  on->environment->execution = execution;
+  on->own_context.random = {config.seed, config.number, execution.ordinal, 0};
+  on->result.reset();
+  on->body->start(
+    [on] { on->result = on->current->what->function(*on->environment); });
+  resume(*on);
+  begin_later();
 }
 
 // -- executions ---------------------------------------------------------------
 
-void closure_worker_state::resume() {
+void closure_worker_state::resume(slot& on) {
   use_threads(config.threads);
   {
-    const closure_scope scope{*environment};
-    body->resume();
+    const closure_scope scope{*on.environment};
+    on.body->resume();
   }
-  if (body->done())
-    end_execution();
+  if (on.body->done())
+    end_execution(on);
 }
 
 /// The closure has returned, has thrown or was stopped.
-void closure_worker_state::end_execution() {
-  const auto which = current->run.execution;
-  const bool is_stopped = environment->is_stopped();
-  const auto thrown = body->error();
+void closure_worker_state::end_execution(slot& on) {
+  const auto which = on.current->run.execution;
+  const bool is_stopped = on.environment->is_stopped();
+  const auto thrown = on.body->error();
   if (is_stopped || thrown)
-    environment->call_at_failure();
+    on.environment->call_at_failure();
   if (is_stopped)
     report_stopped(which);
   else if (thrown)
     fail(which, thrown);
   else
-    store_effects();
-  environment.reset();
-  current.reset();
-  if (!queue.empty() && !next_pending) {
-    next_pending = true;
-    self->send(self, atom::next_v);
-  }
+    store_effects(on, std::move(on.result));
+  on.environment.reset();
+  on.current.reset();
+  begin_later();
 }
 
-void closure_worker_state::store_effects() {
-  const auto which = current->run.execution;
+void closure_worker_state::store_effects(const slot& from,
+                                         coordinator::payload&& result) {
+  const auto& environment = from.environment;
+  const auto which = from.current->run.execution;
   auto& one = stores[which];
   one.result = std::move(result);
   one.environment = environment;
@@ -255,7 +278,7 @@ void closure_worker_state::store_effects() {
   one.unanswered = static_cast<std::uint32_t>(one.shards.size()) + 1;
   const auto now = self->clock().now();
   for (const auto& [shard, changes] : environment->changes())
-    store_at(shard, current->run, changes, now);
+    store_at(shard, from.current->run, changes, now);
   on_stored(which);
 }
 

@@ -20,6 +20,9 @@
 
 namespace troupe {
 
+/// Maximum number of closures that a worker executes at a time.
+inline constexpr std::uint32_t max_interleaved = 64;
+
 /// Spawn arguments of a closure worker.
 struct closure_worker_config {
   std::uint64_t id = 0;     ///< Of `new_worker`.
@@ -28,6 +31,7 @@ struct closure_worker_config {
   std::vector<shard_actor> shards;
   std::chrono::milliseconds timeout{60'000}; ///< Of a request to a shard.
   int threads = 1;                           ///< Of the ops of a closure.
+  std::uint32_t interleaved = 1;             ///< Closures at a time. Above 0.
   std::uint64_t seed = 0;                    ///< Of the random numbers.
   /// Set from any thread: the execution that runs shall end.
   std::shared_ptr<std::atomic<bool>> ending =
@@ -38,8 +42,9 @@ struct closure_worker_config {
 
 class worker_environment;
 
-/// State of a closure worker. It executes one closure at a time, on a fiber. A
-/// closure that waits for a shard parks the fiber. When a closure has returned,
+/// State of a closure worker. It executes closures on fibers of one thread, a
+/// limited number at a time. A closure that waits for a shard parks its fiber,
+/// and another one begins or goes on meanwhile. When a closure has returned,
 /// its effects are stored at their shards, and the next one begins meanwhile.
 struct closure_worker_state {
   static inline const char* name = "closure worker";
@@ -52,19 +57,34 @@ struct closure_worker_state {
   void on_cancel(const coordinator::cancel& received);
   void begin_next();
 
-  /// Continues the closure until it waits or ends.
-  void resume();
-  void end_execution();
-  void store_effects();
-  void on_stored(const coordinator::execution& from);
-  void fail(const coordinator::execution& which, std::exception_ptr thrown);
-  void report_stopped(const coordinator::execution& which);
-
   /// An execution that waits for its turn.
   struct waiting_closure {
     coordinator::run run;
     shared_closure what;
   };
+  /// A fiber, and the execution on it.
+  struct slot {
+    context own_context;                    ///< Of the ops in closures.
+    std::optional<waiting_closure> current; ///< None: the slot is free.
+    std::shared_ptr<worker_environment> environment; ///< Of `current`.
+    coordinator::payload result;                     ///< Of `current`.
+    /// Runs the closure. Declared last, because the closure uses all members
+    /// above.
+    std::unique_ptr<fiber> body;
+  };
+
+  /// Continues a closure until it waits or ends.
+  void resume(slot& on);
+  void end_execution(slot& on);
+  void store_effects(const slot& from, coordinator::payload&& result);
+  slot* find_free_slot() const;
+  /// Begins the next closure after the messages that have arrived, if there is
+  /// one and a slot is free.
+  void begin_later();
+  void on_stored(const coordinator::execution& from);
+  void fail(const coordinator::execution& which, std::exception_ptr thrown);
+  void report_stopped(const coordinator::execution& which);
+
   /// An execution that has returned, and whose effects are on their way.
   struct storing {
     std::uint32_t unanswered = 0; ///< Shards that have not answered.
@@ -87,14 +107,8 @@ struct closure_worker_state {
   bool next_pending = false; ///< A `next` message to itself is pending.
   std::map<coordinator::execution, storing> stores;
   std::vector<std::function<void()>> retries; ///< Requests to send again.
-
-  context own_context; ///< Of the ops in closures.
-  std::optional<waiting_closure> current;
-  std::shared_ptr<worker_environment> environment; ///< Of `current`.
-  coordinator::payload result;                     ///< Of `current`.
-  /// Runs the closure. Declared last, because the closure uses all members
-  /// above.
-  std::unique_ptr<fiber> body;
+  /// Declared last, because closures use all members above.
+  std::vector<std::unique_ptr<slot>> slots;
 };
 
 /// Executes closures for a closure scheduler.

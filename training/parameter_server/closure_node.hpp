@@ -15,11 +15,13 @@ struct closure_node_arguments {
   std::vector<std::string> servers; ///< Addresses of their nodes.
   std::uint32_t number = 0;         ///< Of the worker.
   std::int32_t threads = 1;         ///< Of the ops of a closure.
+  std::uint32_t interleaved = 1;    ///< Closures that it executes at a time.
   std::uint64_t seed = 0;           ///< Of the random ops in closures.
   std::uint64_t timeout_ms = 0;     ///< Of a request to a server.
   std::string arguments;            ///< Of the factory of the closures.
   auto fields() {
-    return std::tie(job, servers, number, threads, seed, timeout_ms, arguments);
+    return std::tie(job, servers, number, threads, interleaved, seed,
+                    timeout_ms, arguments);
   }
 };
 

@@ -48,6 +48,11 @@ void check(const parameter_servers& servers, const coordinator_options& x) {
   };
   if (x.in_flight == 0)
     reject("in_flight is 0; give at least 1");
+  if (const auto most = std::min(x.in_flight, max_interleaved);
+      x.interleaved == 0 || x.interleaved > most)
+    reject("interleaved is " + std::to_string(x.interleaved)
+           + "; give at least 1 and at most " + std::to_string(most)
+           + ", as in_flight is " + std::to_string(x.in_flight));
   if (x.max_unfinished == 0)
     reject("max_unfinished is 0; give at least 1");
   if (x.nodes.empty() != x.closures.empty())
@@ -240,6 +245,7 @@ struct cluster_coordinator::impl {
                                  .shards = servers->shards(),
                                  .timeout = from.timeout,
                                  .threads = from.threads,
+                                 .interleaved = options.interleaved,
                                  .seed = from.seed};
     const auto [id, number, ending] =
       std::tuple{config.id, config.number, config.ending};
@@ -301,9 +307,15 @@ struct cluster_coordinator::impl {
     const auto& from = servers->options();
     const auto remote = one.node->spawn<remote_closure_worker_actor>(
       closure_role(options.closures),
-      closure_node_arguments{
-        servers->job(), from.nodes, number, from.threads, from.seed,
-        static_cast<std::uint64_t>(from.timeout.count()), options.arguments});
+      closure_node_arguments{.job = servers->job(),
+                             .servers = from.nodes,
+                             .number = number,
+                             .threads = from.threads,
+                             .interleaved = options.interleaved,
+                             .seed = from.seed,
+                             .timeout_ms =
+                               static_cast<std::uint64_t>(from.timeout.count()),
+                             .arguments = options.arguments});
     one.closures = ask<std::vector<std::string>>(
       servers->system(), "worker " + std::to_string(number) + " (" + node + ")",
       remote, options.start_timeout, atom::info_v);

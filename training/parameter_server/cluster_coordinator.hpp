@@ -43,12 +43,18 @@ private:
 
 /// Options of a `cluster_coordinator`.
 struct coordinator_options {
-  /// Closures that a worker has at once. It executes one after the other. With
-  /// 1, a closure sees the changes of all closures that its worker has executed
-  /// before. With more, a worker does not wait for the coordinator between two
-  /// closures, and may not see the changes of the last `in_flight - 1`. At most
-  /// 12 for workers on nodes, which may not see those of the last one either.
+  /// Closures that a worker has at once. With 1, a closure sees the changes of
+  /// all closures that its worker has executed before. With more, a worker does
+  /// not wait for the coordinator between two closures, and may not see the
+  /// changes of the last `in_flight - 1`. At most 12 for workers on nodes,
+  /// which may not see those of the last one either.
   std::uint32_t in_flight = 1;
+  /// Closures of these that a worker executes at a time, on one thread: while
+  /// one waits for the values of a variable, another one begins or goes on. So
+  /// a worker computes while it reads. Above 1, what a closure keeps in a
+  /// `per_worker` value or a dataset can be changed by another closure between
+  /// two reads of variables.
+  std::uint32_t interleaved = 1;
   /// `schedule` waits while so many closures are not done.
   std::uint64_t max_unfinished = 256 * 1024;
   /// Addresses of nodes, "host:port", each of which gets one worker. Empty: the

@@ -44,18 +44,21 @@ shared_setup make_setup(runtime& actors,
         closure_context self{environment};
         return fn(self, inputs);
       };
-    out->spawn =
-      [servers, number = from.number](const closure_worker_owner_actor& owner) {
-        const auto& how = servers->options();
-        return servers->system().spawn<caf::detached>(
-          closure_worker, closure_worker_config{.number = number,
-                                                .owner = owner,
-                                                .shards = servers->shards(),
-                                                .timeout = how.timeout,
-                                                .threads = how.threads,
-                                                .seed = how.seed,
-                                                .keeps = servers});
-      };
+    out->spawn = [servers, number = from.number,
+                  interleaved =
+                    std::clamp(from.interleaved, 1U, max_interleaved)](
+                   const closure_worker_owner_actor& owner) {
+      const auto& how = servers->options();
+      return servers->system().spawn<caf::detached>(
+        closure_worker, closure_worker_config{.number = number,
+                                              .owner = owner,
+                                              .shards = servers->shards(),
+                                              .timeout = how.timeout,
+                                              .threads = how.threads,
+                                              .interleaved = interleaved,
+                                              .seed = how.seed,
+                                              .keeps = servers});
+    };
   } catch (const std::exception& e) {
     out->problem = e.what();
   }

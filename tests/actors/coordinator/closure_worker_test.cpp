@@ -10,6 +10,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace troupe {
@@ -58,6 +59,103 @@ owner(closure_worker_owner_actor::pointer, notice stopped) {
       stopped->set_value();
     },
   };
+}
+
+/// What an owner has heard, in this order: ordinals that have ended.
+struct ended_list {
+  std::mutex lock; // guards `ordinals`
+  std::vector<std::uint64_t> ordinals;
+  std::promise<void> complete;
+  std::size_t expected = 0;
+};
+
+closure_worker_owner_actor::behavior_type
+listing_owner(closure_worker_owner_actor::pointer,
+              const std::shared_ptr<ended_list>& to) {
+  return {
+    [to](std::uint64_t, const coordinator::ended& x,
+         const coordinator::payload&) {
+      const std::lock_guard hold{to->lock};
+      to->ordinals.push_back(x.execution.ordinal);
+      if (to->ordinals.size() == to->expected)
+        to->complete.set_value();
+    },
+    [](std::uint64_t, const coordinator::failed&, const closure_failure&) {},
+    [](std::uint64_t, const coordinator::stopped&) {},
+  };
+}
+
+struct late_state {
+  std::vector<caf::typed_response_promise<tensor>> open;
+};
+
+/// A shard that answers the first read after the second one.
+shard_actor::behavior_type
+late_shard(shard_actor::stateful_pointer<late_state> self) {
+  return {
+    [](const new_part&, const tensor&) { return std::uint64_t{0}; },
+    [](const new_optimizer&) { return std::uint64_t{0}; },
+    [self](const part_pull& x, const tensors&) {
+      auto answer = self->make_response_promise<tensor>();
+      self->state.open.push_back(answer);
+      if (self->state.open.size() == 2)
+        for (auto i = self->state.open.rbegin(); i != self->state.open.rend();
+             ++i)
+          i->deliver(tensor::full({}, static_cast<double>(x.part)));
+      return answer;
+    },
+    [](const optimizer_pull&) { return tensor{}; },
+    [](const change_list&, const tensors&) { return std::uint64_t{0}; },
+    [](const execution_effects&, const tensors&) { return std::uint64_t{0}; },
+    [](const coordinator::decision& x) {
+      return coordinator::decided{0, x.execution.ordinal};
+    },
+    [](atom::info) { return part_table{}; },
+    [](atom::status) { return shard_status{}; },
+  };
+}
+
+/// With two slots the worker asks for two closures before any is answered. One
+/// that reads nothing ends only when a slot is free.
+TEST(ClosureWorker, ExecutesAClosureWhileAnotherOneReads) {
+  runtime actors;
+  const auto ended = std::make_shared<ended_list>();
+  ended->expected = 3;
+  std::atomic<int> own_environment = 0;
+  {
+    auto shard = actors.system().spawn(late_shard);
+    auto to = actors.system().spawn(listing_owner, ended);
+    auto worker = actors.system().spawn(
+      closure_worker,
+      closure_worker_config{.owner = to, .shards = {shard}, .interleaved = 2});
+    const auto reader = std::make_shared<closure>(
+      [&](closure_environment& self) -> coordinator::payload {
+        const auto ordinal = self.execution.ordinal;
+        const auto random = current_context().random.step;
+        const closure_environment::read part{{0, 1}, {}};
+        self.pull({&part, 1});
+        own_environment +=
+          current_closure() == &self && self.execution.ordinal == ordinal
+          && current_context().random.step == random && random == ordinal;
+        return {};
+      },
+      nullptr);
+    const auto other = std::make_shared<closure>(
+      [](closure_environment&) -> coordinator::payload { return {}; }, nullptr);
+    for (std::uint64_t i = 0; i < 2; ++i)
+      caf::anon_send(worker, coordinator::run{{i, 1}, 0}, reader);
+    caf::anon_send(worker, coordinator::run{{2, 1}, 0}, other);
+    EXPECT_EQ(ended->complete.get_future().wait_for(patience),
+              std::future_status::ready);
+    caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(shard, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(to, caf::exit_reason::user_shutdown);
+  }
+  release_caf_logger();
+  const std::lock_guard hold{ended->lock};
+  ASSERT_EQ(ended->ordinals.size(), 3U);
+  EXPECT_EQ(ended->ordinals.front(), 1U) << "its read was answered first";
+  EXPECT_EQ(own_environment, 2);
 }
 
 /// Code that ends a closure that waits still belongs to the closure.

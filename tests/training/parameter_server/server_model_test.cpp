@@ -73,7 +73,7 @@ TEST(ServerModel, OneWorkerTrainsToTheBitsOfOneDevice) {
 TEST(ServerModel, SeveralWorkersTrainOnEachExampleOnce) {
   runtime actors;
   const parameter_server_strategy on{actors, {.servers = 2, .workers = 3}};
-  cluster_coordinator coordinator{on, {.in_flight = 2}};
+  cluster_coordinator coordinator{on, {.in_flight = 4, .interleaved = 2}};
   server_model trained{on, "mlp", with_dropout(), sgd{.learning_rate = 0.05F}};
   const auto [train, test] = digits(600).split(0.8);
   std::uint64_t epochs = 0;
