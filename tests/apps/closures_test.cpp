@@ -70,8 +70,8 @@ protected:
   std::optional<cluster_coordinator> coordinator;
 };
 
-/// A25: a worker is killed while it executes a closure that does not end.
-TEST_F(ClosuresInProcesses, CountOnceIfAWorkerIsKilled) {
+/// A worker is killed while it executes a closure that does not end.
+TEST_F(ClosuresInProcesses, A25CountOnceIfAWorkerIsKilled) {
   const auto endless = coordinator->schedule_named("endless");
   for (int i = 0; i < 200; ++i)
     coordinator->schedule_named("move");
@@ -85,8 +85,19 @@ TEST_F(ClosuresInProcesses, CountOnceIfAWorkerIsKilled) {
   EXPECT_EQ(number(x) + number(y), 100);
 }
 
-/// A27
-TEST_F(ClosuresInProcesses, AServerThatIsKilledIsNamed) {
+TEST_F(ClosuresInProcesses, A30AResultIsKeptAfterItsWorkerWasKilled) {
+  const auto moved = coordinator->schedule_named("move");
+  ASSERT_TRUE(coordinator->join_for(patience));
+  for (const auto& worker : workers)
+    worker->process.signal(SIGKILL);
+  while (!coordinator->workers().empty()) // their loss is known
+    static_cast<void>(coordinator->join_for(1ms));
+  const auto step = moved.get();
+  ASSERT_EQ(step.size(), 1U);
+  EXPECT_EQ(step[0].item<float>(), 1);
+}
+
+TEST_F(ClosuresInProcesses, A27AServerThatIsKilledIsNamed) {
   servers[1]->process.signal(SIGKILL);
   try {
     for (;;) {

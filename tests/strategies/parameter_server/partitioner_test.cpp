@@ -61,13 +61,13 @@ TEST(FixedShardsPartitioner, RejectsLessThanOneShard) {
 
 // -- minimum size of a shard --------------------------------------------------
 
-TEST(MinSizePartitioner, DividesNoVariableByDefault) {
+TEST(MinSizePartitioner, A19DividesNoVariableByDefault) {
   const auto rule = min_size_partitioner();
   EXPECT_EQ(rule(column(1)), (numbers{1, 1}));
   EXPECT_EQ(rule(column(1'000'000, 1000, dtype::float64)), (numbers{1, 1}));
 }
 
-TEST(MinSizePartitioner, DividesSixRowsOfFourBytes) {
+TEST(MinSizePartitioner, A17DividesSixRowsOfFourBytes) {
   EXPECT_EQ(min_size_partitioner(4, 2)(column(6)), (numbers{2, 1}));
   EXPECT_EQ(min_size_partitioner(4, 10)(column(6)), (numbers{6, 1}));
   EXPECT_EQ(min_size_partitioner(256 * 1024, 16)(column(1024, 1024)),
@@ -125,7 +125,7 @@ TEST(MinSizePartitioner, RejectsArgumentsBelowOne) {
 
 // -- maximum size of a shard --------------------------------------------------
 
-TEST(MaxSizePartitioner, DividesSixRowsOfFourBytes) {
+TEST(MaxSizePartitioner, A18DividesSixRowsOfFourBytes) {
   EXPECT_EQ(max_size_partitioner(4)(column(6)), (numbers{6, 1}));
   EXPECT_EQ(max_size_partitioner(4, 2)(column(6)), (numbers{2, 1}));
   EXPECT_EQ(max_size_partitioner(1024)(column(6)), (numbers{1, 1}));

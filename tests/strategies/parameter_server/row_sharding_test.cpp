@@ -35,7 +35,7 @@ void for_all_shardings(std::int64_t max_rows, F&& f) {
 
 } // namespace
 
-TEST(RowSharding, DividesAsDivOfTensorFlow) {
+TEST(RowSharding, A16DividesAsDivOfTensorFlow) {
   EXPECT_EQ(sizes_of({10, 4}), (sizes{3, 3, 2, 2}));
   EXPECT_EQ(sizes_of({13, 5}), (sizes{3, 3, 3, 2, 2}));
   EXPECT_EQ(sizes_of({32, 3}), (sizes{11, 11, 10}));

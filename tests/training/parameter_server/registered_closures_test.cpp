@@ -187,8 +187,8 @@ TEST(RegisteredClosures, ReportErrors) {
   f.coordinator->schedule_named("move", {tensor::full({}, 1)}).get();
 }
 
-/// A26: what is executed on nodes ends before the error is reported.
-TEST(RegisteredClosures, AreStoppedBeforeAnErrorIsReported) {
+/// What is executed on nodes ends before the error is reported.
+TEST(RegisteredClosures, A26AreStoppedBeforeAnErrorIsReported) {
   fixture f;
   const auto endless = f.coordinator->schedule_named("endless");
   const auto thrown = f.coordinator->schedule_named("throw");
@@ -197,8 +197,8 @@ TEST(RegisteredClosures, AreStoppedBeforeAnErrorIsReported) {
   f.coordinator->schedule_named("move", {tensor::full({}, 1)}).get();
 }
 
-/// A25: a worker ends while it executes an endless closure.
-TEST(RegisteredClosures, AreExecutedAgainIfAWorkerIsLost) {
+/// A worker ends while it executes an endless closure.
+TEST(RegisteredClosures, A25AreExecutedAgainIfAWorkerIsLost) {
   log_from(log_level::error); // the loss of a worker is a warning
   fixture f{3};
   std::vector<remote_value<tensors>> all;

@@ -62,8 +62,8 @@ TEST(ServerVariable, ChangesAllParts) {
   EXPECT_TRUE(same_bits(w.value(), counted({3})));
 }
 
-/// A29: the result is that of a variable with one part.
-TEST(ServerVariable, ScattersRowsAsOneTensor) {
+/// The result is that of a variable with one part.
+TEST(ServerVariable, A29ScattersRowsAsOneTensor) {
   runtime actors;
   const parameter_server_strategy divided{
     actors, {.servers = 3, .partitioner = fixed_shards_partitioner(3)}};
