@@ -72,6 +72,18 @@ routed_rows route(const row_sharding& sharding, std::string_view name,
   return out;
 }
 
+distinct_rows distinct(std::span<const std::int64_t> ids) {
+  distinct_rows out{{ids.begin(), ids.end()},
+                    std::vector<std::size_t>(ids.size())};
+  auto& rows = out.rows;
+  std::ranges::sort(rows);
+  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    out.positions[i] = static_cast<std::size_t>(
+      std::ranges::lower_bound(rows, ids[i]) - rows.begin());
+  return out;
+}
+
 void gather_rows(std::span<const std::byte> from,
                  std::span<const std::size_t> positions, std::size_t row_bytes,
                  std::span<std::byte> into) {

@@ -293,4 +293,12 @@ std::uint64_t stored_part::bytes() const {
   return sum;
 }
 
+std::uint64_t stored_part::growth(const part_change& change) const {
+  if (change.what == kind::contribute)
+    return change.all.bytes();
+  return change.needs_rule() && !optimizers_.contains(change.optimizer)
+           ? change.rule->slots() * value_.bytes()
+           : 0;
+}
+
 } // namespace troupe::parameter_server

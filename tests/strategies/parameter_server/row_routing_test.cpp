@@ -82,6 +82,14 @@ void add(const row_sharding& sharding, std::vector<std::vector<float>>& shards,
   }
 }
 
+TEST(RowRouting, AsksForEachRowOnce) {
+  const std::vector<std::int64_t> ids{7, 2, 7, 7, 0};
+  const auto found = distinct(ids);
+  EXPECT_EQ(found.rows, (std::vector<std::int64_t>{0, 2, 7}));
+  EXPECT_EQ(found.positions, (std::vector<std::size_t>{2, 1, 2, 2, 0}));
+  EXPECT_TRUE(distinct({}).rows.empty());
+}
+
 } // namespace
 
 TEST(RowRouting, SortsIdsByShardAndKeepsTheirOrder) {
