@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -96,11 +97,11 @@ parameter_server::table_rules rules_of(const new_table& x) {
           .max_idle_changes = x.max_idle_changes};
 }
 
-/// Returns a copy of a table with some changes, in which at least these rows
-/// are right.
+/// Returns a copy of a table with some changes, in which these rows are right.
+/// A change of a row has no influence on others.
 parameter_server::table_part
 changed_copy(const parameter_server::table_part& from,
-             std::vector<std::int64_t> rows,
+             std::span<const std::int64_t> rows,
              const std::vector<addressed_change>& changes) {
   for (const auto& [part, change] : changes) {
     if (!change.rows) { // it may change all rows
@@ -109,8 +110,6 @@ changed_copy(const parameter_server::table_part& from,
         copy.apply(one.change);
       return copy;
     }
-    const auto more = change.rows.indices().data<std::int64_t>();
-    rows.insert(rows.end(), more.begin(), more.end());
   }
   auto copy = from.excerpt(rows);
   for (const auto& one : changes)
@@ -291,9 +290,8 @@ tensor shard_state::pull_table(const parameter_server::table_part& from,
   }
   const auto rows = numbers_of(operand_at(operands, 0));
   checked_row_bytes(from.spec(), rows.size());
-  return changes.empty()
-           ? from.rows(rows)
-           : changed_copy(from, {rows.begin(), rows.end()}, changes).rows(rows);
+  return changes.empty() ? from.rows(rows)
+                         : changed_copy(from, rows, changes).rows(rows);
 }
 
 tensor shard_state::pull(const optimizer_pull& x) const {

@@ -78,8 +78,12 @@ row_map::entry row_map::insert(std::uint32_t number) {
     divide_a_bucket();
   auto& into = buckets_[bucket_of(number)];
   auto larger = make(into.rows + std::size_t{1});
-  for (std::size_t i = 0; i < into.rows; ++i)
-    copy(at(into, i), at(larger, i));
+  if (const std::size_t rows = into.rows; rows > 0) {
+    const auto from = at(into, 0), to = at(larger, 0);
+    std::memcpy(to.values_, from.values_, rows * floats_ * sizeof(float));
+    std::memcpy(to.number_, from.number_, rows * sizeof(std::uint32_t));
+    std::memcpy(to.tags_, from.tags_, rows * tags_ * sizeof(std::uint32_t));
+  }
   std::swap(into, larger);
   if (larger.memory)
     block_bytes_ -= bytes_of(larger.rows) + allocator_bytes;

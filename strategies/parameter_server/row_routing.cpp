@@ -1,6 +1,9 @@
 #include "troupe/strategies/parameter_server/row_routing.hpp"
 
+#include "troupe/tensors/row_order.hpp"
+
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -73,14 +76,17 @@ routed_rows route(const row_sharding& sharding, std::string_view name,
 }
 
 distinct_rows distinct(std::span<const std::int64_t> ids) {
-  distinct_rows out{{ids.begin(), ids.end()},
-                    std::vector<std::size_t>(ids.size())};
-  auto& rows = out.rows;
-  std::ranges::sort(rows);
-  rows.erase(std::ranges::unique(rows).begin(), rows.end());
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    out.positions[i] = static_cast<std::size_t>(
-      std::ranges::lower_bound(rows, ids[i]) - rows.begin());
+  distinct_rows out{{}, std::vector<std::size_t>(ids.size())};
+  if (std::ranges::adjacent_find(ids, std::greater_equal{}) == ids.end()) {
+    out.rows.assign(ids.begin(), ids.end());
+    std::iota(out.positions.begin(), out.positions.end(), std::size_t{0});
+    return out;
+  }
+  for (const auto& [row, at] : order_by_row(ids)) {
+    if (out.rows.empty() || out.rows.back() != row)
+      out.rows.push_back(row);
+    out.positions[at] = out.rows.size() - 1;
+  }
   return out;
 }
 

@@ -63,7 +63,9 @@ struct distinct_rows {
 };
 
 /// Returns the rows that occur in a list, so that each is asked for once.
-/// @cost sorts the ids.
+/// @param ids not negative.
+/// @cost sorts the ids (`order_by_row`), unless they are ascending and
+/// distinct.
 distinct_rows distinct(std::span<const std::int64_t> ids);
 
 /// Copies row `positions[i]` of `from` to row i of `into`.
