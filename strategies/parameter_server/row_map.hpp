@@ -51,6 +51,7 @@ public:
   };
 
   std::size_t floats() const { return floats_; } ///< Of a row.
+  std::size_t tags() const { return tags_; }     ///< Of a row.
   std::uint64_t size() const { return size_; }   ///< Number of rows.
   std::size_t buckets() const { return buckets_.size(); }
   /// Bytes of all memory, with those that the allocator needs.

@@ -42,6 +42,8 @@ inline constexpr std::int64_t max_table_rows = std::int64_t{1} << 32;
 /// Maximum of `table_rules::max_idle_changes`.
 inline constexpr std::uint32_t max_idle_changes = 1u << 30;
 
+struct table_image;
+
 /// One part of a table, float32. It keeps the rows that were changed, each with
 /// the slots of all optimizers of the part. Any other row has its initial
 /// value, also its slots, and needs no memory. So the value of a row does not
@@ -96,6 +98,17 @@ public:
   /// for all others.
   /// @errors as `rows`
   table_part excerpt(std::span<const std::int64_t> rows) const;
+
+  /// Returns what this part holds (table_image.hpp), and appends its tensors to
+  /// `beside`.
+  /// @cost a copy of all rows.
+  table_image save(std::vector<tensor>& beside) const;
+  /// Makes the part that was saved, and removes its tensors from `beside`. The
+  /// other arguments are those with which it was made.
+  /// @errors throws std::invalid_argument that says what is impossible.
+  static table_part restore(const shape& table, row_range range,
+                            const table_rules& rules, const table_image& from,
+                            std::span<const tensor>& beside);
 
   /// Number of rows that are kept.
   std::uint64_t size() const { return rows_.size(); }

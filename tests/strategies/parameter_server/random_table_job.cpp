@@ -1,5 +1,7 @@
 #include "troupe/tests/strategies/parameter_server/random_table_job.hpp"
 
+#include "troupe/strategies/parameter_server/table_image.hpp"
+
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -151,6 +153,8 @@ void random_table_job::change(shard& at, const part_change& what) {
   if (what.rows)
     for (const auto row : what.rows.indices().data<std::int64_t>())
       rows.push_back(row);
+  if (chance(2))
+    restore(at);
   auto excerpt = at.part.excerpt(rows);
   excerpt.apply(what);
   at.part.apply(what);
@@ -159,6 +163,17 @@ void random_table_job::change(shard& at, const part_change& what) {
   if (!rows.empty() && !same_bits(excerpt.rows(rows), at.part.rows(rows)))
     fail("an excerpt has other rows after a change");
   read(at, rows);
+}
+
+/// Another copy of the shard goes on, from a snapshot.
+void random_table_job::restore(shard& at) {
+  std::vector<tensor> beside;
+  const auto image = at.part.save(beside);
+  std::span<const tensor> left{beside};
+  at.part = table_part::restore(dims_, at.range, rules_, image, left);
+  if (!left.empty())
+    fail("tensors of a snapshot are left");
+  count("parts restored");
 }
 
 void random_table_job::read(const shard& at, std::vector<std::int64_t> rows) {

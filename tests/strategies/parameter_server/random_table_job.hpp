@@ -21,6 +21,7 @@ namespace troupe::parameter_server {
 ///             variable that the initialiser fills as a whole
 ///   slots     the same for the slots of the optimizers
 ///   excerpt   an excerpt with a change has the rows that the part has after it
+///   snapshot  a part that is saved and restored goes on in the same way
 ///   memory    a part keeps no row that was not changed, and without
 ///             `max_idle_changes` all that were
 class random_table_job : public random_job {
@@ -55,6 +56,7 @@ private:
   stored_part& keep(shard& at, std::size_t row);
   bool is_kept(const shard& at, std::size_t row) const;
   tensor expected_row(const shard& at, std::size_t row) const;
+  void restore(shard& at);
   void read(const shard& at, std::vector<std::int64_t> rows);
   void check_all(const shard& at);
 

@@ -1,3 +1,4 @@
+#include "troupe/strategies/parameter_server/table_image.hpp"
 #include "troupe/strategies/parameter_server/table_part.hpp"
 
 #include <gtest/gtest.h>
@@ -136,6 +137,9 @@ TEST(TablePart, KeepsARowFromTheWantedNumberOfGradientsOn) {
   EXPECT_EQ(values(table.value()),
             (std::vector<float>{1, 1, 0.5f, 1, 1, 0.75f, 1, 1}));
   EXPECT_EQ(table.steps(0), 3u); // also those that changed no row
+  std::vector<tensor> beside;
+  static_cast<void>(table.save(beside));
+  EXPECT_EQ(beside.at(2).size(), 0u); // rows that are not yet kept
   table.apply(
     {.what = kind::assign, .rows = rows_of(dims, {7}, floats({1, 1}, {4}))});
   EXPECT_EQ(table.size(), 3u); // at once
@@ -241,6 +245,69 @@ TEST(TablePart, AddsTheContributionsToAStepInTreeOrder) {
                             .step = 8,
                             .contributors = {0}}),
                std::invalid_argument);
+}
+
+TEST(TablePart, GoesOnAsASnapshotOfIt) {
+  const shape dims{6, 2};
+  const auto begin = ones(2, 5);
+  const update_rule rule = adam{.learning_rate = 0.1F};
+  table_part original{dims, {0, 6}, begin};
+  const auto contribute = [&](table_part& to, std::uint64_t step) {
+    to.apply({.what = kind::contribute,
+              .rows = rows_of(dims, {1, 4}, floats({2, 2}, {1, 2, 3, 4})),
+              .step = step,
+              .replica = 7});
+  };
+  const auto apply = [&](table_part& to, std::uint64_t step) {
+    to.apply({.what = kind::apply_contributions,
+              .optimizer = 3,
+              .rule = rule,
+              .step = step,
+              .contributors = {7}});
+  };
+  for (std::uint64_t step = 0; step < 3; ++step)
+    contribute(original, step);
+  apply(original, 0);
+  std::vector<tensor> beside;
+  const auto image = original.save(beside);
+  const auto restored_from = [&](const table_image& from,
+                                 const std::vector<tensor>& some) {
+    std::span<const tensor> left{some};
+    auto made = table_part::restore(dims, {0, 6}, begin, from, left);
+    EXPECT_TRUE(left.empty());
+    return made;
+  };
+  auto restored = restored_from(image, beside);
+  for (auto* one : {&original, &restored}) {
+    apply(*one, 0); // repeated
+    apply(*one, 1); // the second gradient: rows 1 and 4 are kept
+    EXPECT_EQ(one->size(), 2u);
+    apply(*one, 2);
+  }
+  EXPECT_TRUE(same_bits(restored.value(), original.value()));
+  EXPECT_EQ(restored.bytes(), original.bytes());
+  EXPECT_EQ(restored.version(), original.version());
+  EXPECT_TRUE(same_bits(restored.slot(3, rule, 1), original.slot(3, rule, 1)));
+
+  // The numbers, values and tags of no row, the numbers and tags of two
+  // candidates, and the two tensors of each of two gradients.
+  ASSERT_EQ(beside.size(), 9u);
+  for (std::size_t i = 0; i < beside.size(); ++i) {
+    auto fewer = beside;
+    fewer.erase(fewer.begin() + std::ptrdiff_t(i));
+    EXPECT_THROW(restored_from(image, fewer), std::invalid_argument) << i;
+  }
+  auto wrong = beside;
+  for (const std::int64_t row : {-1, 6, 1}) {
+    wrong[3] = tensor::of<std::int64_t>({2}, {1, row});
+    EXPECT_THROW(restored_from(image, wrong), std::invalid_argument) << row;
+  }
+  auto late = image;
+  late.next_step = 3; // but steps 1 and 2 wait
+  EXPECT_THROW(restored_from(late, beside), std::invalid_argument);
+  auto slots = image;
+  slots.optimizers.at(0).first = 1;
+  EXPECT_THROW(restored_from(slots, beside), std::invalid_argument);
 }
 
 std::string error_of(const part_change& change) {
