@@ -1,5 +1,6 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/node/node_server.hpp"
+#include "troupe/actors/protocol/closure.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/support/error_text.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
@@ -8,7 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -163,6 +167,60 @@ TEST(ServerTable, ReadsInAClosureSeeItsChanges) {
   // -1 and 1, then 0 and 1, then 40 rows of 1 with the changes before.
   EXPECT_EQ(seen.get(), 0 + 100 * 3 + 10'000 * 3 * 40.f);
   EXPECT_EQ(sum_of(table.value()), 3 * 40.f);
+}
+
+/// Notes what a closure asks for and changes. All values are zero.
+class recording_environment : public closure_environment {
+public:
+  std::vector<tensor> pull(std::span<const read> parts) override {
+    std::vector<tensor> out;
+    for (const auto& one : parts) {
+      reads.push_back(numbers(one.rows));
+      out.push_back(tensor::zeros({one.rows.dims().front(), 3}));
+    }
+    return out;
+  }
+  void change(const address&, parameter_server::part_change one) override {
+    changes.push_back(one.rows);
+  }
+  bool is_stopped() const override { return false; }
+  const shared_attempt& counted_attempt() const override { return attempt_; }
+  void at_failure(std::function<void()>) override {}
+
+  static std::vector<std::int64_t> numbers(const tensor& x) {
+    const auto all = x.data<std::int64_t>();
+    return {all.begin(), all.end()};
+  }
+
+  std::vector<std::vector<std::int64_t>> reads; ///< By part.
+  std::vector<sparse_rows> changes;
+
+private:
+  shared_attempt attempt_;
+};
+
+/// Two servers have 20 rows each.
+TEST(ServerTable, ARowThatOccursOftenIsAskedForAndSentOnce) {
+  runtime actors;
+  const parameter_server_strategy on{actors, {.servers = 2}};
+  const server_optimizer optimizer{on, sgd{}};
+  const auto table = on.make_table("t", forty);
+  using list = std::vector<std::int64_t>;
+  recording_environment closure;
+  const closure_scope scope{closure};
+  table.lookup(ids_of({5, 39, 5, 5, 0, 39}));
+  EXPECT_EQ(closure.reads, (std::vector<list>{{0, 5}, {19}}));
+  const sparse_rows gradient{
+    {40, 3},
+    ids_of({5, 39, 5}),
+    tensor::of<float>({3, 3}, {1e8f, 1, 1, 2, 2, 2, 1, 1, 1})};
+  optimizer.apply(std::vector<parameter_gradient>{gradient},
+                  std::vector{table});
+  ASSERT_EQ(closure.changes.size(), 2u);
+  EXPECT_EQ(closure.numbers(closure.changes[0].indices()), list{5});
+  EXPECT_TRUE(same_bits(closure.changes[0].rows(),
+                        tensor::of<float>({1, 3}, {1e8f, 2, 2})));
+  EXPECT_EQ(closure.numbers(closure.changes[1].indices()), list{19});
 }
 
 TEST(ServerTable, AnErrorSaysThatAServerHasReachedItsLimit) {
