@@ -1,6 +1,8 @@
 #include "troupe/models/layer.hpp"
 
 #include "troupe/models/detail/names.hpp"
+#include "troupe/models/table_source.hpp"
+#include "troupe/tensors/ops/embedding_lookup.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -31,6 +33,14 @@ std::string text_of(std::span<const std::int64_t> extents) {
 } // namespace
 
 void layer::visit_settings(layer_settings&) {}
+
+tensor layer_scope::lookup(std::size_t i, const tensor& rows) const {
+  const auto parameter = node_->parameters.at(i);
+  if (options_.tables)
+    return options_.tables->lookup(parameter, rows);
+  const auto table = variables_[parameter].value();
+  return embedding_lookup(table, rows.to(table.device()));
+}
 
 builder::builder(std::string_view source, parameter_declarations& declared,
                  layer_node& node, std::int64_t categories)

@@ -88,11 +88,12 @@ public:
     return variables_[node_->parameters.at(i)].value().as(type_of(precision_));
   }
 
-  /// Returns the table that `build` declared as parameter `i`, in float32.
-  /// `embedding_lookup` reads it, and no other op: its gradient is sparse.
-  tensor table(std::size_t i) const {
-    return variables_[node_->parameters.at(i)].value();
-  }
+  /// Returns rows of the table that `build` declared as parameter `i`, in
+  /// float32. The gradient of the table is sparse.
+  /// @param rows on the CPU.
+  /// @shape rows [i...] int64; returns [i..., d...] of a table [n, d...]
+  /// @errors as `embedding_lookup`
+  tensor lookup(std::size_t i, const tensor& rows) const;
 
   /// Returns the categories of the batch, [n, categories of the model] int32 or
   /// int64, on the CPU. Empty: the model has none.
@@ -150,7 +151,7 @@ public:
                  const initializer& initial);
 
   /// Declares a parameter of which a step reads few rows
-  /// (`layer_scope::table`). `fit` updates only the rows that occur in a step.
+  /// (`layer_scope::lookup`). `fit` updates only the rows that occur in a step.
   /// @errors as `parameter`.
   void table(std::string_view name, std::int64_t rows,
              std::int64_t row_elements, const initializer& initial);

@@ -62,6 +62,11 @@ public:
     return declared_.specs;
   }
 
+  /// Returns what sets the values of a parameter before training.
+  const initializer& initial(std::size_t parameter) const {
+    return declared_.initializers.at(parameter);
+  }
+
   /// Returns the root of the tree of layers. The root is a `sequential` layer
   /// that contains all other layers.
   const layer_node& root() const { return root_; }
@@ -89,7 +94,8 @@ public:
   /// in bfloat16, and the output is converted.
   /// @param inputs any number of examples
   /// @param variables variables of the parameters that were made from
-  ///        `parameters()` of this network.
+  ///        `parameters()` of this network. If the options have a source of
+  ///        tables, those of tables are not used.
   /// @param options by default, the call is not a training step.
   /// @returns [n, output...] float32
   /// @errors throws std::invalid_argument if the inputs have another shape or

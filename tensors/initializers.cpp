@@ -108,19 +108,28 @@ void initializer::fill(std::span<float> out, const shape& dims,
     throw std::logic_error(std::to_string(out.size())
                            + " elements for a parameter of shape "
                            + to_string(dims));
+  fill_range(out, dims, key, 0);
+}
+
+void initializer::fill_range(std::span<float> out, const shape& dims,
+                             const random_key& key, std::uint64_t first) const {
+  if (first > dims.elements() || out.size() > dims.elements() - first)
+    throw std::logic_error("elements " + std::to_string(first) + " to "
+                           + std::to_string(first + out.size())
+                           + " of a parameter of shape " + to_string(dims));
   const flush_denormals flushing;
   const auto& definition = entries[kind_];
-  auto first = first_, second = second_;
+  auto a = first_, b = second_;
   if (definition.spread && !out.empty()) {
-    second = static_cast<float>(definition.spread(fans_of(dims)));
-    first = definition.distribution == draw::uniform ? -second : 0;
+    b = static_cast<float>(definition.spread(fans_of(dims)));
+    a = definition.distribution == draw::uniform ? -b : 0;
   }
   if (definition.distribution == draw::constant)
-    std::ranges::fill(out, first);
+    std::ranges::fill(out, a);
   else if (definition.distribution == draw::uniform)
-    fill_uniform(out, first, second, key);
+    fill_uniform(out, a, b, key, first);
   else
-    fill_normal(out, first, second, key);
+    fill_normal(out, a, b, key, first);
 }
 
 const std::vector<std::string>& initializer_names() {

@@ -52,6 +52,12 @@ public:
   void fill(std::span<float> out, const shape& dims,
             const random_key& key) const;
 
+  /// Fills elements [first, first + out.size()) of a parameter of shape `dims`
+  /// with the bits that `fill` gives them.
+  /// @errors throws std::logic_error if the parameter has no such elements.
+  void fill_range(std::span<float> out, const shape& dims,
+                  const random_key& key, std::uint64_t first) const;
+
 private:
   std::string name_;
   std::size_t kind_ = 0;

@@ -2,13 +2,11 @@
 
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/op_threads.hpp"
+#include "troupe/tensors/row_order.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -36,53 +34,6 @@ void check_list(std::span<const sparse_rows> list) {
     check_equal(list.front(), x);
 }
 
-/// A part of a row: where it is in the list.
-struct part {
-  std::int64_t row;
-  std::size_t at;
-};
-
-/// Below this number of parts, a sort by comparisons is faster.
-constexpr std::size_t min_radix_sort = 512;
-
-/// Sorts by row, digit by digit from the lowest one. Parts of one row keep
-/// their order.
-/// @source Knuth, The Art of Computer Programming, volume 3, 5.2.5.
-void radix_sort(pooled<part>& parts, std::int64_t max_row) {
-  constexpr unsigned digit_bits = 11;
-  constexpr std::size_t digits = std::size_t{1} << digit_bits;
-  pooled<part> sorted(parts.size());
-  for (unsigned shift = 0; shift < 64 && max_row >> shift > 0;
-       shift += digit_bits) {
-    const auto digit = [shift](const part& x) {
-      return static_cast<std::size_t>(x.row >> shift) % digits;
-    };
-    std::array<std::uint32_t, digits> next{}; // place of a part with the digit
-    for (const auto& x : parts)
-      ++next[digit(x)];
-    std::exclusive_scan(next.begin(), next.end(), next.begin(),
-                        std::uint32_t{0});
-    for (const auto& x : parts)
-      sorted[next[digit(x)]++] = x;
-    parts.swap(sorted);
-  }
-}
-
-/// Returns the parts by row, and by occurrence in a row.
-pooled<part> parts_of(std::span<const std::int64_t> indices) {
-  pooled<part> out(indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i)
-    out[i] = {indices[i], i};
-  if (out.size() >= min_radix_sort
-      && out.size() <= std::numeric_limits<std::uint32_t>::max())
-    radix_sort(out, std::ranges::max(indices));
-  else
-    std::ranges::sort(out, {}, [](const part& x) {
-      return std::pair{x.row, x.at};
-    });
-  return out;
-}
-
 template <class T>
 void add_rows(T* sum, const T* x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i)
@@ -92,7 +43,7 @@ void add_rows(T* sum, const T* x, std::size_t n) {
 /// Adds the parts of each row.
 template <class T>
 sparse_rows add_parts(const sparse_rows& of) {
-  const auto parts = parts_of(of.indices().data<std::int64_t>());
+  const auto parts = order_by_row(of.indices().data<std::int64_t>());
   pooled<std::size_t> first; // of each row in `parts`
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (i == 0 || parts[i].row != parts[i - 1].row)

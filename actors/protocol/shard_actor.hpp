@@ -17,15 +17,35 @@
 
 namespace troupe {
 
+/// How the rows of a table begin, and which of them are kept
+/// (`parameter_server::table_rules`).
+struct new_table {
+  std::string initializer;
+  std::vector<std::string> names{}; ///< Of its hyperparameters.
+  std::vector<double> numbers{};    ///< Their values.
+  std::uint64_t seed = 0;           ///< Of the key of the initial values.
+  std::uint32_t op = 0;             ///< Of this key.
+  std::uint32_t min_touches = 1;
+  std::uint32_t max_idle_changes = 0;
+  auto fields() {
+    return std::tie(initializer, names, numbers, seed, op, min_touches,
+                    max_idle_changes);
+  }
+};
+
 /// A part of a variable. Its initial value is a tensor beside the message that
-/// makes it.
+/// makes it. A table has none; the tensor has no elements.
 struct new_part {
   std::uint64_t part = 0;         ///< Number of the part in the job.
   std::string variable;           ///< Name.
   std::vector<std::int64_t> dims; ///< Of the whole variable.
   std::uint32_t index = 0;        ///< Of the part in the variable.
   std::uint32_t parts = 1;        ///< Of the variable.
-  auto fields() { return std::tie(part, variable, dims, index, parts); }
+  bool is_table = false;
+  new_table table{}; ///< Of a table.
+  auto fields() {
+    return std::tie(part, variable, dims, index, parts, is_table, table);
+  }
 };
 
 /// The parts of a shard.
@@ -103,13 +123,20 @@ struct execution_effects {
   auto fields() { return std::tie(from, done_below, changes); }
 };
 
+/// Limits of a shard.
+struct shard_limits {
+  std::uint64_t max_bytes = 0; ///< Of values and slots. Zero: no limit.
+  auto fields() { return std::tie(max_bytes); }
+};
+
 /// What a shard holds.
 struct shard_status {
   std::uint64_t parts = 0;
   std::uint64_t bytes = 0;   ///< Values and slots.
+  std::uint64_t rows = 0;    ///< Rows of tables that are kept.
   std::uint64_t updates = 0; ///< Changes that took place.
   std::uint64_t waiting = 0; ///< Executions whose effects wait.
-  auto fields() { return std::tie(parts, bytes, updates, waiting); }
+  auto fields() { return std::tie(parts, bytes, rows, updates, waiting); }
 };
 
 /// The messages that a shard receives. An answer that is a number is the number
@@ -118,6 +145,8 @@ struct shard_status {
 using shard_actor = caf::typed_actor<
   // Makes a part.
   caf::replies_to<new_part, tensor>::with<std::uint64_t>,
+  // Sets the limits. A change that would exceed them is `ec::invalid`.
+  caf::replies_to<shard_limits>::with<std::uint64_t>,
   // Makes an optimizer. No effect if there is the same already.
   caf::replies_to<new_optimizer>::with<std::uint64_t>,
   // Returns the value of a part, or some of its rows.

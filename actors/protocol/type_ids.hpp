@@ -74,5 +74,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
   CAF_ADD_TYPE_ID(troupe, (troupe::chief_remote_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::run_client_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::local_agent_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::shard_limits))
 
 CAF_END_TYPE_ID_BLOCK(troupe)

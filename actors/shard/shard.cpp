@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -47,21 +48,33 @@ const tensor& operand_at(const tensors& operands, std::size_t i) {
   return operands[i];
 }
 
+/// Returns the bytes of a row, if an answer may have so many rows.
+std::size_t checked_row_bytes(const tensor_spec& from, std::size_t rows) {
+  const auto& dims = from.dims;
+  const auto bytes = dims.axes(1, dims.rank()).elements() * size_of(from.type);
+  if (rows > max_answer_bytes / std::max<std::size_t>(bytes, 1))
+    reject(std::to_string(rows) + " rows of " + to_string(from)
+           + " are more than 1 GiB");
+  return bytes;
+}
+
+/// Returns the numbers of rows to read.
+std::span<const std::int64_t> numbers_of(const tensor& rows) {
+  if (rows.type() != dtype::int64 || rows.dims().rank() != 1)
+    reject("numbers of rows are " + to_string(rows.spec()) + ", not int64[m]");
+  return rows.data<std::int64_t>();
+}
+
 /// Returns some rows of a tensor.
 tensor rows_of(const tensor& from, const tensor& rows) {
   if (from.dims().rank() == 0)
     reject("rows of a scalar");
-  if (rows.type() != dtype::int64 || rows.dims().rank() != 1)
-    reject("numbers of rows are " + to_string(rows.spec()) + ", not int64[m]");
+  const auto numbers = numbers_of(rows);
   const auto& dims = from.dims();
-  const auto row_bytes =
-    dims.axes(1, dims.rank()).elements() * size_of(from.type());
-  if (rows.size() > max_answer_bytes / std::max<std::size_t>(row_bytes, 1))
-    reject(std::to_string(rows.size()) + " rows of " + to_string(from.spec())
-           + " are more than 1 GiB");
+  const auto row_bytes = checked_row_bytes(from.spec(), numbers.size());
   tensor out{{dims.with_extent(0, rows.dims().front()), from.type()}};
   auto* to = out.mutable_address();
-  for (const auto row : rows.data<std::int64_t>()) {
+  for (const auto row : numbers) {
     if (row < 0 || row >= from.dims().front())
       reject("row " + std::to_string(row) + " of " + to_string(from.spec()));
     std::memcpy(to, from.raw() + static_cast<std::size_t>(row) * row_bytes,
@@ -69,6 +82,39 @@ tensor rows_of(const tensor& from, const tensor& rows) {
     to += row_bytes;
   }
   return out;
+}
+
+parameter_server::table_rules rules_of(const new_table& x) {
+  if (x.names.size() != x.numbers.size())
+    reject("an initializer has " + std::to_string(x.names.size())
+           + " names for " + std::to_string(x.numbers.size()) + " numbers");
+  hyperparameters numbers;
+  for (std::size_t i = 0; i < x.names.size(); ++i)
+    numbers.push_back({x.names[i], x.numbers[i]});
+  return {.initial = initializer{x.initializer, numbers},
+          .key = {.seed = x.seed, .op = x.op},
+          .min_touches = x.min_touches,
+          .max_idle_changes = x.max_idle_changes};
+}
+
+/// Returns a copy of a table with some changes, in which these rows are right.
+/// A change of a row has no influence on others.
+parameter_server::table_part
+changed_copy(const parameter_server::table_part& from,
+             std::span<const std::int64_t> rows,
+             const std::vector<addressed_change>& changes) {
+  for (const auto& [part, change] : changes) {
+    if (!change.rows) { // it may change all rows
+      auto copy = from;
+      for (const auto& one : changes)
+        copy.apply(one.change);
+      return copy;
+    }
+  }
+  auto copy = from.excerpt(rows);
+  for (const auto& one : changes)
+    copy.apply(one.change);
+  return copy;
 }
 
 } // namespace
@@ -81,6 +127,12 @@ shard_state::find(std::uint64_t part) const {
   return found->second;
 }
 
+const parameter_server::table_part*
+shard_state::find_table(std::uint64_t part) const {
+  const auto found = tables.find(part);
+  return found == tables.end() ? nullptr : &found->second;
+}
+
 const update_rule& shard_state::find_rule(std::uint32_t optimizer) const {
   const auto found = optimizers.find(optimizer);
   if (found == optimizers.end())
@@ -89,12 +141,32 @@ const update_rule& shard_state::find_rule(std::uint32_t optimizer) const {
 }
 
 std::uint64_t shard_state::add(const new_part& x, const tensor& initial) {
+  if (parts.contains(x.part) || tables.contains(x.part))
+    reject("there is a part " + std::to_string(x.part) + " already");
+  if (x.is_table)
+    return add_table(x);
   if (!initial)
     reject("part " + std::to_string(x.part) + " has no initial value");
-  parameter_server::stored_part made{initial};
-  if (!parts.try_emplace(x.part, std::move(made)).second)
-    reject("there is a part " + std::to_string(x.part) + " already");
+  check_memory(initial.bytes());
+  parts.try_emplace(x.part, parameter_server::stored_part{initial});
   descriptions.push_back(x);
+  return updates;
+}
+
+std::uint64_t shard_state::add_table(const new_part& x) {
+  const shape dims{x.dims};
+  if (dims.rank() == 0)
+    reject("the table \"" + x.variable + "\" cannot be a scalar");
+  const parameter_server::row_sharding sharding{dims.front(), x.parts};
+  tables.try_emplace(
+    x.part, parameter_server::table_part{dims, sharding.range_of(x.index),
+                                         rules_of(x.table)});
+  descriptions.push_back(x);
+  return updates;
+}
+
+std::uint64_t shard_state::limit(const shard_limits& x) {
+  max_bytes = x.max_bytes;
   return updates;
 }
 
@@ -118,7 +190,8 @@ std::vector<addressed_change> shard_state::decode(const change_list& x,
                                                   std::size_t first) const {
   std::vector<addressed_change> out;
   for (const auto& one : x.changes) {
-    const auto& part = find(one.part);
+    const auto* const table = find_table(one.part);
+    const auto* const part = table ? nullptr : &find(one.part);
     part_change change{.what = one.what,
                        .optimizer = one.optimizer,
                        .step = one.step,
@@ -131,7 +204,8 @@ std::vector<addressed_change> shard_state::decode(const change_list& x,
         reject(std::string{to_string(one.what)} + " has rows");
     } else if (one.has_rows) {
       const auto& rows = operand_at(operands, first++);
-      change.rows = {part.value().dims(), rows, operand_at(operands, first++)};
+      change.rows = {table ? table->spec().dims : part->value().dims(), rows,
+                     operand_at(operands, first++)};
     } else {
       change.all = operand_at(operands, first++);
     }
@@ -141,7 +215,10 @@ std::vector<addressed_change> shard_state::decode(const change_list& x,
         change.learning_rate = one.learning_rate;
       change.scale = one.scale;
     }
-    part.check(change);
+    if (table)
+      table->check(change);
+    else
+      part->check(change);
     out.push_back({one.part, std::move(change)});
   }
   if (first != operands.size())
@@ -150,7 +227,39 @@ std::vector<addressed_change> shard_state::decode(const change_list& x,
   return out;
 }
 
+std::uint64_t shard_state::bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& [number, part] : parts)
+    sum += part.bytes();
+  for (const auto& [number, table] : tables)
+    sum += table.bytes();
+  return sum;
+}
+
+void shard_state::check_memory(std::uint64_t growth) const {
+  const auto now = bytes();
+  if (max_bytes > 0 && growth > 0 && now + growth > max_bytes)
+    reject("server " + std::to_string(index) + " holds " + std::to_string(now)
+           + " bytes and would need " + std::to_string(growth)
+           + " more, but its limit is " + std::to_string(max_bytes)
+           + "; raise max_server_bytes or use more servers");
+}
+
+void shard_state::check_memory(
+  const std::vector<addressed_change>& changes) const {
+  if (max_bytes == 0)
+    return;
+  std::uint64_t growth = 0;
+  for (const auto& [part, change] : changes) {
+    const auto* const table = find_table(part);
+    growth += table ? table->growth(change) : find(part).growth(change);
+  }
+  check_memory(growth);
+}
+
 tensor shard_state::pull(const part_pull& x, const tensors& operands) const {
+  if (const auto* const table = find_table(x.part))
+    return pull_table(*table, x, operands);
   const auto changes = decode(x.after, operands, x.has_rows ? 1 : 0);
   const auto* part = &find(x.part);
   std::optional<parameter_server::stored_part> changed;
@@ -165,31 +274,66 @@ tensor shard_state::pull(const part_pull& x, const tensors& operands) const {
                     : part->value();
 }
 
+tensor shard_state::pull_table(const parameter_server::table_part& from,
+                               const part_pull& x,
+                               const tensors& operands) const {
+  auto changes = decode(x.after, operands, x.has_rows ? 1 : 0);
+  std::erase_if(
+    changes, [&](const addressed_change& one) { return one.part != x.part; });
+  if (!x.has_rows) {
+    checked_row_bytes(from.spec(),
+                      static_cast<std::size_t>(from.spec().dims.front()));
+    auto copy = std::optional<parameter_server::table_part>{};
+    for (const auto& one : changes)
+      (copy ? *copy : copy.emplace(from)).apply(one.change);
+    return (copy ? *copy : from).value();
+  }
+  const auto rows = numbers_of(operand_at(operands, 0));
+  checked_row_bytes(from.spec(), rows.size());
+  return changes.empty() ? from.rows(rows)
+                         : changed_copy(from, rows, changes).rows(rows);
+}
+
 tensor shard_state::pull(const optimizer_pull& x) const {
-  const auto& part = find(x.part);
   const auto& rule = find_rule(x.optimizer);
-  return x.slot < rule.slots()
-           ? part.slot(x.optimizer, rule, x.slot)
-           : tensor::full({}, static_cast<double>(part.steps(x.optimizer)),
-                          dtype::int64);
+  const auto answer_from = [&](const auto& part) {
+    return x.slot < rule.slots()
+             ? part.slot(x.optimizer, rule, x.slot)
+             : tensor::full({}, static_cast<double>(part.steps(x.optimizer)),
+                            dtype::int64);
+  };
+  const auto* const table = find_table(x.part);
+  if (!table)
+    return answer_from(find(x.part));
+  checked_row_bytes(table->spec(),
+                    static_cast<std::size_t>(table->spec().dims.front()));
+  return answer_from(*table);
 }
 
 void shard_state::apply(const std::vector<addressed_change>& changes) {
-  for (const auto& [part, change] : changes)
-    parts.find(part)->second.apply(change);
+  for (const auto& [part, change] : changes) {
+    if (const auto found = tables.find(part); found != tables.end())
+      found->second.apply(change);
+    else
+      parts.find(part)->second.apply(change);
+  }
   updates += changes.size();
 }
 
 std::uint64_t shard_state::change(const change_list& x,
                                   const tensors& operands) {
-  apply(decode(x, operands));
+  const auto changes = decode(x, operands);
+  check_memory(changes);
+  apply(changes);
   return updates;
 }
 
 std::uint64_t shard_state::store(const execution_effects& x,
                                  const tensors& operands) {
+  auto changes = decode(x.changes, operands);
+  check_memory(changes);
   effects.store(x.from, std::make_shared<const std::vector<addressed_change>>(
-                          decode(x.changes, operands)));
+                          std::move(changes)));
   return updates;
 }
 
@@ -208,17 +352,19 @@ part_table shard_state::table() const {
   part_table out;
   for (const auto& one : descriptions) {
     out.parts.push_back(one);
-    out.types.push_back(
-      static_cast<std::uint8_t>(find(one.part).value().type()));
+    out.types.push_back(static_cast<std::uint8_t>(
+      one.is_table ? dtype::float32 : find(one.part).value().type()));
   }
   return out;
 }
 
 shard_status shard_state::status() const {
-  shard_status out{
-    .parts = parts.size(), .updates = updates, .waiting = effects.waiting()};
-  for (const auto& [number, part] : parts)
-    out.bytes += part.bytes();
+  shard_status out{.parts = parts.size() + tables.size(),
+                   .bytes = bytes(),
+                   .updates = updates,
+                   .waiting = effects.waiting()};
+  for (const auto& [number, table] : tables)
+    out.rows += table.size();
   return out;
 }
 
@@ -230,6 +376,7 @@ shard(shard_actor::stateful_pointer<shard_state> self, std::uint32_t index) {
     [self](const new_part& x, const tensor& initial) {
       return answer([&] { return self->state.add(x, initial); });
     },
+    [self](const shard_limits& x) { return self->state.limit(x); },
     [self](const new_optimizer& x) {
       return answer([&] { return self->state.add(x); });
     },

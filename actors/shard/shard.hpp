@@ -3,6 +3,7 @@
 #include "troupe/actors/protocol/shard_actor.hpp"
 #include "troupe/strategies/coordinator/closure_effects.hpp"
 #include "troupe/strategies/parameter_server/stored_part.hpp"
+#include "troupe/strategies/parameter_server/table_part.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
 
@@ -20,9 +21,13 @@ struct shard_state {
   explicit shard_state(shard_actor::pointer) {}
 
   std::uint64_t add(const new_part& x, const tensor& initial);
+  std::uint64_t add_table(const new_part& x);
   std::uint64_t add(const new_optimizer& x);
+  std::uint64_t limit(const shard_limits& x);
   tensor pull(const part_pull& x, const tensors& operands) const;
   tensor pull(const optimizer_pull& x) const;
+  tensor pull_table(const parameter_server::table_part& from,
+                    const part_pull& x, const tensors& operands) const;
   std::uint64_t change(const change_list& x, const tensors& operands);
   std::uint64_t store(const execution_effects& x, const tensors& operands);
   coordinator::decided decide(const coordinator::decision& x);
@@ -30,20 +35,28 @@ struct shard_state {
   shard_status status() const;
 
   const parameter_server::stored_part& find(std::uint64_t part) const;
+  /// Null: the part is not a table, or there is none.
+  const parameter_server::table_part* find_table(std::uint64_t part) const;
   const update_rule& find_rule(std::uint32_t optimizer) const;
   /// Returns the changes of a message, which all fit.
   /// @param first the first operand.
   std::vector<addressed_change> decode(const change_list& x,
                                        const tensors& operands,
                                        std::size_t first = 0) const;
+  /// Checks that changes do not exceed the limit of the memory.
+  void check_memory(const std::vector<addressed_change>& changes) const;
+  void check_memory(std::uint64_t growth) const;
+  std::uint64_t bytes() const; ///< Of all parts.
   void apply(const std::vector<addressed_change>& changes);
 
   std::uint32_t index = 0; ///< Of the shard in the job.
   std::unordered_map<std::uint64_t, parameter_server::stored_part> parts;
+  std::unordered_map<std::uint64_t, parameter_server::table_part> tables;
   std::vector<new_part> descriptions; ///< Of the parts, as they were made.
   std::unordered_map<std::uint32_t, update_rule> optimizers; ///< By number.
   coordinator::closure_effects effects;
-  std::uint64_t updates = 0; ///< Changes that took place.
+  std::uint64_t updates = 0;   ///< Changes that took place.
+  std::uint64_t max_bytes = 0; ///< Of all parts. Zero: no limit.
 };
 
 /// Holds parts of variables. It answers reads, makes changes, and keeps the

@@ -38,6 +38,7 @@ shard_actor::behavior_type shard_access(shard_actor::pointer self,
     [=](const new_part& x, const tensor& initial) {
       return self->delegate(to(), x, initial);
     },
+    [=](const shard_limits& x) { return self->delegate(to(), x); },
     [=](const new_optimizer& x) { return self->delegate(to(), x); },
     [=](const part_pull& x, const tensors& operands) {
       return self->delegate(to(), x, operands);

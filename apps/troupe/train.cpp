@@ -11,6 +11,7 @@
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/job/data_source.hpp"
 #include "troupe/training/job/job_json.hpp"
+#include "troupe/training/job/job_metrics.hpp"
 #include "troupe/training/job/job_placement.hpp"
 #include "troupe/training/job/train_summary.hpp"
 #include "troupe/training/model.hpp"
@@ -238,6 +239,7 @@ fit_options fit_options_of(const train_arguments& arguments,
   fit_options options;
   options.epochs = config.epochs;
   options.validation = test;
+  options.metrics = metrics_of(config);
   options.schedule =
     config.learning_rate_schedule(config.epochs * training.size().value_or(1));
   if (config.patience > 0)
@@ -372,7 +374,7 @@ int train(const train_arguments& given_arguments) {
     return interrupted; // no summary is wanted, so no evaluation
   train_summary summary{config, result};
   summary.steps = model.steps();
-  summary.test = model.evaluate(test);
+  summary.test = model.evaluate(test, {.metrics = metrics_of(config)});
   summary.weights_sha256 = model.weights_sha256();
   summary.transport = strategy.transport();
   run_on_chief(strategy.state(), [&] {

@@ -13,6 +13,7 @@
 #include "troupe/net/cluster/cluster_task.hpp"
 #include "troupe/training/job/data_source.hpp"
 #include "troupe/training/job/job_json.hpp"
+#include "troupe/training/job/job_metrics.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
@@ -95,7 +96,8 @@ server_training training_of(const std::string& arguments) {
           .rule = config.rule(),
           .options = model_options_of(config),
           .batches = data.training,
-          .validation = data.test};
+          .validation = data.test,
+          .metrics = metrics_of(config)};
 }
 
 /// Lets chiefs use this process, until one tells it to end. A signal ends it as
@@ -164,6 +166,7 @@ server_fit_options fit_options_of(const train_arguments& arguments,
                                   const run_data& data) {
   return {.epochs = config.epochs,
           .validation = data.test,
+          .metrics = metrics_of(config),
           .schedule = config.learning_rate_schedule(
             config.epochs * data.training.size().value_or(1)),
           .on_nan = config.on_nan,
@@ -236,7 +239,8 @@ int lead(const train_arguments& arguments, const train_config& config,
                      "nothing was saved");
     save(trained, arguments, config);
     summary.steps = trained.steps();
-    summary.test = trained.evaluate(coordinator, data.test);
+    summary.test =
+      trained.evaluate(coordinator, data.test, {.metrics = metrics_of(config)});
     summary.weights_sha256 = trained.weights_sha256();
     summary.transport = "tcp";
   }

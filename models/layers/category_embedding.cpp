@@ -1,7 +1,6 @@
 #include "troupe/models/layers/category_embedding.hpp"
 
 #include "troupe/tensors/ops/concat.hpp"
-#include "troupe/tensors/ops/embedding_lookup.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
 
 #include <stdexcept>
@@ -52,9 +51,8 @@ shape category_embedding::build(const shape& input, builder& b) const {
 
 tensor category_embedding::forward(const tensor& x,
                                    const layer_scope& scope) const {
-  const auto rows_of_batch =
-    table_rows(scope.categories(), rows).to(x.device());
-  const auto found = embedding_lookup(scope.table(0), rows_of_batch);
+  const auto rows_of_batch = table_rows(scope.categories(), rows);
+  const auto found = scope.lookup(0, rows_of_batch);
   const auto n = x.dims().front();
   const auto embedded =
     troupe::reshape(found, {n, rows_of_batch.dims()[1] * units});

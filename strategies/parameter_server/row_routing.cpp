@@ -1,6 +1,9 @@
 #include "troupe/strategies/parameter_server/row_routing.hpp"
 
+#include "troupe/tensors/row_order.hpp"
+
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -68,6 +71,21 @@ routed_rows route(const row_sharding& sharding, std::string_view name,
     const auto slot = next[shard]++;
     out.rows_[slot] = ids[i] - sharding.range_of(shard).begin;
     out.positions_[slot] = i;
+  }
+  return out;
+}
+
+distinct_rows distinct(std::span<const std::int64_t> ids) {
+  distinct_rows out{{}, std::vector<std::size_t>(ids.size())};
+  if (std::ranges::adjacent_find(ids, std::greater_equal{}) == ids.end()) {
+    out.rows.assign(ids.begin(), ids.end());
+    std::iota(out.positions.begin(), out.positions.end(), std::size_t{0});
+    return out;
+  }
+  for (const auto& [row, at] : order_by_row(ids)) {
+    if (out.rows.empty() || out.rows.back() != row)
+      out.rows.push_back(row);
+    out.positions[at] = out.rows.size() - 1;
   }
   return out;
 }

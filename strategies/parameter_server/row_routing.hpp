@@ -55,6 +55,19 @@ private:
 routed_rows route(const row_sharding& sharding, std::string_view name,
                   std::span<const std::int64_t> ids);
 
+/// Ids of rows without repetitions.
+struct distinct_rows {
+  std::vector<std::int64_t> rows; ///< Ascending.
+  /// By id: where its row is in `rows`.
+  std::vector<std::size_t> positions;
+};
+
+/// Returns the rows that occur in a list, so that each is asked for once.
+/// @param ids not negative.
+/// @cost sorts the ids (`order_by_row`), unless they are ascending and
+/// distinct.
+distinct_rows distinct(std::span<const std::int64_t> ids);
+
 /// Copies row `positions[i]` of `from` to row i of `into`.
 /// @errors throws std::logic_error if `into` has not one row for each position,
 ///         or if a position is no row of `from`.

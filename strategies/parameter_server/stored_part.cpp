@@ -1,14 +1,14 @@
 #include "troupe/strategies/parameter_server/stored_part.hpp"
 
 #include "troupe/strategies/collective/reduce_kernels.hpp"
+#include "troupe/strategies/parameter_server/change_checks.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -19,10 +19,6 @@ namespace troupe::parameter_server {
 namespace {
 
 using kind = part_change::kind;
-
-[[noreturn]] void reject(const part_change& change, const std::string& why) {
-  throw std::invalid_argument(std::string{to_string(change.what)} + ": " + why);
-}
 
 /// Calls `fn(T{})`, where T is the element type of a part.
 template <class F>
@@ -146,56 +142,18 @@ void stored_part::check_operand(const part_change& change) const {
 }
 
 void stored_part::check_rule(const part_change& change) const {
-  if (value_.type() != dtype::float32)
-    reject(change, "an optimizer cannot update " + to_string(value_.spec())
-                     + "; it updates float32");
-  if (!change.rule)
-    reject(change, "needs an update rule");
-  const auto rate = change.learning_rate.value_or(0);
-  if (!std::isfinite(rate) || rate < 0 || !std::isfinite(change.scale))
-    reject(change, "the learning rate " + std::to_string(rate)
-                     + " and the scale " + std::to_string(change.scale)
-                     + " must be finite, and the rate not negative");
   const auto found = optimizers_.find(change.optimizer);
-  if (found != optimizers_.end()
-      && found->second.slots.size() != change.rule->slots())
-    reject(change, "the optimizer began with another rule than "
-                     + std::string{change.rule->name()});
-  if (change.what == kind::restore_slot
-      && (change.rows || change.slot >= change.rule->slots()))
-    reject(change, "there is no slot " + std::to_string(change.slot) + " of "
-                     + std::string{change.rule->name()}
-                     + ", or the value is not that of all elements");
+  parameter_server::check_rule(change, value_.spec(),
+                               found == optimizers_.end()
+                                 ? std::optional<std::size_t>{}
+                                 : found->second.slots.size());
 }
 
 void stored_part::check_step(const part_change& change) const {
-  if (change.step < next_step_)
-    return; // it has no effect
-  if (change.step == std::numeric_limits<std::uint64_t>::max())
-    reject(change, "there is no such step");
-  const auto found = contributions_.find(change.step);
-  if (change.what == kind::contribute) {
-    if (value_.type() != dtype::float32 || change.rows)
-      reject(change, "needs a gradient of all elements of float32 values");
-    if (change.replica >= max_contributors)
-      reject(change, "replica " + std::to_string(change.replica)
-                       + " is not below " + std::to_string(max_contributors));
-    if (found == contributions_.end()
-        && contributions_.size() >= max_waiting_steps)
-      reject(change,
-             "step " + std::to_string(change.step) + " would be one more than "
-               + std::to_string(max_waiting_steps) + " steps that wait");
-    return;
-  }
-  for (std::size_t i = 0; i < change.contributors.size(); ++i) {
-    const auto replica = change.contributors[i];
-    if (i > 0 && replica <= change.contributors[i - 1])
-      reject(change, "the replicas are not in ascending order");
-    if (found == contributions_.end() || !found->second.contains(replica))
-      reject(change, "replica " + std::to_string(replica)
-                       + " has contributed nothing to step "
-                       + std::to_string(change.step));
-  }
+  if (change.what == kind::contribute && change.step >= next_step_
+      && (value_.type() != dtype::float32 || change.rows))
+    reject(change, "needs a gradient of all elements of float32 values");
+  parameter_server::check_step(change, next_step_, contributions_);
 }
 
 void stored_part::apply(const part_change& change) {
@@ -333,6 +291,14 @@ std::uint64_t stored_part::bytes() const {
     for (const auto& [replica, gradient] : given)
       sum += gradient.bytes();
   return sum;
+}
+
+std::uint64_t stored_part::growth(const part_change& change) const {
+  if (change.what == kind::contribute)
+    return change.all.bytes();
+  return change.needs_rule() && !optimizers_.contains(change.optimizer)
+           ? change.rule->slots() * value_.bytes()
+           : 0;
 }
 
 } // namespace troupe::parameter_server

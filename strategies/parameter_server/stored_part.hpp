@@ -120,6 +120,8 @@ public:
   std::uint64_t steps(std::uint32_t optimizer) const;
   /// Bytes of the value, all slots and the contributions that wait.
   std::uint64_t bytes() const;
+  /// Returns the bytes by which a change would increase `bytes`, at most.
+  std::uint64_t growth(const part_change& change) const;
 
 private:
   struct optimizer_state {

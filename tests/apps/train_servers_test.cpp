@@ -222,6 +222,28 @@ TEST_F(TrainServers, ASavedModelPredicts) {
                   {"--resume model.troupe", "cannot be continued"});
 }
 
+/// The table is on both servers, and the workers read the rows of their
+/// batches.
+TEST_F(TrainServers, ModelsWithTablesHaveTheWeightsOfOneProcess) {
+  put("m.json", R"({"version": 1, "name": "m", "input": [13],
+    "categories": 26, "layers": [
+    {"type": "category_embedding", "rows": 100000, "units": 2},
+    {"type": "dense", "units": 1}]})");
+  const std::string clicks = "train --model m.json --data clicks:3500 "
+                             "--batch 100 --optimizer adagrad ";
+  const auto alone = summary_of(clicks + "--strategy one_device --replicas 2");
+  const auto found = summary_of(
+    clicks + "--workers 2 --servers 2 --consistency sync --save m.troupe");
+  EXPECT_EQ(found["weights_sha256"], alone["weights_sha256"]);
+  EXPECT_EQ(found["test_auc"], alone["test_auc"]);
+  EXPECT_GT(found.value("test_auc", 0.0), 0.5);
+  const auto shown = troupe(clicks + "--workers 2 --servers 2");
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("test auc 0."), shown.out.npos) << shown.out;
+  EXPECT_EQ(
+    troupe("predict --model m.troupe --data clicks:3500 --count 3").code, 0);
+}
+
 TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
   const auto rejects = [&](const std::string& words,
                            std::initializer_list<const char*> texts) {

@@ -2,14 +2,14 @@
 #include "troupe/models/network.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/error_text.hpp"
 
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <stdexcept>
-
 namespace troupe::models {
 namespace {
+
+using test::text_of;
 
 /// Three categories with four rows of two elements each, and two numbers.
 model_description small() {
@@ -17,16 +17,6 @@ model_description small() {
           .input = {2},
           .layers = stack(category_embedding{4, 2}, dense{1}),
           .categories = 3};
-}
-
-/// Returns the text of the exception that a call throws.
-std::string text_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 const auto numbers = tensor::of<float>({2, 2}, {5, 6, 7, 8});

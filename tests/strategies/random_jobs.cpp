@@ -2,6 +2,7 @@
 
 #include "troupe/tests/strategies/coordinator/random_coordinator_job.hpp"
 #include "troupe/tests/strategies/parameter_server/random_server_job.hpp"
+#include "troupe/tests/strategies/parameter_server/random_table_job.hpp"
 
 namespace troupe {
 
@@ -17,6 +18,7 @@ std::unique_ptr<random_job> make(std::uint64_t seed) {
 const std::vector<job_protocol>& job_protocols() {
   static const std::vector<job_protocol> all{
     {"parameter_server", make<parameter_server::random_server_job>},
+    {"table", make<parameter_server::random_table_job>},
     {"coordinator", make<coordinator::random_coordinator_job>},
   };
   return all;

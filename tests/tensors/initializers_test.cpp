@@ -101,6 +101,25 @@ TEST(Initializer, DependsOnTheSeedAndTheParameter) {
   EXPECT_NE(filled(by, dims, 1, 0), filled(by, dims, 1, 1));
 }
 
+TEST(Initializer, FillsARangeWithTheBitsOfTheWhole) {
+  const shape dims{7, 5};
+  const auto key = troupe::initial_key(3, 1);
+  for (const auto& name : troupe::initializer_names()) {
+    const initializer by{name};
+    const auto all = filled(by, dims, 3, 1);
+    for (const std::size_t first : {0u, 1u, 13u, 35u}) {
+      std::vector<float> some(std::min<std::size_t>(11, 35 - first));
+      by.fill_range(some, dims, key, first);
+      EXPECT_TRUE(std::equal(some.begin(), some.end(),
+                             all.begin() + std::ptrdiff_t(first)))
+        << name << " from " << first;
+    }
+  }
+  std::vector<float> two(2);
+  EXPECT_THROW(initializer{"ones"}.fill_range(two, dims, key, 34),
+               std::logic_error);
+}
+
 TEST(Initializer, HasItsNameAndHyperparameters) {
   for (const auto& name : troupe::initializer_names()) {
     const initializer plain{name};

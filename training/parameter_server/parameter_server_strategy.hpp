@@ -4,6 +4,7 @@
 #include "troupe/strategies/parameter_server/partitioner.hpp"
 #include "troupe/strategies/parameter_server/server_placement.hpp"
 #include "troupe/training/parameter_server/server_variable.hpp"
+#include "troupe/training/parameter_server/table_options.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -28,6 +29,11 @@ struct parameter_server_options {
   parameter_server::partitioner partitioner{};
   parameter_server::placement_policy placement =
     parameter_server::placement_policy::round_robin;
+  /// Limit of the bytes of values and slots on each server. What would exceed
+  /// it is an error of the function or closure that asks for it, and the server
+  /// goes on. Closures that end at the same time can exceed it, because each is
+  /// checked by itself. Zero: no limit.
+  std::uint64_t max_server_bytes = 0;
   /// Maximum wait for the answer of a server.
   std::chrono::milliseconds timeout{60'000};
   /// Addresses of nodes, "host:port", each of which gets one server: `troupe
@@ -48,6 +54,7 @@ void register_parameter_server(runtime& actors);
 struct server_status {
   std::uint64_t parts = 0;   ///< Parts of variables.
   std::uint64_t bytes = 0;   ///< Bytes of their values and slots.
+  std::uint64_t rows = 0;    ///< Rows of tables that it keeps.
   std::uint64_t updates = 0; ///< Changes that took place.
 };
 
@@ -86,7 +93,20 @@ public:
     const std::string& name, const tensor_spec& spec,
     const std::function<tensor(parameter_server::row_range)>& initial) const;
 
-  /// Returns a variable by name.
+  /// Makes a table: a float32 variable, [rows, row_elements], of which the
+  /// servers keep only the rows that were changed. Any other row has its
+  /// initial values. So a table can be larger than the memory of the servers.
+  /// It is divided as the partitioner says, or if there is none, into one part
+  /// for each server. Its gradients are sparse, and each part counts all of
+  /// them as steps of the optimizer, also those that lack its rows.
+  /// @errors throws what the functions above throw, and std::invalid_argument
+  ///         that names the option if there is no row or no element.
+  /// @cost memory of a row that is kept: its elements and slots, and about 5
+  ///       bytes; 4 bytes more with `max_idle_changes`.
+  server_variable make_table(const std::string& name,
+                             const table_options& options) const;
+
+  /// Returns a variable or table by name.
   /// @errors throws std::invalid_argument that lists all names if there is no
   ///         such variable; std::logic_error in a closure; `job_error` if a
   ///         server does not answer.

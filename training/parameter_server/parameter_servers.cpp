@@ -52,6 +52,16 @@ parameter_server_options check(parameter_server_options x) {
   return x;
 }
 
+/// Describes a part of a variable to its server.
+new_part description(const server_variable::impl& variable,
+                     std::uint32_t part) {
+  return {.part = variable.parts[part].part,
+          .variable = variable.name,
+          .dims = {variable.spec.dims.begin(), variable.spec.dims.end()},
+          .index = part,
+          .parts = variable.sharding.shards()};
+}
+
 std::string server_text(std::uint32_t index) {
   return "parameter server " + std::to_string(index);
 }
@@ -103,6 +113,10 @@ parameter_servers::parameter_servers(runtime& actors,
     shards_.push_back(nodes_.empty()
                         ? system_.spawn<caf::detached>(shard, i)
                         : nodes_[i]->spawn<shard_actor>(node_role, job_, i));
+  if (is_owner && options_.max_server_bytes > 0)
+    for (std::uint32_t i = 0; i < shards_.size(); ++i)
+      ask<std::uint64_t>(system_, server_text(i), shards_[i], options_.timeout,
+                         shard_limits{options_.max_server_bytes});
   release_caf_logger();
 }
 
@@ -113,31 +127,74 @@ parameter_servers::~parameter_servers() {
   end_actors(system_, std::move(actors), 5s);
 }
 
-server_variable parameter_servers::make_variable(
-  const std::string& name, const tensor_spec& spec,
-  const std::function<tensor(parameter_server::row_range)>& initial) {
+std::shared_ptr<server_variable::impl>
+parameter_servers::place(const std::string& name, const tensor_spec& spec,
+                         const parameter_server::row_sharding& sharding) {
   if (current_closure())
     throw std::logic_error("a closure cannot make the variable \"" + name
                            + "\": it may be executed several times");
   if (!is_owner_)
     throw std::logic_error("a worker cannot make the variable \"" + name
                            + "\"; make it in the coordinator's program");
-  parameter_server::check_dtype(spec);
-  const auto sharding =
-    parameter_server::shard_rows(options_.partitioner, name, spec);
   const auto made = std::make_shared<server_variable::impl>(
-    server_variable::impl{shared_from_this(), name, spec, sharding, {}, {}});
-  {
-    const std::lock_guard hold{lock_};
-    if (!names_.insert(name).second)
-      throw std::invalid_argument("there is a variable \"" + name
-                                  + "\" already");
-    made->shards = placement_.place(spec, sharding);
-    for (const auto shard : made->shards)
-      made->parts.push_back({shard, next_part_++});
+    server_variable::impl{.servers = shared_from_this(),
+                          .name = name,
+                          .spec = spec,
+                          .sharding = sharding,
+                          .shards = {},
+                          .parts = {}});
+  const std::lock_guard hold{lock_};
+  if (!names_.insert(name).second)
+    throw std::invalid_argument("there is a variable \"" + name + "\" already");
+  made->shards = placement_.place(spec, sharding);
+  for (const auto shard : made->shards)
+    made->parts.push_back({shard, next_part_++});
+  return made;
+}
+
+server_variable parameter_servers::make_variable(
+  const std::string& name, const tensor_spec& spec,
+  const std::function<tensor(parameter_server::row_range)>& initial) {
+  parameter_server::check_dtype(spec);
+  const auto made = place(
+    name, spec, parameter_server::shard_rows(options_.partitioner, name, spec));
+  for (std::uint32_t i = 0; i < made->sharding.shards(); ++i)
+    initialize(*made, i, initial(made->sharding.range_of(i)));
+  return server_variable{made};
+}
+
+server_variable
+parameter_servers::make_table(const std::string& name, const shape& dims,
+                              const parameter_server::table_rules& rules) {
+  const tensor_spec spec{dims, dtype::float32};
+  const auto sharding = parameter_server::shard_rows(
+    options_.partitioner
+      ? options_.partitioner
+      : parameter_server::fixed_shards_partitioner(options_.servers),
+    name, spec);
+  for (std::uint32_t i = 0; i < sharding.shards(); ++i) // its errors
+    static_cast<void>(
+      parameter_server::table_part{dims, sharding.range_of(i), rules});
+  const auto made = place(name, spec, sharding);
+  made->is_table = true;
+  new_table table{.initializer = rules.initial.name(),
+                  .seed = rules.key.seed,
+                  .op = rules.key.op,
+                  .min_touches = rules.min_touches,
+                  .max_idle_changes = rules.max_idle_changes};
+  for (const auto& [key, value] : rules.initial.numbers()) {
+    table.names.push_back(key);
+    table.numbers.push_back(value);
   }
-  for (std::uint32_t i = 0; i < sharding.shards(); ++i)
-    initialize(*made, i, initial(sharding.range_of(i)));
+  for (std::uint32_t i = 0; i < sharding.shards(); ++i) {
+    auto part = description(*made, i);
+    part.is_table = true;
+    part.table = table;
+    const auto shard = made->parts[i].shard;
+    ask<std::uint64_t>(system_, server_text(shard) + ": table " + name,
+                       shards_[shard], options_.timeout, part,
+                       tensor::zeros({0}));
+  }
   return server_variable{made};
 }
 
@@ -153,15 +210,10 @@ void parameter_servers::initialize(const server_variable::impl& variable,
       + std::to_string(rows.begin) + " to " + std::to_string(rows.end) + " is "
       + to_string(values.spec()) + ", not " + to_string(expected));
   const auto& at = variable.parts[part];
-  ask<std::uint64_t>(
-    system_, server_text(at.shard) + ": variable " + variable.name,
-    shards_[at.shard], options_.timeout,
-    new_part{at.part,
-             variable.name,
-             {variable.spec.dims.begin(), variable.spec.dims.end()},
-             part,
-             variable.sharding.shards()},
-    values.clone());
+  ask<std::uint64_t>(system_,
+                     server_text(at.shard) + ": variable " + variable.name,
+                     shards_[at.shard], options_.timeout,
+                     description(variable, part), values.clone());
 }
 
 server_variable parameter_servers::variable(const std::string& name) {
@@ -183,7 +235,7 @@ server_variable parameter_servers::variable(const std::string& name) {
                              static_cast<dtype>(table.types.at(k))};
       if (!found)
         found = std::make_shared<server_variable::impl>(server_variable::impl{
-          shared_from_this(), name, spec,
+          shared_from_this(), name, spec, one.is_table,
           parameter_server::row_sharding{
             spec.dims.rank() == 0 ? 1 : spec.dims.front(), one.parts},
           std::vector<std::uint32_t>(one.parts),
@@ -246,7 +298,7 @@ std::vector<server_status> parameter_servers::status() const {
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {
     const auto x = ask<shard_status>(system_, server_text(i), shards_[i],
                                      options_.timeout, atom::status_v);
-    out.push_back({x.parts, x.bytes, x.updates});
+    out.push_back({x.parts, x.bytes, x.rows, x.updates});
   }
   return out;
 }
@@ -307,6 +359,19 @@ void register_parameter_server(runtime& actors) {
 
 // -- the strategy -------------------------------------------------------------
 
+namespace {
+
+/// Returns the key of the initial values of a table.
+/// @source the hash FNV-1a
+random_key table_key(std::uint64_t seed, const std::string& name) {
+  std::uint32_t hash = 2166136261u;
+  for (const unsigned char one : name)
+    hash = (hash ^ one) * 16777619u;
+  return initial_key(seed, hash % (1u << 30));
+}
+
+} // namespace
+
 parameter_server_strategy::parameter_server_strategy(
   runtime& actors, const parameter_server_options& options)
   : servers_{std::make_shared<parameter_servers>(actors, options)} {}
@@ -325,6 +390,25 @@ server_variable parameter_server_strategy::make_variable(
   const std::string& name, const tensor_spec& spec,
   const std::function<tensor(parameter_server::row_range)>& initial) const {
   return servers_->make_variable(name, spec, initial);
+}
+
+server_variable
+parameter_server_strategy::make_table(const std::string& name,
+                                      const table_options& options) const {
+  const auto reject = [&](const char* option, std::int64_t value) {
+    throw std::invalid_argument("table_options: " + std::string{option}
+                                + " of \"" + name + "\" is "
+                                + std::to_string(value) + "; give at least 1");
+  };
+  if (options.rows < 1)
+    reject("rows", options.rows);
+  if (options.row_elements < 1)
+    reject("row_elements", options.row_elements);
+  return servers_->make_table(name, {options.rows, options.row_elements},
+                              {.initial = options.initial,
+                               .key = table_key(options.seed, name),
+                               .min_touches = options.min_touches,
+                               .max_idle_changes = options.max_idle_changes});
 }
 
 server_variable

@@ -3,6 +3,7 @@
 #include "troupe/actors/protocol/closure.hpp"
 #include "troupe/actors/protocol/shard_actor.hpp"
 #include "troupe/strategies/parameter_server/row_sharding.hpp"
+#include "troupe/strategies/parameter_server/table_part.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"
 
 #include <caf/actor_system.hpp>
@@ -46,6 +47,10 @@ public:
     const std::string& name, const tensor_spec& spec,
     const std::function<tensor(parameter_server::row_range)>& initial);
 
+  /// @param dims of the table, [n, d...].
+  server_variable make_table(const std::string& name, const shape& dims,
+                             const parameter_server::table_rules& rules);
+
   /// Returns a variable that the servers have.
   server_variable variable(const std::string& name);
 
@@ -78,6 +83,11 @@ private:
   parameter_servers(runtime& actors, const parameter_server_options& options,
                     const std::string& job, bool is_owner);
 
+  /// Takes the name of a new variable, and places its parts.
+  std::shared_ptr<server_variable::impl>
+  place(const std::string& name, const tensor_spec& spec,
+        const parameter_server::row_sharding& sharding);
+
   /// Makes a part of a variable on its server.
   void initialize(const server_variable::impl& variable, std::uint32_t part,
                   const tensor& values);
@@ -104,6 +114,7 @@ struct server_variable::impl {
   std::shared_ptr<parameter_servers> servers;
   std::string name;
   tensor_spec spec;
+  bool is_table = false;
   parameter_server::row_sharding sharding;
   std::vector<std::uint32_t> shards; ///< By part: index of its server.
   std::vector<parameter_servers::address> parts;

@@ -148,13 +148,14 @@ void server_epoch::train_synchronously(std::uint32_t replicas) {
       total.sums[metric_list::skipped] = static_cast<double>(replicas);
     count(total, next.step);
     ++steps_; // also if the answer of a server is lost
-    network_->optimizer().apply_contributions(
-      network_->values(), next.step,
-      is_finite && total.examples > 0 ? contributors
-                                      : std::vector<std::uint32_t>{},
-      {.learning_rate = learning_rate(next.step),
-       .scale =
-         total.examples > 0 ? 1 / static_cast<float>(total.examples) : 1});
+    if (!is_finite || total.examples == 0)
+      contributors.clear();
+    for (const auto& one : network_->variables())
+      network_->optimizer().apply_contributions(
+        one, next.step, contributors,
+        {.learning_rate = learning_rate(next.step),
+         .scale =
+           total.examples > 0 ? 1 / static_cast<float>(total.examples) : 1});
     list_late_results();
   }
 }

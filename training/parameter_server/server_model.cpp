@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -80,6 +82,45 @@ void check_equal_parameters(const models::network& own,
     throw std::invalid_argument(call + ": the model \"" + other.name()
                                 + "\" has other parameters than \"" + own.name()
                                 + "\"");
+}
+
+/// Calls `fn(first element, rows)` for all rows of a table, in their order. Not
+/// all of them are in memory at once.
+template <class F>
+void for_rows(const server_variable& table, const F& fn) {
+  constexpr std::int64_t elements = std::int64_t{1} << 22; // of a call
+  const auto& dims = table.spec().dims;
+  const auto row = std::int64_t(dims.axes(1, dims.rank()).elements());
+  const auto step = std::max<std::int64_t>(1, elements / row);
+  for (std::int64_t begin = 0; begin < dims.front(); begin += step) {
+    const auto end = std::min(dims.front(), begin + step);
+    tensor ids{{shape{end - begin}, dtype::int64}};
+    const auto numbers = ids.mutable_data<std::int64_t>();
+    std::iota(numbers.begin(), numbers.end(), begin);
+    fn(static_cast<std::size_t>(begin * row), table.lookup(ids));
+  }
+}
+
+std::size_t elements_of(const models::network& net, std::size_t parameter) {
+  return net.parameters()[parameter].dims.elements();
+}
+
+/// Returns the elements of a tensor as one axis.
+tensor flat(const tensor& x) {
+  return x.reshaped({static_cast<std::int64_t>(x.size())});
+}
+
+/// Copies the parameters but tables between the variable of the servers and all
+/// parameters of a model.
+/// @param fn called with the range of each in both.
+template <class F>
+void for_dense(const server_network& network, const parameters& of_model,
+               const F& fn) {
+  for (std::size_t i = 0; i < network.dense().size(); ++i) {
+    const auto parameter = network.dense()[i];
+    fn(network.layout().offset(i), of_model.offset(parameter),
+       elements_of(network.net(), parameter));
+  }
 }
 
 bool has_equal_rule(const server_network& network, const model_state& other) {
@@ -197,12 +238,21 @@ evaluation server_model::evaluate(cluster_coordinator& coordinator,
 
 std::string server_model::weights_sha256() const {
   sha256 hash;
-  const auto flat = impl_->network->values().value();
-  const auto& specs = impl_->network->net().parameters();
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    const auto begin = impl_->network->layout().offset(i);
-    hash.add(std::as_bytes(
-      flat.range(begin, begin + specs[i].dims.elements()).data<float>()));
+  const auto& network = *impl_->network;
+  const auto values = network.values().value();
+  std::size_t dense = 0, table = 0;
+  for (std::size_t i = 0; i < network.net().parameters().size(); ++i) {
+    if (network.net().parameters()[i].is_table) {
+      for_rows(network.tables()[table++].values,
+               [&](std::size_t, const tensor& rows) {
+                 hash.add(std::as_bytes(rows.data<float>()));
+               });
+      continue;
+    }
+    const auto begin = network.layout().offset(dense++);
+    hash.add(
+      std::as_bytes(values.range(begin, begin + elements_of(network.net(), i))
+                      .data<float>()));
   }
   return to_hex(hash.finish());
 }
@@ -211,11 +261,30 @@ void server_model::copy_to(model& target) const {
   auto& to = *target.state();
   check_equal_parameters(impl_->network->net(), to.net, "copy_to");
   const auto& network = *impl_->network;
-  to.model_parameters.values(0).copy_from(network.values().value());
+  const auto& all = to.model_parameters;
+  const auto copy_dense = [&](const tensor& from, const tensor& into) {
+    for_dense(network, all, [&](std::size_t i, std::size_t k, std::size_t n) {
+      into.range(k, k + n).copy_from(from.range(i, i + n));
+    });
+  };
+  copy_dense(network.values().value(), all.values(0));
+  for (const auto& table : network.tables())
+    for_rows(table.values, [&](std::size_t first, const tensor& rows) {
+      const auto begin = all.offset(table.parameter) + first;
+      all.values(0).range(begin, begin + rows.size()).copy_from(flat(rows));
+    });
   if (has_equal_rule(network, to)) {
     const auto from = network.optimizer().state_of(network.values());
     for (std::size_t slot = 0; slot < from.slots.size(); ++slot)
-      to.slots[0][slot].copy_from(from.slots[slot]);
+      copy_dense(from.slots[slot], to.slots[0][slot]);
+    for (const auto& table : network.tables()) {
+      const auto slots = network.optimizer().state_of(table.values).slots;
+      const auto begin = all.offset(table.parameter);
+      for (std::size_t slot = 0; slot < slots.size(); ++slot)
+        to.slots[0][slot]
+          .range(begin, begin + slots[slot].size())
+          .copy_from(flat(slots[slot]));
+    }
     to.loop_optimizer.take_updates();
     to.steps = impl_->steps;
     to.next_epoch = impl_->next_epoch;
@@ -229,13 +298,36 @@ void server_model::copy_from(const model& source) {
   check_equal_parameters(impl_->network->net(), from.net, "copy_from");
   from.check_readable();
   const auto& network = *impl_->network;
-  network.values().assign(from.model_parameters.values(0).to({}).clone());
+  const auto& all = from.model_parameters;
+  const auto dense_of = [&](const tensor& elements) {
+    auto out = tensor::zeros(network.values().spec().dims);
+    for_dense(network, all, [&](std::size_t i, std::size_t k, std::size_t n) {
+      out.range(i, i + n).copy_from(elements.range(k, k + n));
+    });
+    return out;
+  };
+  const auto rows_of = [&](const tensor& elements, const server_table& table) {
+    const auto begin = all.offset(table.parameter);
+    const auto& dims = table.values.spec().dims;
+    return elements.range(begin, begin + dims.elements())
+      .to({})
+      .clone()
+      .reshaped(dims);
+  };
+  network.values().assign(dense_of(all.values(0)));
+  for (const auto& table : network.tables())
+    table.values.assign(rows_of(all.values(0), table));
   if (!has_equal_rule(network, from))
     return;
   server_optimizer::state to{.steps = source.steps(), .slots = {}};
   for (const auto& slot : from.slots[0])
-    to.slots.push_back(slot.to({}));
+    to.slots.push_back(dense_of(slot));
   network.optimizer().restore(network.values(), to);
+  for (const auto& table : network.tables()) {
+    for (std::size_t slot = 0; slot < to.slots.size(); ++slot)
+      to.slots[slot] = rows_of(from.slots[0][slot], table);
+    network.optimizer().restore(table.values, to);
+  }
   impl_->steps = to.steps;
   impl_->next_epoch = from.next_epoch;
 }

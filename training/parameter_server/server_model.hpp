@@ -71,9 +71,14 @@ struct server_fit_options {
 ///
 /// The coordinator keeps these rules: it schedules a step when the servers have
 /// answered those that the step must see.
+///
+/// A table of the network is a table of the servers, which keep only its rows
+/// that were updated. A step reads the rows of its batch, each once, and sends
+/// the gradient of these rows.
 class server_model {
 public:
-  /// @param name of the variable that holds all parameters; must be new.
+  /// @param name of the variable that holds all parameters but tables; must be
+  ///        new.
   /// @errors as the constructor of `model`, and `make_variable`.
   server_model(const parameter_server_strategy& strategy,
                const std::string& name,
@@ -127,7 +132,8 @@ public:
 
   /// Steps so far. @pre no fit runs.
   std::uint64_t steps() const;
-  /// The variable that holds all parameters, each at a multiple of 16 elements.
+  /// The variable that holds all parameters but tables, each at a multiple of
+  /// 16 elements. The tables are "<name of this variable>/<name of the table>".
   const server_variable& variable() const;
 
 private:

@@ -6,7 +6,9 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/batch_inputs.hpp"
 #include "troupe/training/loop/example_losses.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -16,11 +18,72 @@ namespace troupe {
 
 namespace {
 
-/// Returns the initial values of all parameters, [size] float32.
-tensor initial_values(const models::network& net, std::uint64_t seed) {
-  parameters all{net.parameters()};
-  net.initialize(all, seed);
-  return all.values();
+std::vector<std::size_t> dense_parameters(const models::network& net) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < net.parameters().size(); ++i)
+    if (!net.parameters()[i].is_table)
+      out.push_back(i);
+  return out;
+}
+
+parameters layout_of(const models::network& net,
+                     const std::vector<std::size_t>& dense) {
+  std::vector<parameter_spec> specs;
+  for (const auto i : dense)
+    specs.push_back(net.parameters()[i]);
+  return parameters{std::move(specs)};
+}
+
+/// Returns the initial values of all parameters but tables, [size] float32.
+tensor initial_values(const models::network& net,
+                      const std::vector<std::size_t>& dense,
+                      const parameters& layout, std::uint64_t seed) {
+  auto all = layout.values().clone();
+  const auto values = all.mutable_data<float>();
+  for (std::size_t i = 0; i < dense.size(); ++i) {
+    const auto& dims = net.parameters()[dense[i]].dims;
+    net.initial(dense[i]).fill(
+      values.subspan(layout.offset(i), dims.elements()), dims,
+      initial_key(seed, static_cast<std::uint32_t>(dense[i])));
+  }
+  return all;
+}
+
+/// Makes the tables, or finds them.
+/// @param name of the variable of the other parameters.
+std::vector<server_table> tables_of(const parameter_server_strategy& strategy,
+                                    const std::string& name, bool makes,
+                                    const models::network& net,
+                                    std::uint64_t seed) {
+  std::vector<server_table> out;
+  for (std::size_t i = 0; i < net.parameters().size(); ++i) {
+    const auto& one = net.parameters()[i];
+    if (!one.is_table)
+      continue;
+    const auto of_table = name + "/" + one.name;
+    // The initial values are those of a network in one process.
+    out.push_back(
+      {i, makes ? strategy.servers()->make_table(
+            of_table, one.dims,
+            {.initial = net.initial(i),
+             .key = initial_key(seed, static_cast<std::uint32_t>(i))})
+                : strategy.variable(of_table)});
+    if (out.back().values.spec().dims != one.dims)
+      throw std::invalid_argument(
+        "the model \"" + net.name() + "\" has the table \"" + one.name + "\", "
+        + to_string(one.dims) + ", but that of the servers is "
+        + to_string(out.back().values.spec()));
+  }
+  return out;
+}
+
+std::vector<server_variable>
+variables_of(const server_variable& values,
+             const std::vector<server_table>& tables) {
+  std::vector<server_variable> out{values};
+  for (const auto& one : tables)
+    out.push_back(one.values);
+  return out;
 }
 
 /// Reads one batch with the cursor of the calling worker.
@@ -42,8 +105,10 @@ batch read(const data::dataset& from, std::optional<data::cursor>& at,
 }
 
 /// True if the sum of so many gradients, each as large as this one, is finite.
-bool has_finite_sum(const tensor& gradient, std::uint32_t replicas) {
-  const auto elements = gradient.data<float>();
+bool has_finite_sum(const parameter_gradient& gradient,
+                    std::uint32_t replicas) {
+  const auto stored = gradient.elements();
+  const auto elements = stored.data<float>();
   return !kernels().any_exceeds(elements.data(), elements.size(),
                                 std::numeric_limits<float>::max()
                                   / static_cast<float>(replicas));
@@ -69,22 +134,23 @@ server_network::server_network(const parameter_server_strategy& strategy,
   : net_{architecture, options.precision},
     loss_{&models::find_loss(options.loss)},
     seed_{options.seed},
-    layout_{net_.parameters()},
-    values_{name ? strategy.make_variable(*name, initial_values(net_, seed_))
-                 : *values},
+    dense_{dense_parameters(net_)},
+    layout_{layout_of(net_, dense_)},
+    tables_{tables_of(strategy, name ? *name : values->name(), name != nullptr,
+                      net_, seed_)},
+    variables_{
+      variables_of(name ? strategy.make_variable(
+                     *name, initial_values(net_, dense_, layout_, seed_))
+                        : *values,
+                   tables_)},
     optimizer_{strategy, rule},
-    copies_{[this](std::uint32_t) { return parameters{net_.parameters()}; }} {
-  for (const auto& one : net_.parameters())
-    if (one.is_table)
-      throw std::invalid_argument(
-        "the model \"" + net_.name() + "\" has the table \"" + one.name
-        + "\", of which a step updates some rows; parameter servers would "
-          "update all of it; train it with another strategy");
-  if (values_.spec() != layout_.values().spec())
-    throw std::invalid_argument(
-      "the model \"" + net_.name() + "\" has "
-      + to_string(layout_.values().spec()) + " parameters, but variable \""
-      + values_.name() + "\" is " + to_string(values_.spec()));
+    copies_{[](std::uint32_t) { return worker_copies{}; }} {
+  const auto& found = variables_.front();
+  if (found.spec() != layout_.values().spec())
+    throw std::invalid_argument("the model \"" + net_.name() + "\" has "
+                                + to_string(layout_.values().spec())
+                                + " parameters, but variable \"" + found.name()
+                                + "\" is " + to_string(found.spec()));
 }
 
 server_network::server_network(const parameter_server_strategy& strategy,
@@ -119,12 +185,33 @@ step_metrics server_network::run(const batch_task& task,
     from);
 }
 
-/// Reads the parameters for the calling worker, which must not change them.
-parameters& server_network::pull() const {
-  auto values = values_.value(); // another closure of the worker may run here
-  auto& own = copies_.local();
-  own.use_values(std::move(values));
+server_network::worker_copy server_network::make_copy() const {
+  worker_copy out{layout_of(net_, dense_),
+                  std::vector<variable>(net_.parameters().size())};
+  for (std::size_t i = 0; i < dense_.size(); ++i)
+    out.variables[dense_[i]] = out.dense.variables()[i];
+  return out;
+}
+
+/// Reads the parameters but tables. The caller must not change them.
+/// @returns a copy that no other closure uses: a worker can begin another one
+///          while this one reads rows of tables.
+std::shared_ptr<server_network::worker_copy> server_network::pull() const {
+  auto read = values().value();
+  auto& all = copies_.local();
+  auto unused = std::ranges::find_if(
+    all, [](const auto& one) { return one.use_count() == 1; });
+  if (unused == all.end())
+    unused = all.insert(unused, std::make_shared<worker_copy>(make_copy()));
+  auto own = *unused;
+  own->dense.use_values(std::move(read));
   return own;
+}
+
+tensor server_network::forward(const batch& rows, const worker_copy& own,
+                               pulled_tables& tables, bool training) const {
+  return net_.forward(inputs_of(rows, net_, {}), own.variables,
+                      {.training = training, .tables = &tables});
 }
 
 step_metrics server_network::train(const batch_task& task, const batch& rows,
@@ -135,22 +222,28 @@ step_metrics server_network::train(const batch_task& task, const batch& rows,
   report.examples = static_cast<std::uint64_t>(rows.rows());
   if (report.examples == 0) {
     if (contributes)
-      optimizer_.contribute(tensor::zeros(values_.spec().dims), values_,
-                            task.step, task.replica);
+      for (const auto& one : variables_)
+        optimizer_.contribute(
+          one.is_table() ? parameter_gradient{sparse_rows::zeros(one.spec())}
+                         : parameter_gradient{tensor::zeros(one.spec().dims)},
+          one, task.step, task.replica);
     return report;
   }
-  auto& own = pull();
+  const auto own = pull();
   current_context().random = {seed_, task.replica, task.step, 0};
   tape t;
-  const auto outputs = net_.forward(inputs_of(rows, net_, {}), own.variables(),
-                                    {.training = true});
+  pulled_tables tables{tables_};
+  const auto outputs = forward(rows, *own, tables, true);
   const auto losses = example_losses(*loss_, outputs, rows, from.class_weights);
   report.sums[metric_list::loss_sum] = models::total(losses);
   from.metrics.add(outputs, rows.labels, report.sums);
-  t.gradient_into_variables(losses, own.variables());
-  const auto gradient = own.gradients();
+  auto gradients =
+    tables.gradient_into_variables(t, losses, own->dense.variables());
+  gradients.insert(gradients.begin(), own->dense.gradients());
   if (!std::isfinite(report.sums[metric_list::loss_sum])
-      || !has_finite_sum(gradient, task.replicas)) {
+      || !std::ranges::all_of(gradients, [&](const parameter_gradient& x) {
+           return has_finite_sum(x, task.replicas);
+         })) {
     if (task.throws_on_nan)
       throw std::runtime_error(
         "the loss or gradient of step " + std::to_string(task.step)
@@ -160,9 +253,11 @@ step_metrics server_network::train(const batch_task& task, const batch& rows,
     return report;
   }
   if (contributes)
-    optimizer_.contribute(gradient, values_, task.step, task.replica);
+    for (std::size_t i = 0; i < variables_.size(); ++i)
+      optimizer_.contribute(gradients[i], variables_[i], task.step,
+                            task.replica);
   else
-    optimizer_.apply(std::vector<tensor>{gradient}, std::span{&values_, 1},
+    optimizer_.apply(gradients, variables_,
                      {.learning_rate = task.learning_rate,
                       .scale = 1 / static_cast<float>(report.examples)});
   return report;
@@ -175,8 +270,9 @@ step_metrics server_network::score(const batch& rows,
   report.examples = static_cast<std::uint64_t>(rows.rows());
   if (report.examples == 0)
     return report;
-  const auto outputs =
-    net_.forward(inputs_of(rows, net_, {}), pull().variables());
+  pulled_tables tables{tables_};
+  const auto own = pull();
+  const auto outputs = forward(rows, *own, tables, false);
   report.sums[metric_list::loss_sum] =
     models::total(example_losses(*loss_, outputs, rows));
   from.metrics.add(outputs, rows.labels, report.sums);

@@ -9,9 +9,11 @@
 #include "troupe/training/parameter_server/batch_task.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"
 #include "troupe/training/parameter_server/per_worker.hpp"
+#include "troupe/training/parameter_server/pulled_tables.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,16 +40,18 @@ struct server_batches {
   const per_worker<batch_cursors> cursors;
 };
 
-/// A network whose parameters are one variable on parameter servers, and the
-/// computation of its closures.
+/// A network whose parameters are on parameter servers, and the computation of
+/// its closures. All parameters but the tables are one variable. Each table is
+/// a table of the servers, "<name of the variable>/<name of the parameter>", of
+/// which a closure reads and updates the rows of its batch.
 class server_network {
 public:
-  /// Makes the variable.
+  /// Makes the variable and the tables.
   server_network(const parameter_server_strategy& strategy,
                  const std::string& name,
                  const models::model_description& architecture,
                  const update_rule& rule, const model_options& options);
-  /// Uses a variable that another process has made.
+  /// Uses a variable, and tables, that another process has made.
   /// @errors throws std::invalid_argument if it has another size.
   server_network(const parameter_server_strategy& strategy,
                  const server_variable& values,
@@ -65,8 +69,14 @@ public:
 
   const models::network& net() const { return net_; }
   const models::loss& used_loss() const { return *loss_; }
+  /// Numbers of the parameters that are not tables.
+  const std::vector<std::size_t>& dense() const { return dense_; }
+  /// These parameters in their order, as they are in `values`.
   const parameters& layout() const { return layout_; }
-  const server_variable& values() const { return values_; }
+  const server_variable& values() const { return variables_.front(); }
+  const std::vector<server_table>& tables() const { return tables_; }
+  /// Returns `values` and the tables.
+  const std::vector<server_variable>& variables() const { return variables_; }
   const server_optimizer& optimizer() const { return optimizer_; }
 
 private:
@@ -75,7 +85,18 @@ private:
                  const models::model_description& architecture,
                  const update_rule& rule, const model_options& options);
 
-  parameters& pull() const;
+  /// The parameters as a worker has read them, and their gradients.
+  struct worker_copy {
+    parameters dense;
+    std::vector<variable> variables; ///< Of the network. Tables: none.
+  };
+
+  using worker_copies = std::vector<std::shared_ptr<worker_copy>>;
+
+  worker_copy make_copy() const;
+  std::shared_ptr<worker_copy> pull() const;
+  tensor forward(const batch& rows, const worker_copy& own,
+                 pulled_tables& tables, bool training) const;
   step_metrics train(const batch_task& task, const batch& rows,
                      const server_batches& from) const;
   step_metrics score(const batch& rows, const server_batches& from) const;
@@ -83,11 +104,14 @@ private:
   const models::network net_;
   const models::loss* const loss_;
   const std::uint64_t seed_;
+  const std::vector<std::size_t> dense_;
   const parameters layout_; ///< Where each parameter is in the variable.
-  const server_variable values_;
+  const std::vector<server_table> tables_;
+  const std::vector<server_variable> variables_;
   const server_optimizer optimizer_;
-  /// The parameters as each worker has read them, and its gradients.
-  const per_worker<parameters> copies_;
+  /// By worker. A copy is in use if the closure that uses it holds a handle
+  /// too.
+  const per_worker<worker_copies> copies_;
 };
 
 } // namespace troupe

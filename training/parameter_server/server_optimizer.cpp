@@ -40,6 +40,11 @@ void server_optimizer::apply(std::span<const parameter_gradient> gradients,
       + std::to_string(variables.size()) + " variables");
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const auto& variable = variables[i];
+    if (gradients[i] && !gradients[i].is_sparse() && variable.is_table())
+      throw std::invalid_argument(
+        "apply: variable \"" + variable.name()
+        + "\" is a table, and needs a sparse gradient "
+          "(tape::sparse_gradients)");
     if (!gradients[i] || gradients[i].dims() != variable.spec().dims
         || gradients[i].type() != dtype::float32
         || variable.spec().type != dtype::float32)
@@ -69,14 +74,16 @@ void server_optimizer::apply(std::span<const tensor> gradients,
         variables, options);
 }
 
-void server_optimizer::contribute(const tensor& gradient,
+void server_optimizer::contribute(const parameter_gradient& gradient,
                                   const server_variable& variable,
                                   std::uint64_t step,
                                   std::uint32_t replica) const {
-  variable.change({.what = parameter_server::part_change::kind::contribute,
-                   .all = gradient,
-                   .step = step,
-                   .replica = replica});
+  variable.change(
+    {.what = parameter_server::part_change::kind::contribute,
+     .all = gradient.is_sparse() ? tensor{} : gradient.dense(),
+     .rows = gradient.is_sparse() ? clone(gradient.rows()) : sparse_rows{},
+     .step = step,
+     .replica = replica});
 }
 
 void server_optimizer::apply_contributions(

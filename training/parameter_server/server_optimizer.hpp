@@ -51,13 +51,15 @@ public:
   /// Contributes the gradient of one replica to a synchronous step of a
   /// variable, which keeps it. In a closure this takes place when the closure
   /// has ended. Has no effect if the step was applied before.
-  /// @param gradient sum over the examples of this replica.
+  /// @param gradient sum over the examples of this replica; sparse for a table,
+  ///        and dense for another variable.
   /// @param step     number of the step; `apply_contributions` applies steps in
   ///                 ascending order. At most 64 may wait.
   /// @errors as `apply`
   /// @cost a copy of the gradient.
-  void contribute(const tensor& gradient, const server_variable& variable,
-                  std::uint64_t step, std::uint32_t replica) const;
+  void contribute(const parameter_gradient& gradient,
+                  const server_variable& variable, std::uint64_t step,
+                  std::uint32_t replica) const;
 
   /// Updates a variable by the sum of the gradients that some replicas have
   /// contributed to a synchronous step, and drops the other contributions to

@@ -52,6 +52,10 @@ const tensor_spec& server_variable::spec() const {
   return impl_->spec;
 }
 
+bool server_variable::is_table() const {
+  return impl_->is_table;
+}
+
 const parameter_server::row_sharding& server_variable::sharding() const {
   return impl_->sharding;
 }
@@ -82,11 +86,24 @@ tensor server_variable::lookup(const tensor& ids) const {
     throw std::invalid_argument("lookup: the variable \"" + name()
                                 + "\" is a scalar and has no rows");
   const auto rows = numbers(ids, name());
-  const auto routed =
-    parameter_server::route(impl_->sharding, name(), rows.data<std::int64_t>());
+  // Checks the ids, with their positions in the list.
+  static_cast<void>(parameter_server::route(impl_->sharding, name(),
+                                            rows.data<std::int64_t>()));
   std::vector<std::int64_t> extents(ids.dims().begin(), ids.dims().end());
   extents.insert(extents.end(), spec().dims.begin() + 1, spec().dims.end());
   tensor out{shape{extents}, spec().type};
+  const auto asked = parameter_server::distinct(rows.data<std::int64_t>());
+  const auto found = pull_rows(asked.rows);
+  parameter_server::gather_rows(bytes_of(found), asked.positions,
+                                parameter_server::row_bytes(spec()),
+                                bytes_of(out));
+  return out;
+}
+
+/// Returns rows, of which none occurs twice.
+tensor server_variable::pull_rows(std::span<const std::int64_t> rows) const {
+  const auto routed = parameter_server::route(impl_->sharding, name(), rows);
+  tensor out{with_rows(spec().dims, std::int64_t(rows.size())), spec().type};
   std::vector<std::uint32_t> wanted;
   std::vector<parameter_servers::read> parts;
   for (std::uint32_t i = 0; i < routed.shards(); ++i) {
@@ -206,7 +223,9 @@ void server_variable::change(part_change what) const {
   const auto row_bytes = parameter_server::row_bytes(spec());
   for (std::uint32_t i = 0; i < parts.size(); ++i) {
     const auto rows = routed.rows(i);
-    if (rows.empty())
+    // All parts of a table count the steps of an optimizer.
+    const bool counts = impl_->is_table && what.needs_rule();
+    if (rows.empty() && !counts && what.what != part_change::kind::contribute)
       continue;
     const auto count = static_cast<std::int64_t>(rows.size());
     tensor values{with_rows(spec().dims, count), spec().type};

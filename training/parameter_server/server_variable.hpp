@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ class server_variable {
 public:
   const std::string& name() const;
   const tensor_spec& spec() const;
+  /// True: `parameter_server_strategy::make_table` has made it.
+  bool is_table() const;
   /// Says which part has which rows.
   const parameter_server::row_sharding& sharding() const;
   /// Returns the index of the server of each part.
@@ -35,10 +38,11 @@ public:
   /// Returns the value. Later changes of the variable do not change it. It may
   /// share its elements with the server, so the caller must not write to them;
   /// it clones the tensor first.
-  /// @cost no copy if the variable has one part.
+  /// @errors throws `job_error` for a part of a table that has more than 1 GiB.
+  /// @cost no copy if the variable has one part. A table makes all its rows.
   tensor value() const;
 
-  /// Returns some rows.
+  /// Returns some rows. A row that occurs several times is asked for once.
   /// @shape ids [m...] int32 or int64; returns [m..., d...] of [n, d...]
   /// @errors throws std::out_of_range for an id that is no row, and
   ///         std::invalid_argument for a scalar.
@@ -74,6 +78,7 @@ public:
 
 private:
   tensor full(double x) const;
+  tensor pull_rows(std::span<const std::int64_t> rows) const;
   void change_all(parameter_server::part_change::kind what, tensor x) const;
   void change_rows(parameter_server::part_change::kind what, const tensor& ids,
                    const tensor& values) const;

@@ -30,6 +30,7 @@ shard_actor::behavior_type
 silent_shard(shard_actor::stateful_pointer<silent_state> self, notice asked) {
   return {
     [](const new_part&, const tensor&) { return std::uint64_t{0}; },
+    [](const shard_limits&) { return std::uint64_t{0}; },
     [](const new_optimizer&) { return std::uint64_t{0}; },
     [self, asked](const part_pull&, const tensors&) {
       auto answer = self->make_response_promise<tensor>();
@@ -95,6 +96,7 @@ late_shard(shard_actor::stateful_pointer<late_state> self) {
   return {
     [](const new_part&, const tensor&) { return std::uint64_t{0}; },
     [](const new_optimizer&) { return std::uint64_t{0}; },
+    [](const shard_limits&) { return std::uint64_t{0}; },
     [self](const part_pull& x, const tensors&) {
       auto answer = self->make_response_promise<tensor>();
       self->state.open.push_back(answer);

@@ -133,6 +133,11 @@ TEST(MessageCodec, RoundTripsMessagesAndRecordsOfACoordinator) {
                      coordinator::forget_records>();
 }
 
+TEST(MessageCodec, RoundTripsMessagesOfAShard) {
+  expect_round_trips<new_part, part_table, new_optimizer, optimizer_pull,
+                     shard_limits, shard_status>();
+}
+
 TEST(MessageCodec, RejectsAnUnknownErrorCode) {
   failure_report failure;
   failure.code = ec::unreachable;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -80,6 +81,26 @@ void add(const row_sharding& sharding, std::vector<std::vector<float>>& shards,
         shards[shard][static_cast<std::size_t>(rows[i]) * width + j] +=
           sent[i * width + j];
   }
+}
+
+TEST(RowRouting, AsksForEachRowOnce) {
+  const std::vector<std::int64_t> ids{7, 2, 7, 7, 0};
+  const auto found = distinct(ids);
+  EXPECT_EQ(found.rows, (std::vector<std::int64_t>{0, 2, 7}));
+  EXPECT_EQ(found.positions, (std::vector<std::size_t>{2, 1, 2, 2, 0}));
+  EXPECT_TRUE(distinct({}).rows.empty());
+  const std::vector<std::int64_t> ascending{1, 5, 6};
+  EXPECT_EQ(distinct(ascending).rows, ascending);
+  EXPECT_EQ(distinct(ascending).positions, (std::vector<std::size_t>{0, 1, 2}));
+  // So many that they are sorted by digits.
+  std::vector<std::int64_t> many(3'000);
+  for (std::size_t i = 0; i < many.size(); ++i)
+    many[i] = std::int64_t(i * 7'919 % 1'000) << 20;
+  const auto of_many = distinct(many);
+  EXPECT_EQ(of_many.rows.size(), 1'000u);
+  EXPECT_TRUE(std::ranges::is_sorted(of_many.rows));
+  for (std::size_t i = 0; i < many.size(); ++i)
+    ASSERT_EQ(of_many.rows[of_many.positions[i]], many[i]);
 }
 
 } // namespace

@@ -4,7 +4,9 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/support/scratch.hpp"
+#include "troupe/tests/support/small_clicks.hpp"
 #include "troupe/tests/training/strategies/workers.hpp"
 #include "troupe/training/loop/table_update.hpp"
 #include "troupe/training/strategies/reduce_op.hpp"
@@ -13,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
 
 // Fits of models with tables.
@@ -43,31 +44,21 @@ const bool registered = [] {
   return true;
 }();
 
-constexpr std::int64_t rows = 50, categories = 4, numbers = 3;
+using test::text_of;
+using test::uneven_clicks;
+
+constexpr auto rows = test::click_rows, categories = test::click_categories,
+               numbers = test::click_numbers;
 /// So many elements that the rows of a step are several slices of an update,
 /// and that the sum of a row is computed in several blocks.
 constexpr std::int64_t units = 1'040;
 
 template <class Embedding>
 models::model_description small_clicks() {
-  return {.name = "small",
-          .input = {numbers},
-          .layers =
-            models::stack(Embedding{rows, units},
-                          models::dense{8, activation::relu}, models::dense{1}),
-          .categories = categories};
+  return test::click_model<Embedding>(units);
 }
 
 const model_options on_clicks{.loss = "binary_cross_entropy"};
-
-/// Batches of 50 and a last one of 3, so some of five replicas have no example.
-data::dataset uneven_clicks() {
-  static const auto all = data::clicks({.examples = 203,
-                                        .numbers = numbers,
-                                        .categories = categories,
-                                        .rows = rows});
-  return all.shuffle().batch(50);
-}
 
 /// Returns all parameters after a fit of two epochs.
 template <class Embedding>
@@ -80,16 +71,6 @@ tensor fitted(const strategy& on, const update_rule& rule) {
     all.push_back(
       x.value().detach().clone().reshaped({std::int64_t(x.dims().elements())}));
   return concatenate(all, 0);
-}
-
-/// Returns the text of the exception that a call throws.
-std::string text_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 /// Without slots, an update by a gradient of zero changes no bit. Products have

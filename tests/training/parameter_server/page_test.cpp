@@ -60,4 +60,26 @@ TEST(ParameterServersPage, TrainsALine) {
   EXPECT_NEAR(variables[1].value().item<float>(), 1, 0.1);
 }
 
+TEST(ParameterServersPage, ChangesRowsOfATable) {
+  troupe::runtime actors;
+  const troupe::parameter_server_strategy strategy{actors, {.servers = 2}};
+  const troupe::server_optimizer optimizer{strategy,
+                                           troupe::sgd{.learning_rate = 0.5f}};
+  // [doc:begin table]
+  const auto users = strategy.make_table(
+    "users", {.rows = 4'000'000'000, .row_elements = 16, .seed = 1});
+  const auto step = [&](const tensor& ids, const tensor& wanted) {
+    const auto rows = users.lookup(ids);
+    const troupe::sparse_rows gradient{users.spec().dims, ids, rows - wanted};
+    optimizer.apply(std::vector<troupe::parameter_gradient>{gradient},
+                    std::vector{users});
+  };
+  // [doc:end]
+  const auto ids = tensor::of<std::int64_t>({2}, {3'999'999'999, 7});
+  for (int i = 0; i < 60; ++i)
+    step(ids, tensor::full({2, 16}, 3));
+  for (const auto x : users.lookup(ids).data<float>())
+    EXPECT_NEAR(x, 3, 1e-5);
+}
+
 } // namespace
