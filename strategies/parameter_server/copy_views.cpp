@@ -56,7 +56,6 @@ void copy_views::update(std::uint32_t index, views_reaction& out) {
   if (!lives(one.view.primary)) {
     if (!std::exchange(one.is_vacant, true)) {
       one.first_poll = ++poll_;
-      one.answered.clear();
       out.asks_positions = true;
     }
     return promote(index, out);
@@ -72,21 +71,23 @@ void copy_views::update(std::uint32_t index, views_reaction& out) {
   out.views_changed = true;
 }
 
-/// Makes a backup the primary, if one has said that it can be.
+/// Makes a backup the primary, if one has said after the loss that it can be.
 void copy_views::promote(std::uint32_t index, views_reaction& out) {
   auto& one = shards_[index];
   const std::pair<const std::uint64_t, copy_position>* best = nullptr;
-  for (const auto& at : one.positions)
-    if (lives(at.first) && at.first != one.view.primary && at.second.is_in_sync
-        && (!best || at.second.sequence > best->second.sequence))
-      best = &at;
+  bool has_answers = true;
+  for (const auto server : one.view.backups) {
+    if (!lives(server))
+      continue;
+    const auto at = one.positions.find(server);
+    if (at == one.positions.end() || one.answered.at(server) < one.first_poll)
+      has_answers = false;
+    else if (at->second.is_in_sync
+             && (!best || at->second.sequence > best->second.sequence))
+      best = &*at;
+  }
   if (!best) {
-    one.is_lost = std::ranges::all_of(one.view.backups, [&](std::uint64_t x) {
-      const auto answer = one.answered.find(x);
-      return !lives(x)
-             || (one.positions.contains(x) && answer != one.answered.end()
-                 && answer->second >= one.first_poll);
-    });
+    one.is_lost = has_answers;
     if (one.is_lost)
       out.lost_shards.push_back(index);
     return;

@@ -27,14 +27,15 @@ struct views_reaction {
 ///   on server  a server without state has joined. A shard that has fewer than
 ///            K copies gets it as a backup
 ///   on server lost  a backup: the next view is without it. A primary: when a
-///            backup has said that it is in sync in the view, the next view
-///            makes it the primary. Of several, the one with most records.
+///            backup says that it is in sync in the view, asked after the loss,
+///            the next view makes it the primary
 ///            Another server, the one with the fewest copies, becomes a backup
 ///   on positions  what each copy of a server has
 ///   on timeout  asks again, unless all copies are known to be in sync
 ///   end      of a shard: its primary is lost, and all its backups that live
-///            have entered the view, and have said after the loss that they are
-///            not in sync
+///            have entered the view, and say that they are not in sync. Or a
+///            server is lost that was made the primary, and had not told the
+///            others that they are in sync
 ///   faults   a server that was lost, but lives: its copies go on in their last
 ///            view. They acknowledge nothing (shard_copy.hpp), as the others
 ///            are in a newer one. It can come back under another name only
@@ -75,8 +76,7 @@ private:
   struct shard {
     shard_view view;
     std::map<std::uint64_t, copy_position> positions; ///< In `view`.
-    /// The primary is lost. Answers to this and later questions count as those
-    /// after the loss.
+    /// The primary is lost. Answers to `first_poll` and later questions count.
     bool is_vacant = false;
     std::uint64_t first_poll = 0;
     std::map<std::uint64_t, std::uint64_t> answered; ///< Last poll, by server.

@@ -63,6 +63,7 @@ void shard_copy::clear() {
   log_bytes_ = 0;
   pending_pushes_.clear();
   pending_commands_.clear();
+  pending_reads_.clear();
   pending_decisions_.clear();
   followers_.clear();
   has_state_ = is_in_sync_ = false;
@@ -231,16 +232,18 @@ shard_reaction shard_copy::on(const command& received, const payload& content) {
   };
   if (!serves())
     return refuse(command_refusal::not_serving);
+  auto& pending = received.is_read ? pending_reads_ : pending_commands_;
+  if (pending.contains(received.id))
+    return {}; // answered when all backups have it
   if (!received.is_read) {
-    if (pending_commands_.contains(received.id))
-      return {}; // answered when all backups have it
     switch (clients_.find(received)) {
       case client_sessions::state::done:
         return {answer_command{received.id}};
-      case client_sessions::state::forgotten:
-        return refuse(command_refusal::forgotten);
       case client_sessions::state::ahead:
         return refuse(command_refusal::busy);
+      case client_sessions::state::forgotten:
+        // A primary that was replaced can lack the client. So this is answered
+        // when all backups have it, too.
       case client_sessions::state::is_new:
         break;
     }
@@ -248,8 +251,7 @@ shard_reaction shard_copy::on(const command& received, const payload& content) {
   if (!has_room_for(content.bytes))
     return refuse(command_refusal::busy);
   shard_reaction out;
-  if (!received.is_read)
-    pending_commands_.insert(received.id);
+  pending.insert(received.id);
   append(out, {{view_.view_id, 0, {}, {}, 0, {received}}, content});
   return out;
 }
@@ -343,6 +345,7 @@ void shard_copy::apply_stored(shard_reaction& out) {
 void shard_copy::answer(shard_reaction& out, const entry& one) {
   const auto& given = one.record.commands[0];
   if (given.is_read) {
+    pending_reads_.erase(given.id);
     out.push_back(answer_read{given.id, one.gradient});
     return;
   }

@@ -71,6 +71,8 @@
 ///            the first that the client has no answer to, and forgets the
 ///            client that was silent longest when there are too many
 ///            a command to a copy that does not serve -> refused
+///            a command of a forgotten client -> refused in its place in the
+///            log, because a primary that was replaced can lack the client
 ///            a push of an unknown replica or part, or too far ahead ->
 ///            answered so
 ///            a pull of an unknown replica or part, a decision on contributions
@@ -352,8 +354,8 @@ private:
   std::uint64_t term_begin_ = 0;              ///< `last_` when its term began.
   std::set<push_id> pending_pushes_;          ///< Not applied yet.
   std::set<std::uint64_t> pending_decisions_; ///< Steps; not applied yet.
-  std::set<command_id> pending_commands_;     ///< Not performed yet.
-  std::map<std::uint32_t, waiting_pull> pulls_; ///< By replica.
+  std::set<command_id> pending_commands_, pending_reads_; ///< Not performed.
+  std::map<std::uint32_t, waiting_pull> pulls_;           ///< By replica.
 
   // A backup.
   bool has_state_ = false;  ///< False: it waits for a snapshot.

@@ -38,12 +38,16 @@ TEST(CopyViews, HasFewerCopiesUntilAServerJoins) {
   EXPECT_FALSE(all.on_server(13).views_changed);
 }
 
-TEST(CopyViews, PromotesTheBackupInSyncWithMostRecords) {
+TEST(CopyViews, PromotesABackupInSyncThatAnswersAfterTheLoss) {
   copy_views all{1, 3};
   all.start({10, 11, 12});
-  all.on_positions(11, 0, {position(1, true, 5)});
-  all.on_positions(12, 0, {position(1, true, 7)});
-  EXPECT_TRUE(all.on_server_lost(10).views_changed);
+  all.on_positions(11, 0, {position(1, true)});
+  all.on_positions(12, 0, {position(1, true)});
+  const auto lost = all.on_server_lost(10);
+  EXPECT_FALSE(lost.views_changed); // 11 and 12 may be lost too
+  EXPECT_TRUE(lost.asks_positions);
+  EXPECT_TRUE(
+    all.on_positions(12, all.poll(), {position(1, true)}).views_changed);
   const auto view = all.views()[0];
   EXPECT_EQ(view.primary, 12u);
   EXPECT_EQ(view.backups, names{11});
@@ -97,10 +101,9 @@ TEST(CopyViews, GivesNewBackupsToTheServersWithTheFewestCopies) {
   all.start({10, 11, 12});
   all.on_server(13);
   // 11 had the primary of shard 1, and a backup of shard 0.
-  for (const auto server : {10, 12, 13})
-    all.on_positions(std::uint64_t(server), 0,
-                     {position(1, true), position(1, true), position(1, true)});
   all.on_server_lost(11);
+  all.on_positions(12, all.poll(),
+                   {position(1, true), position(1, true), position(1, true)});
   const auto views = all.views();
   EXPECT_EQ(views[0].backups, names{13});
   EXPECT_EQ(views[1].primary, 12u);

@@ -57,6 +57,8 @@ std::string random_copies_job::run() {
   run_until(now_ + 200'000, [this] { return is_done(); });
   if (!is_done())
     fail("the job does not end");
+  if (is_given_up_)
+    return problem_;
   run_until(now_ + 20'000, [this] { return is_settled(); });
   check_end();
   return problem_;
@@ -113,8 +115,12 @@ void random_copies_job::add_server() {
 }
 
 void random_copies_job::react(const views_reaction& what) {
-  if (!what.lost_shards.empty())
-    fail("a shard is given up");
+  if (!what.lost_shards.empty()) {
+    is_given_up_ = true;
+    count("shards given up");
+    if (!had_double_loss_)
+      fail("a shard is given up");
+  }
   if (what.views_changed)
     count("view changes");
   for (const auto& [process, one] : servers_) {
@@ -368,20 +374,26 @@ void random_copies_job::inject() {
        process);
   one.is_alive = !has_died;
   one.is_lost = true; // from now on it counts as one that cannot be spared
-  at(chance(50) ? 1 : 1 + below(150),
-     [this, process] { react(chief_.on_server_lost(process)); });
+  had_double_loss_ |= unknown_losses_ > 0 || chief_.has_vacancy();
+  ++unknown_losses_;
+  at(chance(50) ? 1 : 1 + below(150), [this, process] {
+    --unknown_losses_;
+    react(chief_.on_server_lost(process));
+  });
 }
 
 // -- the end ------------------------------------------------------------------
 
 bool random_copies_job::is_done() const {
-  return std::ranges::all_of(clients_ | std::views::values, [](const auto& x) {
-    return x.left == 0
-           && std::ranges::all_of(x.shards | std::views::values,
-                                  [](const auto& at) {
-                                    return at.open.empty() && at.reads.empty();
-                                  });
-  });
+  return is_given_up_
+         || std::ranges::all_of(
+           clients_ | std::views::values, [](const auto& x) {
+             return x.left == 0
+                    && std::ranges::all_of(
+                      x.shards | std::views::values, [](const auto& at) {
+                        return at.open.empty() && at.reads.empty();
+                      });
+           });
 }
 
 bool random_copies_job::is_settled() const {

@@ -23,7 +23,9 @@ namespace troupe::parameter_server {
 /// copy that is in sync, any server can be lost. The oracles:
 ///
 ///   exactly once  as for commands in random_server_job.hpp
-///   no loss       no shard is ever given up
+///   no loss       no shard is given up, unless a server was lost when the
+///   chief
+///                 did not know of another loss yet, or had not replaced it
 ///   progress      all commands are answered when there are no faults any more,
 ///                 and then each shard has K copies in sync, which are equal,
 ///                 or as many as there are servers
@@ -83,6 +85,8 @@ private:
 
   std::uint32_t shards_ = 1, copies_ = 1;
   shard_options limits_;
+  std::uint64_t unknown_losses_ = 0; ///< Of which the chief has not heard.
+  bool had_double_loss_ = false, is_given_up_ = false;
   copy_views chief_;
   std::uint64_t next_name_ = 100;
   std::map<std::uint64_t, server> servers_;
