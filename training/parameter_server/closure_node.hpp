@@ -18,8 +18,11 @@ struct closure_node_arguments {
   std::uint64_t seed = 0;           ///< Of the random ops in closures.
   std::uint64_t timeout_ms = 0;     ///< Of a request to a server.
   std::string arguments;            ///< Of the factory of the closures.
+  std::uint32_t copies = 1;         ///< Of each server.
+  std::uint32_t shards = 0; ///< Number of servers; may differ if copies > 1.
   auto fields() {
-    return std::tie(job, servers, number, threads, seed, timeout_ms, arguments);
+    return std::tie(job, servers, number, threads, seed, timeout_ms, arguments,
+                    copies, shards);
   }
 };
 

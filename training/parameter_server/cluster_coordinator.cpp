@@ -301,9 +301,10 @@ struct cluster_coordinator::impl {
     const auto& from = servers->options();
     const auto remote = one.node->spawn<remote_closure_worker_actor>(
       closure_role(options.closures),
-      closure_node_arguments{
-        servers->job(), from.nodes, number, from.threads, from.seed,
-        static_cast<std::uint64_t>(from.timeout.count()), options.arguments});
+      closure_node_arguments{servers->job(), servers->addresses(), number,
+                             from.threads, from.seed,
+                             static_cast<std::uint64_t>(from.timeout.count()),
+                             options.arguments, from.copies, from.servers});
     one.closures = ask<std::vector<std::string>>(
       servers->system(), "worker " + std::to_string(number) + " (" + node + ")",
       remote, options.start_timeout, atom::info_v);

@@ -1,6 +1,7 @@
 // A node that is a worker of a cluster coordinator in tests. Its first line of
 // output ends with its address. The closure "move" moves 1 from x to y if x is
-// greater, else back, and adds 1 to n. "endless" reads x for ever.
+// greater, else back, and adds 1 to n. "add" adds 1 to n only. "endless" reads
+// x for ever.
 
 #include <iostream>
 #include <troupe/actors/node/node_server.hpp>
@@ -22,6 +23,11 @@ registered_closures make_closures(const parameter_server_strategy& servers,
              const auto step = number(x) > number(y) ? 1 : -1;
              x.assign_sub(step);
              y.assign_add(step);
+             n.assign_add(1);
+             return {};
+           }},
+          {"add",
+           [=](closure_context&, const tensors&) -> tensors {
              n.assign_add(1);
              return {};
            }},
