@@ -61,7 +61,7 @@ shard_store used_store() {
 }
 
 tensor value_of(shard_store& of) {
-  auto [answer, beside] = of.read(content(kind::pull, part_pull{.part = 4}));
+  auto [answer, beside] = of.read(content(kind::pull, part_pull{4, false, {}}));
   EXPECT_EQ(answer.problem, "");
   return beside.at(0);
 }

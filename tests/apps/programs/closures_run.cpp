@@ -67,18 +67,25 @@ public:
       threads_.emplace_back([this, one] { run(one); });
   }
 
+  ~reads() { end(); }
+  reads(const reads&) = delete;
+  reads& operator=(const reads&) = delete;
+
   std::int64_t longest_gap_ms() {
+    end();
+    return longest_;
+  }
+
+private:
+  void end() {
     {
       const std::lock_guard hold{lock_};
       stopped_ = true;
     }
     ended_.notify_all();
-    for (auto& one : threads_)
-      one.join();
-    return longest_;
+    threads_.clear(); // each is joined
   }
 
-private:
   void run(const server_variable& variable) {
     auto last = std::chrono::steady_clock::now();
     for (;;) {
@@ -101,7 +108,7 @@ private:
   std::condition_variable ended_;
   bool stopped_ = false;
   std::atomic<std::int64_t> longest_ = 0;
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
 };
 
 int run(int count, const std::vector<std::string>& servers,

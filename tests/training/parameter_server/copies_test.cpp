@@ -138,8 +138,11 @@ TEST_F(CopiesOfServers, EndTheirClosuresWhenAllCopiesAreLost) {
   const auto x = strategy.make_variable("x", tensor::full({}, 0));
   cluster_coordinator coordinator{strategy};
   all.clear();
-  coordinator.schedule([&] { x.assign_add(1); });
-  EXPECT_THROW(coordinator.join(), job_error);
+  const auto call = [&] {
+    coordinator.schedule([&] { x.assign_add(1); });
+    coordinator.join();
+  };
+  EXPECT_THROW(call(), job_error);
 }
 
 TEST_F(CopiesOfServers, AnswerAWrongRequestWithItsError) {
