@@ -3,6 +3,7 @@
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
 
 #include <gtest/gtest.h>
@@ -128,6 +129,29 @@ TEST_F(CopiesOfServers, CountClosuresOnceWhileNodesAreLost) {
   ASSERT_TRUE(coordinator.join_for(patience));
   EXPECT_EQ(number(n), closures);
   EXPECT_EQ(number(x) + number(y), 100);
+}
+
+TEST_F(CopiesOfServers, AreFoundByAClientThatHasKnownOnlyLostNodes) {
+  auto all = make_nodes(2);
+  runtime actors, others;
+  const parameter_server_strategy strategy{actors, on(all, 2)};
+  const auto x = strategy.make_variable("x", tensor::full({}, 5));
+  // As a worker on a node, which the program of the coordinator tells nothing.
+  const parameter_server_strategy worker{std::make_shared<parameter_servers>(
+    others, on(all, 2), strategy.servers()->job(), 2)};
+  const auto y = worker.variable("x");
+  EXPECT_EQ(number(y), 5);
+  for (int i = 0; i < 2; ++i) { // it is idle meanwhile
+    all.push_back(std::make_unique<server_node>());
+    strategy.add_server(all.back()->server->address());
+    ASSERT_TRUE(strategy.wait_for_copies(patience));
+    all.erase(all.begin());
+    ASSERT_TRUE(strategy.wait_for_copies(patience));
+  }
+  x.assign_add(1);
+  EXPECT_EQ(number(y), 6);
+  y.assign_add(1);
+  EXPECT_EQ(number(x), 7);
 }
 
 TEST_F(CopiesOfServers, EndTheirClosuresWhenAllCopiesAreLost) {
