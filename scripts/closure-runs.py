@@ -13,8 +13,9 @@ moment, and another one is started and added. A job passes if n is 500 and x + y
 
 With --copies K each server has K copies on K or K + 1 processes. In each tenth of the closures a
 worker or a server gets SIGKILL at a random moment, and another one is started and added. A server is
-killed only when all copies have been in sync since the last loss. Each job also measures the longest
-time in which a server did not answer a read.
+killed only when all copies have been in sync since the last loss. With --stop it gets SIGSTOP in
+place of SIGKILL, and SIGCONT up to 2.5 s later, so it may go on as an old primary. Each job also
+measures the longest time in which a server did not answer a read.
 
 The last line is "closure runs: N passed, N failed, N workers killed", with copies also "N servers
 killed, longest gap N ms, 99th percentile N ms" over the jobs. The exit code is 1 if a job failed or
@@ -44,6 +45,11 @@ class Node:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def stop(self, seconds):
+        """Stops the process. It goes on after some time, unless it is killed before."""
+        self.process.send_signal(signal.SIGSTOP)
+        threading.Timer(seconds, self.process.send_signal, [signal.SIGCONT]).start()
+
 
 class Job:
     """One job: what is wrong (None: nothing), how many processes were killed, and the longest gap."""
@@ -58,12 +64,13 @@ class Job:
         most = args.copies + 1 if args.copies > 1 else 3
         self.servers = [self.server() for _ in range(self.dice.randint(least, most))]
         self.workers = [self.worker() for _ in range(self.dice.randint(2, 3))]
+        self.stopped = []
         self.kills = 10 if args.copies > 1 else self.dice.randint(2, 5)
         self.in_sync = False
         try:
             self.run()
         finally:
-            for one in self.servers + self.workers:
+            for one in self.servers + self.workers + self.stopped:
                 one.kill()
 
     def server(self):
@@ -80,7 +87,12 @@ class Job:
         victims = self.workers
         if self.args.copies > 1 and self.in_sync and self.dice.random() < 0.7:
             victims = self.servers
-        victims.pop(self.dice.randrange(len(victims))).kill()
+        victim = victims.pop(self.dice.randrange(len(victims)))
+        if self.args.stop and victims is self.servers:
+            victim.stop(self.dice.uniform(0.2, 2.5))
+            self.stopped.append(victim)
+        else:
+            victim.kill()
         if victims is self.workers:
             self.workers_killed += 1
             self.workers.append(self.worker())
@@ -140,6 +152,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
     parser.add_argument("--copies", type=int, default=1, help="of each server (default: 1)")
     parser.add_argument("--closure", choices=("move", "add"), default="move")
+    parser.add_argument("--stop", action="store_true", help="stop servers for some time, do not "
+                        "kill them")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/dev",
                         help="build folder (default: %(default)s)")
     args = parser.parse_args()
