@@ -3,6 +3,7 @@
 add_library(random_jobs STATIC
   ${PROJECT_SOURCE_DIR}/tests/strategies/random_job.cpp
   ${PROJECT_SOURCE_DIR}/tests/strategies/random_jobs.cpp
+  ${PROJECT_SOURCE_DIR}/tests/strategies/parameter_server/random_copies_job.cpp
   ${PROJECT_SOURCE_DIR}/tests/strategies/parameter_server/random_server_job.cpp
   ${PROJECT_SOURCE_DIR}/tests/strategies/parameter_server/random_table_job.cpp
   ${PROJECT_SOURCE_DIR}/tests/strategies/coordinator/random_coordinator_job.cpp)

@@ -11,6 +11,7 @@
 #include "troupe/actors/protocol/node_actor.hpp"
 #include "troupe/actors/protocol/replica_actor.hpp"
 #include "troupe/actors/protocol/shard_actor.hpp"
+#include "troupe/actors/protocol/shard_copy_actor.hpp"
 #include "troupe/actors/protocol/status_actor.hpp"
 #include "troupe/actors/protocol/vacancy_actor.hpp"
 
@@ -75,5 +76,14 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
   CAF_ADD_TYPE_ID(troupe, (troupe::run_client_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::local_agent_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::shard_limits))
+  CAF_ADD_TYPE_ID(troupe, (troupe::shard_request))
+  CAF_ADD_TYPE_ID(troupe, (troupe::shard_answer))
+  CAF_ADD_TYPE_ID(troupe, (troupe::copy_table))
+  CAF_ADD_TYPE_ID(troupe, (troupe::copy_report))
+  CAF_ADD_TYPE_ID(troupe, (troupe::copy_record))
+  CAF_ADD_TYPE_ID(troupe, (troupe::copy_snapshot))
+  CAF_ADD_TYPE_ID(troupe, (troupe::copy_inquiry))
+  CAF_ADD_TYPE_ID(troupe, (troupe::copy_in_sync))
+  CAF_ADD_TYPE_ID(troupe, (troupe::parameter_server::stored))
 
 CAF_END_TYPE_ID_BLOCK(troupe)

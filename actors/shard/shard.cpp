@@ -104,7 +104,7 @@ changed_copy(const parameter_server::table_part& from,
              std::span<const std::int64_t> rows,
              const std::vector<addressed_change>& changes) {
   for (const auto& [part, change] : changes) {
-    if (!change.rows) { // it may change all rows
+    if (change.all) { // it may change all rows
       auto copy = from;
       for (const auto& one : changes)
         copy.apply(one.change);
@@ -187,7 +187,8 @@ std::uint64_t shard_state::add(const new_optimizer& x) {
 
 std::vector<addressed_change> shard_state::decode(const change_list& x,
                                                   const tensors& operands,
-                                                  std::size_t first) const {
+                                                  std::size_t first,
+                                                  bool checks) const {
   std::vector<addressed_change> out;
   for (const auto& one : x.changes) {
     const auto* const table = find_table(one.part);
@@ -215,9 +216,9 @@ std::vector<addressed_change> shard_state::decode(const change_list& x,
         change.learning_rate = one.learning_rate;
       change.scale = one.scale;
     }
-    if (table)
+    if (checks && table)
       table->check(change);
-    else
+    else if (checks)
       part->check(change);
     out.push_back({one.part, std::move(change)});
   }
@@ -305,8 +306,9 @@ tensor shard_state::pull(const optimizer_pull& x) const {
   const auto* const table = find_table(x.part);
   if (!table)
     return answer_from(find(x.part));
-  checked_row_bytes(table->spec(),
-                    static_cast<std::size_t>(table->spec().dims.front()));
+  if (x.slot < rule.slots())
+    checked_row_bytes(table->spec(),
+                      static_cast<std::size_t>(table->spec().dims.front()));
   return answer_from(*table);
 }
 
@@ -343,8 +345,16 @@ coordinator::decided shard_state::decide(const coordinator::decision& x) {
     reject("the decision on closure " + std::to_string(x.execution.ordinal)
            + " names an execution without effects");
   if (verdict.applied)
-    apply(*static_cast<const std::vector<addressed_change>*>(
-      verdict.applied->get()));
+    try {
+      apply(*static_cast<const std::vector<addressed_change>*>(
+        verdict.applied->get()));
+    } catch (const std::exception& e) {
+      // The closure counts, and its changes were checked. The shard ends: it
+      // lacks some of them, and the coordinator must not go on with it.
+      throw std::runtime_error("the changes of closure "
+                               + std::to_string(x.execution.ordinal)
+                               + " could not be made: " + e.what());
+    }
   return {index, x.execution.ordinal};
 }
 

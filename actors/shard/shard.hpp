@@ -40,9 +40,11 @@ struct shard_state {
   const update_rule& find_rule(std::uint32_t optimizer) const;
   /// Returns the changes of a message, which all fit.
   /// @param first the first operand.
+  /// @param checks false: the changes fitted before, and need not fit now.
   std::vector<addressed_change> decode(const change_list& x,
                                        const tensors& operands,
-                                       std::size_t first = 0) const;
+                                       std::size_t first = 0,
+                                       bool checks = true) const;
   /// Checks that changes do not exceed the limit of the memory.
   void check_memory(const std::vector<addressed_change>& changes) const;
   void check_memory(std::uint64_t growth) const;

@@ -66,7 +66,9 @@ int serve(troupe::node_server_options options,
     std::cout << text << std::endl;
   };
   troupe::runtime runtime;
-  register_parameter_server(runtime);
+  troupe::client_options to_servers{.window = 4096};
+  to_servers.connection = options.connection;
+  register_parameter_server(runtime, to_servers);
   std::unique_lock hold{output};
   troupe::node_server node{runtime, options};
   std::cout << "listening on " << node.address() << std::endl;

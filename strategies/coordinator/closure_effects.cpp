@@ -1,6 +1,7 @@
 #include "troupe/strategies/coordinator/closure_effects.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace troupe::coordinator {
@@ -26,6 +27,42 @@ closure_effects::verdict closure_effects::decide(const decision& received) {
   }
   forget(received.done_below);
   return out;
+}
+
+effects_image closure_effects::save() const {
+  effects_image out{done_below_, {decided_.begin(), decided_.end()}, {}};
+  for (const auto& [which, unused] : waiting_)
+    out.waiting.push_back(which);
+  return out;
+}
+
+std::vector<payload> closure_effects::waiting_effects() const {
+  std::vector<payload> out;
+  for (const auto& [which, effects] : waiting_)
+    out.push_back(effects);
+  return out;
+}
+
+bool closure_effects::restore(const effects_image& from,
+                              const std::vector<payload>& effects) {
+  const auto is_ascending = [](const auto& all) {
+    return std::ranges::adjacent_find(all, std::greater_equal{}) == all.end();
+  };
+  if (effects.size() != from.waiting.size() || !is_ascending(from.decided)
+      || !is_ascending(from.waiting)
+      || (!from.decided.empty() && from.decided.front() < from.done_below))
+    return false;
+  closure_effects made;
+  made.done_below_ = from.done_below;
+  made.decided_ = {from.decided.begin(), from.decided.end()};
+  for (std::size_t i = 0; i < effects.size(); ++i) {
+    if (made.is_decided(from.waiting[i].ordinal))
+      return false;
+    made.waiting_.emplace_hint(made.waiting_.end(), from.waiting[i],
+                               effects[i]);
+  }
+  *this = std::move(made);
+  return true;
 }
 
 /// Forgets all closures below a number, and effects that never take place.

@@ -6,8 +6,19 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
+#include <vector>
 
 namespace troupe::coordinator {
+
+/// What a `closure_effects` holds, for a snapshot. The effects travel beside
+/// it.
+struct effects_image {
+  std::uint64_t done_below = 0;
+  std::vector<std::uint64_t> decided; ///< Not below `done_below`, ascending.
+  std::vector<execution> waiting;     ///< Whose effects wait, ascending.
+  auto fields() { return std::tie(done_below, decided, waiting); }
+};
 
 /// The effects of closures at one shard. A worker stores what an execution has
 /// changed; it takes place when the coordinator has decided for this execution.
@@ -47,6 +58,14 @@ public:
   std::size_t decided() const { return decided_.size(); }
   /// Number of executions whose effects wait.
   std::size_t waiting() const { return waiting_.size(); }
+
+  effects_image save() const;
+  /// Effects of the executions of `save().waiting`.
+  std::vector<payload> waiting_effects() const;
+  /// Takes what was saved.
+  /// @param effects of the executions of `from.waiting`.
+  /// @returns false: it is impossible, and nothing has changed.
+  bool restore(const effects_image& from, const std::vector<payload>& effects);
 
 private:
   void forget(std::uint64_t done_below);

@@ -66,6 +66,39 @@ struct accepted {
   auto fields() { return std::tie(view_id, worker); }
 };
 
+// -- client to primary --------------------------------------------------------
+
+/// Identifies a command. It takes effect once, however often it is sent.
+struct command_id {
+  std::uint64_t client = 0; ///< Random number that the client has chosen.
+  /// Counted by the client for this shard, from 0. Reads are counted by
+  /// themselves.
+  std::uint64_t number = 0;
+  auto fields() { return std::tie(client, number); }
+  friend auto operator<=>(const command_id&, const command_id&) = default;
+};
+
+/// Asks a shard to do something that the host understands. Its content travels
+/// beside it.
+struct command {
+  command_id id;
+  /// The client needs no answer to its commands with a lower number any more.
+  /// At most `id.number`. Zero for a read.
+  std::uint64_t answered_below = 0;
+  /// The command changes nothing, and is performed as often as it is sent.
+  bool is_read = false;
+  auto fields() { return std::tie(id, answered_below, is_read); }
+};
+
+/// Why a command was not performed.
+enum class command_refusal : std::uint8_t {
+  not_serving = 0, ///< The copy is not a primary that serves.
+  busy = 1,        ///< The log is full. The command can be sent again.
+  /// The client has said that it needs no answer, or the shard has forgotten
+  /// the client.
+  forgotten = 2,
+};
+
 // -- worker to chief ----------------------------------------------------------
 
 /// All shards have acknowledged the contributions of a replica to all steps
@@ -158,18 +191,20 @@ struct serving {
 
 // -- between the copies of a shard --------------------------------------------
 
-/// Primary to backup: the next entry of the log. It holds a push, whose
-/// gradient travels beside it, or a decision.
+/// Primary to backup: the next entry of the log. It holds a push, a decision or
+/// a command. The gradient of the push, or the content of the command, travels
+/// beside it.
 struct record {
   std::uint64_t view_id = 0;     ///< View of the primary.
   std::uint64_t sequence = 0;    ///< Counted by the primary, from 1.
   std::vector<push> pushed;      ///< At most one.
-  std::vector<decision> decided; ///< One if there is no push, else empty.
+  std::vector<decision> decided; ///< At most one.
   /// First record in the log of the primary. All backups have stored those
   /// before it.
   std::uint64_t log_begin = 0;
+  std::vector<command> commands{}; ///< At most one.
   auto fields() {
-    return std::tie(view_id, sequence, pushed, decided, log_begin);
+    return std::tie(view_id, sequence, pushed, decided, log_begin, commands);
   }
 };
 
@@ -222,14 +257,28 @@ struct part_state {
   auto fields() { return std::tie(version, clocks, waiting); }
 };
 
-/// Primary to backup: the state after all records up to `sequence`. Parameters
-/// and slots travel beside it.
+/// What a shard remembers about a client.
+struct client_session {
+  std::uint64_t client = 0;
+  /// The client needs no answer to its commands with a lower number.
+  std::uint64_t answered_below = 0;
+  std::uint64_t last_record = 0; ///< Sequence of its last command.
+  /// Numbers of its other commands that have taken effect, ascending.
+  std::vector<std::uint64_t> done;
+  auto fields() { return std::tie(client, answered_below, last_record, done); }
+  friend bool operator==(const client_session&,
+                         const client_session&) = default;
+};
+
+/// Primary to backup: the state after all records up to `sequence`. What the
+/// host keeps (parameters, slots, answers to commands) travels beside it.
 struct snapshot {
   std::uint64_t view_id = 0; ///< View of the primary.
   std::uint64_t sequence = 0;
   std::vector<part_state> parts;
-  std::vector<decision> decided; ///< The last one. At most one.
-  auto fields() { return std::tie(view_id, sequence, parts, decided); }
+  std::vector<decision> decided;         ///< The last one. At most one.
+  std::vector<client_session> clients{}; ///< By client, ascending.
+  auto fields() { return std::tie(view_id, sequence, parts, decided, clients); }
 };
 
 } // namespace troupe::parameter_server

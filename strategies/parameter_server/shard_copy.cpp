@@ -37,7 +37,11 @@ bool is_last_decision(const std::vector<decision>& decided,
 shard_copy::shard_copy(std::uint64_t self,
                        const std::vector<consistency>& parts,
                        std::uint32_t replicas, const shard_options& options)
-  : self_{self}, replicas_{replicas}, options_{options}, rules_{parts} {
+  : self_{self},
+    replicas_{replicas},
+    options_{options},
+    rules_{parts},
+    clients_{options.clients} {
   clear();
 }
 
@@ -54,9 +58,12 @@ void shard_copy::clear() {
     parts_.emplace_back(i, rules_[i], replicas_);
   applied_ = last_ = state_term_ = term_begin_ = 0;
   decided_.clear();
+  clients_.clear();
   log_.clear();
   log_bytes_ = 0;
   pending_pushes_.clear();
+  pending_commands_.clear();
+  pending_reads_.clear();
   pending_decisions_.clear();
   followers_.clear();
   has_state_ = is_in_sync_ = false;
@@ -138,7 +145,7 @@ void shard_copy::follow_anew(shard_reaction& out, std::uint64_t backup,
   to.snapshot_intervals = std::clamp(
     2 * to.snapshot_intervals, min_snapshot_intervals, max_snapshot_intervals);
   to.intervals_left = to.snapshot_intervals;
-  snapshot made{view_.view_id, applied_, {}, decided_};
+  snapshot made{view_.view_id, applied_, {}, decided_, clients_.save()};
   std::vector<payload> gradients;
   for (const auto& one : parts_) {
     made.parts.push_back(one.state());
@@ -219,6 +226,38 @@ shard_reaction shard_copy::on(const decision_query& received) {
   return {answer_decision_query{{view_.view_id, decided_}}};
 }
 
+shard_reaction shard_copy::on(const command& received, const payload& content) {
+  const auto refuse = [&](command_refusal why) -> shard_reaction {
+    return {refuse_command{received.id, received.is_read, why}};
+  };
+  if (!serves())
+    return refuse(command_refusal::not_serving);
+  if (received.answered_below > received.id.number)
+    return {}; // impossible, so no backup would take it
+  auto& pending = received.is_read ? pending_reads_ : pending_commands_;
+  if (pending.contains(received.id))
+    return {}; // answered when all backups have it
+  if (!received.is_read) {
+    switch (clients_.find(received)) {
+      case client_sessions::state::done:
+        return {answer_command{received.id}};
+      case client_sessions::state::ahead:
+        return refuse(command_refusal::busy);
+      case client_sessions::state::forgotten:
+        // A primary that was replaced can lack the client. So this is answered
+        // when all backups have it, too.
+      case client_sessions::state::is_new:
+        break;
+    }
+  }
+  if (!has_room_for(content.bytes))
+    return refuse(command_refusal::busy);
+  shard_reaction out;
+  pending.insert(received.id);
+  append(out, {{view_.view_id, 0, {}, {}, 0, {received}}, content});
+  return out;
+}
+
 /// Appends a record to the log, and sends it to the backups.
 void shard_copy::append(shard_reaction& out, entry&& added) {
   added.record.log_begin = log_begin();
@@ -286,20 +325,37 @@ void shard_copy::apply_stored(shard_reaction& out) {
       !next.pushed.empty()
       && parts_[next.pushed[0].id.part].is_decided(next.pushed[0].id.step);
     perform(out, next, one.gradient);
-    if (next.pushed.empty()) {
+    if (!next.pushed.empty()) {
+      const auto& id = next.pushed[0].id;
+      pending_pushes_.erase(id);
+      out.push_back(answer_push{
+        one.worker,
+        refusal(id, is_late ? push_result::decided : push_result::accepted)});
+    } else if (!next.decided.empty()) {
       const auto step = next.decided[0].step;
       pending_decisions_.erase(step);
       out.push_back(answer_decision{{view_.view_id, step}});
-      continue;
+    } else {
+      answer(out, one);
     }
-    const auto& id = next.pushed[0].id;
-    pending_pushes_.erase(id);
-    out.push_back(answer_push{
-      one.worker,
-      refusal(id, is_late ? push_result::decided : push_result::accepted)});
   }
   trim_log();
   answer_pulls(out);
+}
+
+/// Answers a command that was performed, or a read.
+void shard_copy::answer(shard_reaction& out, const entry& one) {
+  const auto& given = one.record.commands[0];
+  if (given.is_read) {
+    pending_reads_.erase(given.id);
+    out.push_back(answer_read{given.id, one.gradient});
+    return;
+  }
+  pending_commands_.erase(given.id);
+  if (clients_.find(given) == client_sessions::state::done)
+    out.push_back(answer_command{given.id});
+  else // its client has given it up
+    out.push_back(refuse_command{given.id, false, command_refusal::forgotten});
 }
 
 /// Applies a record.
@@ -312,10 +368,23 @@ void shard_copy::perform(shard_reaction& out, const record& next,
       out.push_back(apply{std::move(*made)});
     return;
   }
+  if (!next.commands.empty())
+    return perform(out, next.commands[0], gradient);
   decided_ = next.decided;
   for (auto& one : parts_)
     if (is_synchronous(one))
       out.push_back(apply{one.decide(next.decided[0])});
+}
+
+/// Performs a command, unless it has taken effect before or its client has
+/// given it up. A read changes nothing.
+void shard_copy::perform(shard_reaction& out, const command& next,
+                         const payload& content) {
+  if (next.is_read || clients_.find(next) != client_sessions::state::is_new)
+    return;
+  for (const auto client : clients_.add(next, applied_))
+    out.push_back(forget_client{client});
+  out.push_back(apply_command{next, content});
 }
 
 /// True if a record with a gradient of this size can be appended to the log.
@@ -426,9 +495,13 @@ shard_reaction shard_copy::on(const record& received, const payload& gradient) {
     return {};
   shard_reaction out;
   if (follows() && received.sequence == applied_ + 1) {
-    const bool holds_one =
-      received.pushed.size() + received.decided.size() == 1;
+    const bool holds_one = received.pushed.size() + received.decided.size()
+                             + received.commands.size()
+                           == 1;
     const auto is_possible = [&] {
+      if (!received.commands.empty())
+        return received.commands[0].answered_below
+               <= received.commands[0].id.number;
       if (received.pushed.empty())
         return is_ascending(received.decided[0].contributors)
                && std::ranges::all_of(parts_, [&](const part_contributions& x) {
@@ -483,8 +556,10 @@ shard_reaction shard_copy::on(const snapshot& received,
   shard_reaction out;
   if (!follows() || received.sequence > applied_) {
     auto restored = parts_;
+    auto clients = clients_;
     std::size_t at = 0;
-    bool is_possible = received.parts.size() == parts_.size();
+    bool is_possible = received.parts.size() == parts_.size()
+                       && clients.restore(received.clients, received.sequence);
     for (std::size_t i = 0; is_possible && i < restored.size(); ++i) {
       const auto count = received.parts[i].waiting.size();
       is_possible = count <= gradients.size() - at
@@ -497,6 +572,7 @@ shard_reaction shard_copy::on(const snapshot& received,
       return {protocol_error{"a snapshot of a shard has other parts or an "
                              "impossible state"}};
     parts_ = std::move(restored);
+    clients_ = std::move(clients);
     decided_ = received.decided;
     applied_ = received.sequence;
     has_state_ = true;

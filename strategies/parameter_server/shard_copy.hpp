@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/strategies/parameter_server/client_sessions.hpp"
 #include "troupe/strategies/parameter_server/part_contributions.hpp"
 #include "troupe/strategies/parameter_server/protocol_error.hpp"
 
@@ -16,8 +17,9 @@
 /// backup on another process.
 ///
 ///   who      a primary and K - 1 backups for each shard, W workers, which host
-///            R replicas, the chief
+///            R replicas, the chief, clients
 ///   messages worker to primary: pull, push, accepted
+///            client to primary: command
 ///            chief to primary: decision, decision_query
 ///            primary to worker: pulled, pushed, serving
 ///            primary to chief: decided, last_decision
@@ -34,6 +36,11 @@
 ///   on pull  answer when the replica may read all parts, with parameters that
 ///            contain all updates that were applied by then
 ///   on decision  as push, for the synchronous parts
+///   on command  append it to the log, as a push. When all backups that have a
+///            state have it: the host performs it, and answers. All copies
+///            perform all commands but reads. A read is answered by the
+///            primary, in its place in the log. So a primary that was replaced
+///            answers no read either. No view is needed
 ///   on decision_query  answer with the last decision, unless one waits for the
 ///            backups: then the query has to be sent again
 ///   on record  the next one: add it to its part, apply, answer stored
@@ -59,6 +66,13 @@
 ///            So a primary that was replaced can acknowledge nothing
 ///            a push that was received before, or to a step that is decided ->
 ///            answered so, and has no effect
+///            a command that has taken effect -> answered as the first time,
+///            and has no effect. The shard remembers a client's commands from
+///            the first that the client has no answer to, and forgets the
+///            client that was silent longest when there are too many
+///            a command to a copy that does not serve -> refused
+///            a command of a forgotten client -> refused in its place in the
+///            log, because a primary that was replaced can lack the client
 ///            a push of an unknown replica or part, or too far ahead ->
 ///            answered so
 ///            a pull of an unknown replica or part, a decision on contributions
@@ -80,12 +94,14 @@ struct shard_view {
 };
 
 /// Limits of a shard. When a push exceeds one, the primary ignores it until the
-/// backups have stored other records. Then it can be sent again.
+/// backups have stored other records. Then it can be sent again. A command is
+/// refused.
 struct shard_options {
   /// Records that some backup has not stored. At least 1.
   std::size_t max_log_records = 4096;
-  /// Bytes of their gradients. A larger gradient is taken alone.
+  /// Bytes of their gradients and contents. A larger one is taken alone.
   std::uint64_t max_log_bytes = std::uint64_t{1} << 30;
+  client_limits clients{};
 };
 
 /// How much of the state of a shard a copy has. The next primary is a copy with
@@ -124,21 +140,47 @@ struct answer_decision {
 struct answer_decision_query {
   parameter_server::last_decision last_decision;
 };
+/// Performs a command, and keeps its answer. First forgets the answers to
+/// the client's commands below `answered_below`.
+struct apply_command {
+  parameter_server::command command;
+  payload content;
+};
+/// Forgets all answers to the commands of a client.
+struct forget_client {
+  std::uint64_t client = 0;
+};
+/// Answers a command with the answer that the host has kept.
+struct answer_command {
+  command_id id;
+};
+/// Performs a read, and answers it.
+struct answer_read {
+  command_id id;
+  payload content;
+};
+/// Answers a command that is not performed.
+struct refuse_command {
+  command_id id;
+  bool is_read = false;
+  command_refusal why{};
+};
 /// Sends a record to a backup.
 struct send_record {
   std::uint64_t backup = 0; ///< Receiver.
   parameter_server::record record;
-  payload gradient; ///< Empty: the record holds a decision.
+  payload gradient; ///< Or content. Empty: the record holds a decision.
 };
-/// Sends a snapshot to a backup, with the parameters and slots as they are now.
+/// Sends a snapshot to a backup, with the parameters, the slots and the answers
+/// to commands as they are now.
 struct send_snapshot {
   std::uint64_t backup = 0; ///< Receiver.
   parameter_server::snapshot snapshot;
   std::vector<payload> gradients; ///< Of all contributions that wait.
 };
-/// Drops the parameters and slots: this copy has no state any more.
+/// Drops the parameters, slots and answers: this copy has no state any more.
 struct drop_state {};
-/// Takes the parameters and slots that came with a snapshot.
+/// Takes the parameters, slots and answers that came with a snapshot.
 struct install_snapshot {};
 /// Sends `stored` to the primary.
 struct send_stored {
@@ -163,9 +205,10 @@ struct send_serving {
 
 using shard_effect =
   std::variant<apply, answer_push, answer_pull, answer_decision,
-               answer_decision_query, send_record, send_snapshot, drop_state,
-               install_snapshot, send_inquire, send_stored, send_in_sync,
-               send_serving, protocol_error>;
+               answer_decision_query, apply_command, forget_client,
+               answer_command, answer_read, refuse_command, send_record,
+               send_snapshot, drop_state, install_snapshot, send_inquire,
+               send_stored, send_in_sync, send_serving, protocol_error>;
 /// Effects; the host performs them in this order.
 using shard_reaction = std::vector<shard_effect>;
 
@@ -189,6 +232,7 @@ public:
   shard_reaction on(const accepted& received);
   shard_reaction on(const decision& received);
   shard_reaction on(const decision_query& received);
+  shard_reaction on(const command& received, const payload& content);
   shard_reaction on(const stored& received);
   /// An interval has passed in which a backup can answer.
   shard_reaction on_timeout();
@@ -257,6 +301,9 @@ private:
   void apply_stored(shard_reaction& out);
   void perform(shard_reaction& out, const record& next,
                const payload& gradient);
+  void perform(shard_reaction& out, const command& next,
+               const payload& content);
+  void answer(shard_reaction& out, const entry& one);
   void answer_pulls(shard_reaction& out);
   bool can_read(const pull& wanted) const;
   pulled answer_to(const pull& wanted) const;
@@ -293,6 +340,7 @@ private:
   std::uint64_t state_term_ = 0; ///< Term of the last of these records.
   /// The last decision that was applied. At most one.
   std::vector<decision> decided_;
+  client_sessions clients_; ///< Of the commands that have taken effect.
 
   // The primary.
   std::set<std::uint64_t>
@@ -306,7 +354,8 @@ private:
   std::uint64_t term_begin_ = 0;              ///< `last_` when its term began.
   std::set<push_id> pending_pushes_;          ///< Not applied yet.
   std::set<std::uint64_t> pending_decisions_; ///< Steps; not applied yet.
-  std::map<std::uint32_t, waiting_pull> pulls_; ///< By replica.
+  std::set<command_id> pending_commands_, pending_reads_; ///< Not performed.
+  std::map<std::uint32_t, waiting_pull> pulls_;           ///< By replica.
 
   // A backup.
   bool has_state_ = false;  ///< False: it waits for a snapshot.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -79,6 +80,8 @@ std::string_view to_string(part_change::kind x);
 ///         int32 or int64.
 void check_dtype(const tensor_spec& variable);
 
+struct part_image;
+
 /// One part of a variable, with the slots of the optimizers that have updated
 /// it. A value that a reader has got never changes: the next change copies it.
 class stored_part {
@@ -122,6 +125,15 @@ public:
   std::uint64_t bytes() const;
   /// Returns the bytes by which a change would increase `bytes`, at most.
   std::uint64_t growth(const part_change& change) const;
+
+  /// Returns what this part holds (part_image.hpp), and appends its tensors to
+  /// `beside`. They share their elements until the next change.
+  part_image save(std::vector<tensor>& beside) const;
+  /// Makes the part that was saved, and removes its tensors from `beside`.
+  /// @errors throws std::invalid_argument that says what is impossible, and as
+  ///         `check_dtype`.
+  static stored_part restore(const part_image& from,
+                             std::span<const tensor>& beside);
 
 private:
   struct optimizer_state {

@@ -137,10 +137,18 @@ table_part table_part::restore(const shape& table, row_range range,
     out.optimizers_[one.optimizer] = {one.steps, one.first, one.initial};
     slots += one.initial.size();
   }
-  for (const auto& [optimizer, state] : out.optimizers_)
-    if (state.first + state.initial.size() > slots)
+  std::vector<bool> is_used(slots); // by slot
+  for (const auto& [optimizer, state] : out.optimizers_) {
+    if (state.first > slots || state.initial.size() > slots - state.first)
       reject("the slots of optimizer " + std::to_string(optimizer)
              + " are missing");
+    for (std::size_t i = 0; i < state.initial.size(); ++i) {
+      if (is_used[state.first + i])
+        reject("optimizer " + std::to_string(optimizer)
+               + " has the slots of another one");
+      is_used[state.first + i] = true;
+    }
+  }
   out.rows_ = row_map{(1 + slots) * out.elements_, out.rows_.tags()};
   restore_rows(out.rows_, range.size(), tensors);
   restore_rows(out.candidates_, range.size(), tensors);

@@ -229,15 +229,19 @@ void table_part::fill_initial(std::uint32_t number,
 /// Returns the state of the optimizer of a change. If it is new, all rows get
 /// its slots.
 table_part::optimizer_state& table_part::state_of(const part_change& change) {
-  const auto [found, is_new] = optimizers_.try_emplace(change.optimizer);
-  auto& state = found->second;
-  if (!is_new)
-    return state;
+  if (const auto found = optimizers_.find(change.optimizer);
+      found != optimizers_.end())
+    return found->second;
+  optimizer_state state;
   state.first = rows_.floats() / elements_ - 1;
   for (std::size_t slot = 0; slot < change.rule->slots(); ++slot)
     state.initial.push_back(change.rule->initial_slot_value(slot));
+  const auto add = [&]() -> optimizer_state& {
+    return optimizers_.emplace(change.optimizer, std::move(state))
+      .first->second;
+  };
   if (state.initial.empty())
-    return state;
+    return add();
   const auto tags = rules_.max_idle_changes > 0 ? 1u : 0u;
   row_map wider{rows_.floats() + state.initial.size() * elements_, tags};
   rows_.for_each([&](const entry& from) {
@@ -249,8 +253,9 @@ table_part::optimizer_state& table_part::state_of(const part_change& change) {
     if (tags > 0)
       to.tag(0) = from.tag(0);
   });
+  auto& added = add(); // nothing has changed if an allocation fails
   rows_ = std::move(wider);
-  return state;
+  return added;
 }
 
 void table_part::apply_gradient(const part_change& change,

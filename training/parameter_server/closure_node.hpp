@@ -9,6 +9,9 @@
 
 namespace troupe {
 
+/// Limits of what a node takes from `closure_node_arguments`.
+inline constexpr std::uint32_t max_copies = 64, max_servers = 4096;
+
 /// Arguments with which a coordinator spawns a worker on a node.
 struct closure_node_arguments {
   std::string job;                  ///< Name of the servers on their nodes.
@@ -19,9 +22,11 @@ struct closure_node_arguments {
   std::uint64_t seed = 0;           ///< Of the random ops in closures.
   std::uint64_t timeout_ms = 0;     ///< Of a request to a server.
   std::string arguments;            ///< Of the factory of the closures.
+  std::uint32_t copies = 1;         ///< Of each server.
+  std::uint32_t shards = 0; ///< Number of servers; may differ if copies > 1.
   auto fields() {
     return std::tie(job, servers, number, threads, interleaved, seed,
-                    timeout_ms, arguments);
+                    timeout_ms, arguments, copies, shards);
   }
 };
 

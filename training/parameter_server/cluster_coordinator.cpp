@@ -308,14 +308,16 @@ struct cluster_coordinator::impl {
     const auto remote = one.node->spawn<remote_closure_worker_actor>(
       closure_role(options.closures),
       closure_node_arguments{.job = servers->job(),
-                             .servers = from.nodes,
+                             .servers = servers->addresses(),
                              .number = number,
                              .threads = from.threads,
                              .interleaved = options.interleaved,
                              .seed = from.seed,
                              .timeout_ms =
                                static_cast<std::uint64_t>(from.timeout.count()),
-                             .arguments = options.arguments});
+                             .arguments = options.arguments,
+                             .copies = from.copies,
+                             .shards = from.servers});
     one.closures = ask<std::vector<std::string>>(
       servers->system(), "worker " + std::to_string(number) + " (" + node + ")",
       remote, options.start_timeout, atom::info_v);

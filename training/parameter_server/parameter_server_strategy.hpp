@@ -43,12 +43,19 @@ struct parameter_server_options {
   client_options node_connection{.window = 4096}; ///< To each of the nodes.
   int threads = 1;        ///< Threads of each worker's ops.
   std::uint64_t seed = 0; ///< Of the random ops in closures.
+  /// Copies of each server, on different nodes. Above 1: nothing that a server
+  /// has acknowledged is lost with its node. Give at least as many nodes.
+  std::uint32_t copies = 1;
 };
 
 /// Lets other processes start a parameter server in this process, if it is a
 /// node (node_server.hpp).
 /// @errors throws std::logic_error if it was called before for this runtime.
-void register_parameter_server(runtime& actors);
+/// @param to_servers options of its connections to other servers, if they have
+///        copies of each other.
+void register_parameter_server(runtime& actors,
+                               const client_options& to_servers = {
+                                 .window = 4096});
 
 /// What a parameter server holds.
 struct server_status {
@@ -111,6 +118,21 @@ public:
   ///         such variable; std::logic_error in a closure; `job_error` if a
   ///         server does not answer.
   server_variable variable(const std::string& name) const;
+
+  /// Adds a node that can have copies of servers, for example in place of one
+  /// that was lost. Servers that lack a copy get one there, while they serve.
+  /// @param address "host:port"
+  /// @errors throws std::logic_error if the option `copies` is 1, or in a
+  /// worker
+  ///         on a node; std::invalid_argument if the node is a server;
+  ///         `job_error` if its process was a server before, and what
+  ///         `remote_node` and its `spawn` throw.
+  void add_server(const std::string& address) const;
+
+  /// Waits until each server has all its copies, or as many as there are nodes,
+  /// and each copy has what was acknowledged. Then any node can be lost.
+  /// @returns false if it is not so after the timeout.
+  bool wait_for_copies(std::chrono::milliseconds timeout) const;
 
   const parameter_server_options& options() const;
 

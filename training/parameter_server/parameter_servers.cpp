@@ -6,15 +6,21 @@
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/actors/shard/copy_supervisor.hpp"
 #include "troupe/actors/shard/shard.hpp"
 #include "troupe/actors/shard/shard_access.hpp"
+#include "troupe/actors/shard/shard_router.hpp"
+#include "troupe/training/parameter_server/host_connections.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/scoped_actor.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
+#include <random>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace troupe {
@@ -34,9 +40,12 @@ std::string new_job(const runtime& actors) {
 }
 
 /// Returns the options with the number of servers.
-parameter_server_options check(parameter_server_options x) {
+/// @param shards zero: one for each node, or `servers`.
+parameter_server_options check(parameter_server_options x, std::uint32_t shards,
+                               bool is_owner) {
   if (!x.nodes.empty())
-    x.servers = static_cast<std::uint32_t>(x.nodes.size());
+    x.servers =
+      shards > 0 ? shards : static_cast<std::uint32_t>(x.nodes.size());
   const auto reject = [](const std::string& what) {
     throw std::invalid_argument("parameter_server_options: " + what);
   };
@@ -44,6 +53,26 @@ parameter_server_options check(parameter_server_options x) {
     reject("servers is 0; give at least 1");
   if (x.workers == 0)
     reject("workers is 0; give at least 1");
+  if (x.copies == 0)
+    reject("copies is 0; give at least 1");
+  if (x.copies > 1 && x.nodes.empty())
+    reject("copies is " + std::to_string(x.copies)
+           + ", but servers that are threads of this process end with it; give "
+             "nodes");
+  if (x.copies > 1 && is_owner && x.copies > x.nodes.size())
+    reject("copies is " + std::to_string(x.copies) + ", but there are "
+           + std::to_string(x.nodes.size())
+           + " nodes; give at least as many nodes");
+  if (x.copies > 1)
+    for (std::size_t i = 0; i < x.nodes.size(); ++i)
+      if (std::ranges::find(x.nodes.begin(), x.nodes.begin() + i, x.nodes[i])
+          != x.nodes.begin() + i)
+        reject("the node " + x.nodes[i]
+               + " occurs twice; servers with copies need different processes");
+  if (x.copies > 1 && x.max_server_bytes > 0)
+    reject("max_server_bytes is " + std::to_string(x.max_server_bytes)
+           + ", but servers with copies have no such limit yet; give 0, or "
+             "copies = 1");
   if (x.threads < 1)
     reject("threads is " + std::to_string(x.threads) + "; give at least 1");
   if (x.timeout < 1ms)
@@ -62,11 +91,21 @@ new_part description(const server_variable::impl& variable,
           .parts = variable.sharding.shards()};
 }
 
+std::uint64_t random_number() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
 std::string server_text(std::uint32_t index) {
   return "parameter server " + std::to_string(index);
 }
 
 } // namespace
+
+struct parameter_servers::replication {
+  shard_router_actor router;
+  copy_supervisor_actor supervisor; ///< Null, unless this is the owner.
+};
 
 bool end_actors(caf::actor_system& system, std::vector<caf::actor> actors,
                 std::chrono::milliseconds timeout) {
@@ -89,42 +128,122 @@ bool end_actors(caf::actor_system& system, std::vector<caf::actor> actors,
 
 parameter_servers::parameter_servers(runtime& actors,
                                      const parameter_server_options& options)
-  : parameter_servers{actors, options, new_job(actors), true} {}
+  : parameter_servers{actors, options, new_job(actors), 0, true} {}
 
 parameter_servers::parameter_servers(runtime& actors,
                                      const parameter_server_options& options,
-                                     const std::string& job)
-  : parameter_servers{actors, options, job, false} {}
+                                     const std::string& job,
+                                     std::uint32_t shards)
+  : parameter_servers{actors, options, job, shards, false} {}
 
 parameter_servers::parameter_servers(runtime& actors,
                                      const parameter_server_options& options,
-                                     const std::string& job, bool is_owner)
-  : options_{check(options)},
+                                     const std::string& job,
+                                     std::uint32_t shards, bool is_owner)
+  : options_{check(options, options.copies > 1 ? shards : 0, is_owner)},
     runtime_{actors},
     job_{job},
     is_owner_{is_owner},
     system_{actors.system()},
     placement_{options_.servers, options_.placement} {
+  if (has_copies())
+    make_copies();
+  else
+    make_shards();
+  release_caf_logger();
+}
+
+void parameter_servers::make_shards() {
   for (const auto& address : options_.nodes)
-    nodes_.push_back(
-      std::make_unique<remote_node>(actors, address, options_.node_connection));
-  const auto node_role = is_owner ? role : access_role;
+    nodes_.push_back(std::make_unique<remote_node>(runtime_, address,
+                                                   options_.node_connection));
+  const auto node_role = is_owner_ ? role : access_role;
   for (std::uint32_t i = 0; i < options_.servers; ++i)
     shards_.push_back(nodes_.empty()
                         ? system_.spawn<caf::detached>(shard, i)
                         : nodes_[i]->spawn<shard_actor>(node_role, job_, i));
-  if (is_owner && options_.max_server_bytes > 0)
+  if (is_owner_ && options_.max_server_bytes > 0)
     for (std::uint32_t i = 0; i < shards_.size(); ++i)
       ask<std::uint64_t>(system_, server_text(i), shards_[i], options_.timeout,
                          shard_limits{options_.max_server_bytes});
-  release_caf_logger();
+}
+
+/// Makes the servers with their copies, or connects to them.
+void parameter_servers::make_copies() {
+  std::vector<host_link> hosts;
+  if (is_owner_)
+    for (const auto& address : options_.nodes)
+      hosts.push_back(make_shard_host(
+        runtime_, address, options_.node_connection, job_, options_.servers));
+  // An error of the router comes before the timeout of its callers.
+  const auto timeout =
+    std::max(options_.timeout * 9 / 10, std::chrono::milliseconds{1});
+  replication_ = std::make_unique<replication>();
+  replication_->router = system_.spawn(
+    shard_router,
+    shard_router_config{
+      random_number(), options_.servers, options_.nodes,
+      connect_shard_hosts(runtime_, options_.node_connection, job_), timeout});
+  for (std::uint32_t i = 0; i < options_.servers; ++i)
+    shards_.push_back(system_.spawn(replicated_shard, replication_->router, i));
+  if (is_owner_)
+    replication_->supervisor = system_.spawn(
+      copy_supervisor,
+      copy_supervisor_config{options_.servers, options_.copies,
+                             std::move(hosts), replication_->router});
 }
 
 parameter_servers::~parameter_servers() {
   std::vector<caf::actor> actors;
   for (auto& one : std::exchange(shards_, {}))
     actors.push_back(caf::actor_cast<caf::actor>(std::move(one)));
+  if (const auto copies = std::exchange(replication_, {})) {
+    if (copies->supervisor)
+      actors.push_back(
+        caf::actor_cast<caf::actor>(std::move(copies->supervisor)));
+    actors.push_back(caf::actor_cast<caf::actor>(std::move(copies->router)));
+  }
   end_actors(system_, std::move(actors), 5s);
+}
+
+void parameter_servers::add_server(const std::string& address) {
+  if (!replication_ || !replication_->supervisor)
+    throw std::logic_error("add_server: only the program of the coordinator, "
+                           "with copies above 1, can add servers");
+  const auto all = addresses();
+  if (std::ranges::find(all, address) != all.end())
+    throw std::invalid_argument("add_server: the node " + address
+                                + " is a server already");
+  const auto made = make_shard_host(runtime_, address, options_.node_connection,
+                                    job_, options_.servers);
+  ask<std::uint64_t>(system_, "add_server", replication_->supervisor,
+                     options_.timeout, made);
+}
+
+bool parameter_servers::wait_for_copies(
+  std::chrono::milliseconds timeout) const {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (replication_ && replication_->supervisor
+         && !ask<bool>(system_, "the supervisor of copies",
+                       replication_->supervisor, options_.timeout,
+                       atom::status_v)) {
+    if (std::chrono::steady_clock::now() >= end)
+      return false;
+    std::this_thread::sleep_for(5ms);
+  }
+  return true;
+}
+
+std::vector<std::string> parameter_servers::addresses() const {
+  if (!replication_ || !replication_->supervisor)
+    return options_.nodes;
+  const auto table =
+    ask<copy_table>(system_, "the supervisor of copies",
+                    replication_->supervisor, options_.timeout, atom::info_v);
+  std::vector<std::string> out;
+  for (const auto& one : table.servers)
+    out.push_back(one.address);
+  return out;
 }
 
 std::shared_ptr<server_variable::impl>
@@ -166,6 +285,10 @@ server_variable parameter_servers::make_variable(
 server_variable
 parameter_servers::make_table(const std::string& name, const shape& dims,
                               const parameter_server::table_rules& rules) {
+  if (has_copies())
+    throw std::invalid_argument("table \"" + name
+                                + "\": servers with copies cannot have tables "
+                                  "yet; give the strategy copies = 1");
   const tensor_spec spec{dims, dtype::float32};
   const auto sharding = parameter_server::shard_rows(
     options_.partitioner
@@ -337,7 +460,9 @@ void parameter_servers::end_coordinator(std::uint64_t closures) {
   closures_ += closures;
 }
 
-void register_parameter_server(runtime& actors) {
+void register_parameter_server(runtime& actors,
+                               const client_options& to_servers) {
+  register_shard_host(actors, to_servers);
   const auto directory = std::make_shared<shard_directory>();
   register_role<shard_actor, std::string, std::uint32_t>(
     actors, role,
@@ -414,6 +539,15 @@ parameter_server_strategy::make_table(const std::string& name,
 server_variable
 parameter_server_strategy::variable(const std::string& name) const {
   return servers_->variable(name);
+}
+
+void parameter_server_strategy::add_server(const std::string& address) const {
+  servers_->add_server(address);
+}
+
+bool parameter_server_strategy::wait_for_copies(
+  std::chrono::milliseconds timeout) const {
+  return servers_->wait_for_copies(timeout);
 }
 
 const parameter_server_options& parameter_server_strategy::options() const {

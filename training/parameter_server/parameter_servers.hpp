@@ -8,6 +8,7 @@
 
 #include <caf/actor_system.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -28,8 +29,10 @@ public:
   parameter_servers(runtime& actors, const parameter_server_options& options);
   /// Uses the servers that another process has made on nodes.
   /// @param job name that they have there.
+  /// @param shards number of servers, if they have copies: then the nodes are
+  ///        those that can have some.
   parameter_servers(runtime& actors, const parameter_server_options& options,
-                    const std::string& job);
+                    const std::string& job, std::uint32_t shards);
   ~parameter_servers();
   parameter_servers(const parameter_servers&) = delete;
   parameter_servers& operator=(const parameter_servers&) = delete;
@@ -65,6 +68,14 @@ public:
   /// Makes an optimizer on all servers. Returns its number.
   std::uint32_t make_optimizer(const update_rule& rule);
 
+  /// Adds a node that can have copies of servers.
+  /// @errors as `parameter_server_strategy::add_server`.
+  void add_server(const std::string& address);
+  /// @returns false if not all copies are in sync after the timeout.
+  bool wait_for_copies(std::chrono::milliseconds timeout) const;
+  /// Addresses of the nodes that have, or can have, servers.
+  std::vector<std::string> addresses() const;
+
   /// Makes room for a coordinator. There is one at a time, because the shards
   /// know closures by their number.
   /// @returns its life and the number of its first closure.
@@ -81,7 +92,11 @@ public:
 
 private:
   parameter_servers(runtime& actors, const parameter_server_options& options,
-                    const std::string& job, bool is_owner);
+                    const std::string& job, std::uint32_t shards,
+                    bool is_owner);
+  bool has_copies() const { return options_.copies > 1; }
+  void make_shards();
+  void make_copies();
 
   /// Takes the name of a new variable, and places its parts.
   std::shared_ptr<server_variable::impl>
@@ -99,6 +114,9 @@ private:
   caf::actor_system& system_;
   std::vector<std::unique_ptr<remote_node>> nodes_;
   std::vector<shard_actor> shards_;
+  /// The actors of servers with copies. Null: the servers have none.
+  struct replication;
+  std::unique_ptr<replication> replication_;
 
   std::mutex lock_; // guards all below
   parameter_server::server_placement placement_;

@@ -16,6 +16,15 @@ tensor vector_of(const std::vector<std::int64_t>& xs) {
   return tensor::of<std::int64_t>({std::int64_t(xs.size())}, xs);
 }
 
+void check_rows(const tensor& rows, const server_variable& table) {
+  const auto count = table.spec().dims.front();
+  for (const auto row : rows.data<std::int64_t>())
+    if (row < 0 || row >= count)
+      throw std::out_of_range(
+        "lookup: row " + std::to_string(row) + " of the table \"" + table.name()
+        + "\", which has " + std::to_string(count) + " rows");
+}
+
 } // namespace
 
 tensor pulled_tables::lookup(std::size_t parameter, const tensor& rows) {
@@ -24,6 +33,7 @@ tensor pulled_tables::lookup(std::size_t parameter, const tensor& rows) {
   if (found == tables_.end())
     throw std::logic_error("parameter " + std::to_string(parameter)
                            + " is not a table");
+  check_rows(rows, found->values);
   auto asked = parameter_server::distinct(rows.data<std::int64_t>());
   const auto values = found->values.lookup(vector_of(asked.rows));
   parameters pulled{{{found->values.name(), values.dims(), true}}};

@@ -32,10 +32,11 @@ shared_setup make_setup(runtime& actors,
     options.node_connection = to_servers;
     options.threads = std::clamp(from.threads, 1, 1024);
     options.seed = from.seed;
+    options.copies = std::clamp(from.copies, 1U, max_copies);
     options.timeout = std::chrono::milliseconds{
       std::clamp<std::uint64_t>(from.timeout_ms, 1, 24 * 3600 * 1000)};
-    const auto servers =
-      std::make_shared<parameter_servers>(actors, options, from.job);
+    const auto servers = std::make_shared<parameter_servers>(
+      actors, options, from.job, std::min(from.shards, max_servers));
     const auto made =
       factory(parameter_server_strategy{servers}, from.number, from.arguments);
     for (const auto& [name, fn] : made)

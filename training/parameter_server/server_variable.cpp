@@ -223,9 +223,9 @@ void server_variable::change(part_change what) const {
   const auto row_bytes = parameter_server::row_bytes(spec());
   for (std::uint32_t i = 0; i < parts.size(); ++i) {
     const auto rows = routed.rows(i);
-    // All parts of a table count the steps of an optimizer.
-    const bool counts = impl_->is_table && what.needs_rule();
-    if (rows.empty() && !counts && what.what != part_change::kind::contribute)
+    // All parts of a table count the changes, and the steps of an optimizer.
+    if (rows.empty() && !impl_->is_table
+        && what.what != part_change::kind::contribute)
       continue;
     const auto count = static_cast<std::int64_t>(rows.size());
     tensor values{with_rows(spec().dims, count), spec().type};

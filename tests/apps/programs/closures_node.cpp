@@ -1,7 +1,7 @@
 // A node that is a worker of a cluster coordinator in tests. Its first line of
 // output ends with its address. The closure "move" moves 1 from x to y if x is
-// greater, else back, adds 1 to n, and returns what was moved. "endless" reads
-// x for ever.
+// greater, else back, adds 1 to n, and returns what was moved. "add" adds 1 to
+// n only. "endless" reads x for ever.
 
 #include <iostream>
 #include <troupe/actors/node/node_server.hpp>
@@ -25,6 +25,11 @@ registered_closures make_closures(const parameter_server_strategy& servers,
              y.assign_add(step);
              n.assign_add(1);
              return {tensor::full({}, step)};
+           }},
+          {"add",
+           [=](closure_context&, const tensors&) -> tensors {
+             n.assign_add(1);
+             return {};
            }},
           {"endless", [=](closure_context& self, const tensors&) -> tensors {
              n.assign_add(1);

@@ -91,6 +91,10 @@ random_server_job::random_server_job(std::uint64_t seed) : random_job{seed} {
   }
   if (chance(30))
     limits_ = {1 + below(10), 5 + below(30)};
+  if (chance(70))
+    max_commands_ = 1 + below(12);
+  if (chance(30))
+    limits_.clients.max_open_commands = 1 + below(5);
   const auto servers = copies_ + below(3);
   for (std::uint64_t i = 0; i < servers; ++i)
     add_server();
@@ -134,8 +138,13 @@ void random_server_job::tick() {
       for (std::uint32_t s = 0; s < shards_; ++s)
         perform(process, s, one.copies[s].machine->on_timeout());
   for (auto& [process, one] : workers_)
-    if (one.is_alive)
+    if (one.is_alive) {
       perform(process, one.machine->on_timeout());
+      for (const auto& [s, commands] : one.commands)
+        for (const auto* all : {&commands.open, &commands.reads})
+          for (const auto& [number, open] : *all)
+            send_command(process, s, open.what);
+    }
   for (auto& [process, one] : chiefs_)
     if (one.is_alive)
       perform(process, one.machine->on_timeout());
@@ -213,13 +222,19 @@ void random_server_job::add_server() {
   for (std::uint32_t s = 0; s < shards_; ++s) {
     added.copies.push_back(
       {std::make_unique<shard_copy>(process, rules_[s], replicas_, limits_),
-       values(rules_[s].size()), 0});
+       values(rules_[s].size()),
+       {},
+       0});
   }
 }
 
 void random_server_job::add_worker() {
   const auto process = next_incarnation_++;
-  workers_[process].machine = std::make_unique<worker>(process, shards_);
+  auto& added = workers_[process];
+  added.machine = std::make_unique<worker>(process, shards_);
+  added.commands_left = max_commands_ > 0 ? below(max_commands_ + 1) : 0;
+  if (added.commands_left > 0)
+    at(1 + below(40), [this, process] { issue(process); });
 }
 
 void random_server_job::add_chief() {
@@ -579,18 +594,62 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
           });
         },
         [&](const send_snapshot& x) {
-          to_copy(x.backup, [this, s, x, parts = self.parts](std::uint64_t to,
-                                                             auto& at) {
-            const auto effects = at.machine->on(x.snapshot, x.gradients);
-            if (!effects.empty()
-                && std::holds_alternative<install_snapshot>(effects[0])) {
-              at.parts = parts;
-              at.term = at.machine->position().term;
-            }
-            perform(to, s, effects);
+          to_copy(
+            x.backup, [this, s, x, parts = self.parts,
+                       commands = self.commands](std::uint64_t to, auto& at) {
+              const auto effects = at.machine->on(x.snapshot, x.gradients);
+              if (!effects.empty()
+                  && std::holds_alternative<install_snapshot>(effects[0])) {
+                at.parts = parts;
+                at.commands = commands;
+                at.term = at.machine->position().term;
+              }
+              perform(to, s, effects);
+            });
+        },
+        [&](const drop_state&) {
+          self.parts = values(rules_[s].size());
+          self.commands = {};
+        },
+        [&](const apply_command& x) {
+          apply_command_to(self.commands, s, x);
+          if (self.machine->is_primary())
+            commit(s, self.commands);
+        },
+        [&](const forget_client&) { fail("a client was forgotten"); },
+        [&](const answer_command& x) {
+          check_serving(process, s);
+          const auto found = self.commands.answers.find(x.id);
+          if (found == self.commands.answers.end())
+            return fail("the answer to a command was forgotten");
+          const auto [first, is_new] =
+            answers_[s].try_emplace(x.id, found->second);
+          if (is_new)
+            answered_[s].push_back(x.id);
+          else
+            count("repeated commands");
+          if (first->second != found->second)
+            fail("two answers to a command differ");
+          to_worker(x.id.client, [this, s, id = x.id](std::uint64_t to, auto&) {
+            on_answered(to, s, id);
           });
         },
-        [&](const drop_state&) { self.parts = values(rules_[s].size()); },
+        [&](const answer_read& x) {
+          to_worker(x.id.client,
+                    [this, s, id = x.id,
+                     read = self.commands.performed](std::uint64_t to, auto&) {
+                      on_read_answered(to, s, id, read);
+                    });
+        },
+        [&](const refuse_command& x) {
+          count(x.why == command_refusal::forgotten ? "commands given up"
+                : x.why == command_refusal::busy    ? "commands beyond a limit"
+                                                    : "commands to others");
+          const auto& commands = workers_[x.id.client].commands[s];
+          if (x.why == command_refusal::forgotten && !x.is_read
+              && commands.open.contains(x.id.number))
+            fail("a command that waits for an answer is forgotten");
+        },
         [&](const install_snapshot&) {},
         [&](const send_inquire& x) {
           to_copy(x.backup,
@@ -619,6 +678,7 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
           check_serving(process, s);
           for (std::uint32_t p = 0; p < self.parts.size(); ++p)
             commit(s, p, self.parts[p]);
+          commit(s, self.commands);
           for (const auto receiver : x.workers)
             to_worker(receiver,
                       [this, s, what = x.serving](std::uint64_t to, auto& at) {
@@ -629,6 +689,98 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
       },
       one);
   }
+}
+
+// -- commands -----------------------------------------------------------------
+
+/// A client sends its next command, and goes on later.
+void random_server_job::issue(std::uint64_t process) {
+  auto& self = workers_[process];
+  if (!self.is_alive || self.commands_left == 0)
+    return;
+  const auto s = std::uint32_t(below(shards_));
+  auto& commands = self.commands[s];
+  if (commands.open.size() < 4) {
+    --self.commands_left;
+    command made;
+    made.is_read = chance(40);
+    auto& open = made.is_read ? commands.reads : commands.open;
+    made.id = {process, made.is_read ? commands.next_read++ : commands.next++};
+    open[made.id.number] = {made, answered_[s].size()};
+    count(made.is_read ? "reads of a client" : "commands");
+    send_command(process, s, made);
+  }
+  at(1 + below(40), [this, process] { issue(process); });
+}
+
+/// Sends a command to the primary that the client knows, sometimes to another
+/// server.
+void random_server_job::send_command(std::uint64_t process, std::uint32_t s,
+                                     command what) {
+  const auto& known = workers_[process].primaries;
+  auto to = known.empty() ? 0 : known[s];
+  if (has_faults_ && chance(15))
+    to =
+      std::next(servers_.begin(), std::int64_t(below(servers_.size())))->first;
+  if (to == 0)
+    return;
+  if (!what.is_read) // an answer since then makes room
+    what.answered_below = workers_[process].commands[s].open.begin()->first;
+  deliver(process, to, "command", [this, to, s, what] {
+    auto& receiver = servers_[to];
+    if (receiver.is_alive)
+      perform(
+        to, s,
+        receiver.copies[s].machine->on(
+          what, {std::make_shared<const content>(content{s, what.id}), 1}));
+  });
+}
+
+void random_server_job::apply_command_to(journal& to, std::uint32_t s,
+                                         const apply_command& given) {
+  const auto& id = given.command.id;
+  const auto beside =
+    std::static_pointer_cast<const content>(given.content.tensors);
+  if (!beside || beside->shard != s || beside->id != id)
+    fail("a command has the content of another one");
+  if (given.command.is_read)
+    fail("a read is performed as a command");
+  if (std::ranges::count(to.performed, id) > 0)
+    fail("a command takes effect twice");
+  to.answers.erase(
+    to.answers.lower_bound({id.client, 0}),
+    to.answers.lower_bound({id.client, given.command.answered_below}));
+  to.performed.push_back(id);
+  to.answers[id] = to.performed.size();
+}
+
+/// A primary has performed these commands, so they stay, in this order.
+void random_server_job::commit(std::uint32_t s, const journal& of) {
+  auto& all = performed_[s];
+  const auto common = std::min(all.size(), of.performed.size());
+  if (!std::ranges::equal(all | std::views::take(common),
+                          of.performed | std::views::take(common)))
+    fail("two copies perform commands in different orders");
+  for (auto i = common; i < of.performed.size(); ++i)
+    all.push_back(of.performed[i]);
+}
+
+void random_server_job::on_answered(std::uint64_t process, std::uint32_t s,
+                                    const command_id& id) {
+  workers_[process].commands[s].open.erase(id.number);
+}
+
+void random_server_job::on_read_answered(std::uint64_t process, std::uint32_t s,
+                                         const command_id& id,
+                                         const std::vector<command_id>& read) {
+  auto& open = workers_[process].commands[s].reads;
+  const auto found = open.find(id.number);
+  if (found == open.end())
+    return;
+  for (std::size_t i = 0; i < found->second.answered_before; ++i)
+    if (std::ranges::count(read, answered_[s][i]) == 0)
+      fail("a read lacks a command that was answered before");
+  open.erase(found);
 }
 
 // -- views --------------------------------------------------------------------
@@ -864,6 +1016,7 @@ void random_server_job::enter_view(std::uint64_t process) {
     if (!to.is_alive || entered_[process] >= view_id)
       return; // it has entered a newer one
     entered_[process] = view_id;
+    to.primaries = primaries;
     perform(process, to.machine->on_view({view_id, primaries}));
     std::vector<std::uint32_t> moved;
     for (const auto& [id, unused] : to.replicas)
@@ -947,6 +1100,15 @@ bool random_server_job::is_done() const {
         || found->second.step < steps_ || process.machine->unacknowledged() > 0)
       return false;
   }
+  for (const auto& [process, one] : workers_) {
+    if (!one.is_alive || one.is_excluded)
+      continue;
+    if (one.commands_left > 0)
+      return false;
+    for (const auto& [s, commands] : one.commands)
+      if (!commands.open.empty() || !commands.reads.empty())
+        return false;
+  }
   for (std::uint32_t s = 0; s < shards_; ++s)
     if (decisions_of(s).value_or(steps_) < steps_)
       return false;
@@ -975,10 +1137,22 @@ void random_server_job::check_end() {
       const auto& copy = servers_[backup].copies[s];
       if (!copy.machine->position().is_in_sync)
         fail("a backup does not follow");
-      if (copy.parts != primary.parts)
+      if (copy.parts != primary.parts || copy.commands != primary.commands)
         fail("a backup differs from its primary");
     }
+    check_commands(s);
   }
+}
+
+/// All commands that were answered have taken effect, where the answer says.
+void random_server_job::check_commands(std::uint32_t s) {
+  const auto& performed =
+    servers_[placed_[s].primary].copies[s].commands.performed;
+  for (const auto& [id, place] : answers_[s])
+    if (place == 0 || place > performed.size() || performed[place - 1] != id)
+      fail("a command that was answered has not taken effect");
+  if (performed != performed_[s])
+    fail("a primary lacks commands that another one has performed");
 }
 
 void random_server_job::check_part(std::uint32_t s, std::uint32_t p) {

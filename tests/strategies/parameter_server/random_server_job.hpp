@@ -23,6 +23,9 @@ namespace troupe::parameter_server {
 /// live and go on. Others come back in their place, at once or later, and
 /// processes miss views.
 ///
+/// Each worker is also a client, which sends commands: each adds a number to a
+/// journal of the shard, or reads it.
+///
 /// A gradient is an integer, and the value of a part is the sum of those that
 /// were applied. Beside it, each copy keeps which contributions they belong to,
 /// in their order. The oracles:
@@ -43,6 +46,12 @@ namespace troupe::parameter_server {
 ///                  only when all workers have accepted its view
 ///   one decision   all shards take the same contributions to a step, and are
 ///                  at most one decision apart
+///   commands       each takes effect at most once, and once if it was
+///   answered,
+///                  also if it is sent to any copy at any time. All answers to
+///                  a command are equal. A read has all commands that were
+///                  answered before it was sent. All copies perform the
+///                  commands in one order
 ///   progress       the job ends when there are no faults any more
 class random_server_job : public random_job {
 public:
@@ -71,10 +80,22 @@ private:
     friend bool operator==(const part_value&, const part_value&) = default;
   };
   using values = std::vector<part_value>; ///< By part.
+  /// What travels beside a command.
+  struct content {
+    std::uint32_t shard = 0;
+    command_id id;
+  };
+  /// The commands that a copy has performed, and the answers that it keeps.
+  struct journal {
+    std::vector<command_id> performed;
+    std::map<command_id, std::size_t> answers;
+    friend bool operator==(const journal&, const journal&) = default;
+  };
 
   struct copy {
     std::unique_ptr<shard_copy> machine;
     values parts;
+    journal commands{};
     std::uint64_t term = 0; ///< The last one in which it has shown a state.
   };
   struct server {
@@ -91,8 +112,21 @@ private:
       0; ///< All parts of the steps below it are done.
     std::map<std::uint64_t, std::size_t> parts_done; ///< By step.
   };
+  struct open_command {
+    command what;
+    std::size_t answered_before = 0; ///< Commands, when it was sent first.
+  };
+  /// The commands of a client at one shard.
+  struct client_of_shard {
+    std::uint64_t next = 0, next_read = 0;
+    /// By number: reads, and other commands.
+    std::map<std::uint64_t, open_command> reads, open;
+  };
   struct worker_process {
     bool is_alive = true, is_excluded = false;
+    std::vector<std::uint64_t> primaries; ///< Of its view, by shard.
+    std::uint64_t commands_left = 0;
+    std::map<std::uint32_t, client_of_shard> commands; ///< By shard.
     std::unique_ptr<worker> machine;
     std::map<std::uint32_t, replica> replicas; ///< By id.
   };
@@ -138,6 +172,20 @@ private:
   void commit(std::uint32_t at_shard, std::uint32_t part,
               const part_value& value);
 
+  // -- commands ---------------------------------------------------------------
+
+  void issue(std::uint64_t process);
+  void send_command(std::uint64_t process, std::uint32_t at_shard,
+                    command what);
+  void apply_command_to(journal& at, std::uint32_t at_shard,
+                        const apply_command& given);
+  void commit(std::uint32_t at_shard, const journal& at);
+  void on_answered(std::uint64_t process, std::uint32_t at_shard,
+                   const command_id& id);
+  void on_read_answered(std::uint64_t process, std::uint32_t at_shard,
+                        const command_id& id,
+                        const std::vector<command_id>& read);
+
   // -- views ------------------------------------------------------------------
 
   void inject();
@@ -166,11 +214,13 @@ private:
   bool chief_decides() const;
   void check_end();
   void check_part(std::uint32_t at_shard, std::uint32_t part);
+  void check_commands(std::uint32_t at_shard);
 
   std::uint32_t shards_ = 1, replicas_ = 1, copies_ = 1;
   std::uint64_t steps_ = 1;
   std::uint32_t backup_workers_ = 0;
   shard_options limits_;
+  std::uint64_t max_commands_ = 0;              ///< Of each client.
   std::vector<std::vector<consistency>> rules_; ///< By shard and part.
   std::uint64_t next_incarnation_ = 100;
   std::map<std::uint64_t, server> servers_;
@@ -201,6 +251,10 @@ private:
   std::map<std::uint32_t, std::uint64_t> went_on_at_;
   /// What counts in each synchronous step, as a primary has applied it first.
   std::map<std::uint64_t, contributions> decided_;
+  /// By shard: the commands that a primary has performed, in their order; those
+  /// that were answered, in the order of their first answers; these answers.
+  std::map<std::uint32_t, std::vector<command_id>> performed_, answered_;
+  std::map<std::uint32_t, std::map<command_id, std::size_t>> answers_;
   std::size_t all_parts_ = 0;
 };
 

@@ -45,6 +45,11 @@ TEST(ShardFaults, LoseAndRepeatNoContribution) {
     {"pushes of an older view", 100},
     {"pushes after the decision", 100},
     {"states kept under a new primary", 50},
+    {"commands", 1'000},
+    {"reads of a client", 1'000},
+    {"repeated commands", 1'000},
+    {"commands to others", 1'000},
+    {"commands beyond a limit", 100},
   };
   for (const auto& [event, times] : least)
     EXPECT_GT(counts[event], times) << event;

@@ -594,6 +594,94 @@ TEST(Worker, ReportsWhyAPushWasRejected) {
   EXPECT_EQ(self.unacknowledged(), 0u);
 }
 
+// -- commands -----------------------------------------------------------------
+
+command command_of(std::uint64_t number, std::uint64_t answered_below = 0) {
+  return {{7, number}, answered_below};
+}
+
+const payload some_content{std::make_shared<const int>(5), 4};
+
+TEST(ShardCopy, PerformsACommandWhenTheBackupHasIt) {
+  pair_of_copies both{{}};
+  const auto sent = both.primary.on(command_of(0), some_content);
+  ASSERT_EQ(sent.size(), 1u);
+  const auto& next = only<send_record>(sent);
+  EXPECT_EQ(next.gradient, some_content);
+  // Until then a repeated command is not answered.
+  EXPECT_TRUE(both.primary.on(command_of(0), some_content).empty());
+  both.answers.clear();
+  const auto stored_there = both.backup.on(next.record, some_content);
+  EXPECT_EQ(only<apply_command>(stored_there).content, some_content);
+  both.deliver(stored_there);
+  ASSERT_EQ(both.answers.size(), 2u);
+  EXPECT_EQ(only<apply_command>(both.answers).command.id, (command_id{7, 0}));
+  EXPECT_EQ(only<answer_command>(both.answers).id, (command_id{7, 0}));
+  // Then it is answered again, and has no effect.
+  const auto again = both.primary.on(command_of(0), some_content);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(only<answer_command>(again).id, (command_id{7, 0}));
+}
+
+TEST(ShardCopy, AnswersAReadWhenTheBackupHasItsPlaceInTheLog) {
+  pair_of_copies both{{}};
+  auto read = command_of(0);
+  read.is_read = true;
+  const auto sent = both.primary.on(read, some_content);
+  both.answers.clear();
+  const auto stored_there =
+    both.backup.on(only<send_record>(sent).record, some_content);
+  EXPECT_EQ(count<apply_command>(stored_there), 0u);
+  both.deliver(stored_there);
+  ASSERT_EQ(both.answers.size(), 1u);
+  EXPECT_EQ(only<answer_read>(both.answers).content, some_content);
+}
+
+TEST(ShardCopy, RefusesACommandThatItCannotPerform) {
+  pair_of_copies both{{}};
+  const auto why = [](const shard_reaction& x) {
+    return only<refuse_command>(x).why;
+  };
+  EXPECT_EQ(why(both.backup.on(command_of(0), {})),
+            command_refusal::not_serving);
+  shard_copy alone{primary_id, {}, 0, {.clients = {.max_open_commands = 2}}};
+  alone.on_view(view(1, {}));
+  alone.on(command_of(0), {});
+  EXPECT_EQ(why(alone.on(command_of(2), {})), command_refusal::busy);
+  alone.on(command_of(2, 1), {});
+  EXPECT_EQ(why(alone.on(command_of(0), {})), command_refusal::forgotten);
+  pair_of_copies full{{}};
+  for (std::uint64_t i = 0; i < shard_options{}.max_log_records; ++i)
+    full.primary.on(command_of(i), {});
+  EXPECT_EQ(why(full.primary.on(command{{8, 0}}, {})), command_refusal::busy);
+}
+
+TEST(ShardCopy, GivesANewBackupTheMemoryOfCommands) {
+  shard_copy primary{primary_id, {}, 0}, backup{backup_id, {}, 0};
+  primary.on_view(view(1, {}));
+  primary.on(command_of(0), some_content);
+  primary.on_view(view(2, {backup_id}));
+  const auto waits = only<send_stored>(backup.on_view(view(2, {backup_id})));
+  const auto sent = primary.on(waits.stored);
+  const auto has = only<send_stored>(
+    backup.on(only<send_snapshot>(sent).snapshot, std::vector<payload>{}));
+  const auto told = primary.on(has.stored);
+  backup.on(only<send_in_sync>(told).in_sync);
+  shard_view next{3, 3, 1, backup_id, {}, {}};
+  backup.on_view(next);
+  const auto again = backup.on(command_of(0), some_content);
+  EXPECT_EQ(count<apply_command>(again), 0u);
+  EXPECT_EQ(only<answer_command>(again).id, (command_id{7, 0}));
+}
+
+TEST(ShardCopy, RejectsARecordThatHoldsTwoThings) {
+  pair_of_copies both{{}};
+  record wrong{1, 1, {}, {}, 1, {command_of(0), command_of(1)}};
+  EXPECT_EQ(count<protocol_error>(both.backup.on(wrong, {})), 1u);
+  wrong.commands = {command_of(0, 1)};
+  EXPECT_EQ(count<protocol_error>(both.backup.on(wrong, {})), 1u);
+}
+
 } // namespace
 
 } // namespace troupe::parameter_server

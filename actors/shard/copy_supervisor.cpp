@@ -1,0 +1,114 @@
+#include "troupe/actors/shard/copy_supervisor.hpp"
+
+#include "troupe/actors/core/exception_handler.hpp"
+#include "troupe/actors/core/log.hpp"
+#include "troupe/actors/protocol/type_ids.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+constexpr std::chrono::milliseconds interval{30};
+constexpr std::chrono::milliseconds answer_timeout{10'000};
+
+} // namespace
+
+void copy_supervisor_state::start(copy_supervisor_config how) {
+  config = std::move(how);
+  views.emplace(config.shards, config.copies);
+  std::vector<std::uint64_t> names;
+  for (auto& one : std::exchange(config.servers, {})) {
+    names.push_back(one.server);
+    known.insert(one.server);
+    self->monitor(one.host);
+    servers.emplace(one.server, std::move(one));
+  }
+  react(views->start(names), true);
+}
+
+caf::result<std::uint64_t> copy_supervisor_state::add(const host_link& x) {
+  if (!known.insert(x.server).second)
+    return caf::make_error(ec::refused,
+                           "the process at " + x.address
+                             + " is or was a server already; start "
+                               "it again first");
+  servers.emplace(x.server, x);
+  self->monitor(x.host);
+  react(views->on_server(x.server), true);
+  return std::uint64_t{servers.size()};
+}
+
+void copy_supervisor_state::on_down(const caf::actor_addr& source) {
+  const auto found = std::ranges::find_if(
+    servers, [&](const auto& one) { return one.second.host == source; });
+  if (found == servers.end())
+    return;
+  const auto lost = servers.extract(found);
+  log(log_level::warning, "the parameter server at " + lost.mapped().address
+                            + " is lost; its copies are replaced");
+  react(views->on_server_lost(lost.key()), true);
+}
+
+void copy_supervisor_state::react(const parameter_server::views_reaction& what,
+                                  bool servers_changed) {
+  const bool has_news =
+    what.views_changed || !what.lost_shards.empty() || servers_changed;
+  if (has_news) {
+    table = {table.version + 1, {}, {}};
+    const auto all = views->views();
+    for (std::uint32_t i = 0; i < all.size(); ++i)
+      table.shards.push_back({all[i].view_id, all[i].term, all[i].previous_term,
+                              all[i].primary, all[i].backups,
+                              views->is_lost(i)});
+    for (const auto& [server, link] : servers)
+      table.servers.push_back({server, link.address});
+    self->send(config.router, table);
+  }
+  if (has_news || what.asks_positions)
+    for (const auto& [server, link] : servers)
+      ask(server);
+}
+
+/// Sends the table to a server, and asks what its copies have.
+void copy_supervisor_state::ask(std::uint64_t server) {
+  self->request(servers.at(server).host, answer_timeout, table, views->poll())
+    .then(
+      [this, server](const copy_report& x) {
+        const auto n = x.view_ids.size();
+        if (x.terms.size() != n || x.sequences.size() != n
+            || x.is_in_sync.size() != n)
+          return;
+        std::vector<parameter_server::copy_position> positions;
+        for (std::size_t i = 0; i < n; ++i)
+          positions.push_back(
+            {x.view_ids[i], x.terms[i], x.sequences[i], x.is_in_sync[i] != 0});
+        react(views->on_positions(server, x.poll, positions));
+      },
+      [](const caf::error&) {}); // it is asked again, or is lost
+}
+
+copy_supervisor_actor::behavior_type copy_supervisor(
+  copy_supervisor_actor::stateful_pointer<copy_supervisor_state> self,
+  copy_supervisor_config config) {
+  install_exception_handler(self);
+  self->set_down_handler(
+    [self](const caf::down_msg& x) { self->state.on_down(x.source); });
+  self->state.start(std::move(config));
+  self->delayed_send(self, interval, atom::wake_v);
+  return {
+    [self](const host_link& x) { return self->state.add(x); },
+    [self](atom::info) { return self->state.table; },
+    [self](atom::status) { return self->state.views->is_settled(); },
+    [self](atom::wake) {
+      self->state.react(self->state.views->on_timeout());
+      self->delayed_send(self, interval, atom::wake_v);
+    },
+  };
+}
+
+} // namespace troupe

@@ -1,0 +1,453 @@
+#include "troupe/actors/shard/shard_host.hpp"
+
+#include "troupe/actors/core/exception_handler.hpp"
+#include "troupe/actors/core/log.hpp"
+#include "troupe/actors/protocol/type_ids.hpp"
+
+#include <caf/actor_cast.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+
+namespace troupe {
+
+namespace {
+
+using namespace parameter_server;
+using namespace std::chrono_literals;
+
+/// Interval of the protocol between copies.
+constexpr std::chrono::milliseconds interval{30};
+/// Timeout of a message to another copy.
+constexpr std::chrono::milliseconds copy_timeout{30'000};
+/// Time after which a client gets the table that it has.
+constexpr std::chrono::milliseconds table_timeout{5'000};
+/// A connection carries so many messages of one process at once, because each
+/// can have tensors.
+constexpr std::size_t max_in_flight = 8;
+
+std::shared_ptr<const shard_content> content_of(const payload& from) {
+  return std::static_pointer_cast<const shard_content>(from.tensors);
+}
+
+payload payload_of(shard_request_kind kind,
+                   const std::vector<std::uint8_t>& body,
+                   const tensors& operands) {
+  std::uint64_t bytes = body.size();
+  for (const auto& one : operands)
+    bytes += one.bytes();
+  return {
+    std::make_shared<const shard_content>(shard_content{kind, body, operands}),
+    bytes};
+}
+
+shard_outcome outcome_of(command_refusal x) {
+  switch (x) {
+    case command_refusal::not_serving:
+      return shard_outcome::not_serving;
+    case command_refusal::busy:
+      return shard_outcome::busy;
+    case command_refusal::forgotten:
+      break;
+  }
+  return shard_outcome::forgotten;
+}
+
+} // namespace
+
+void shard_host_state::configure(shard_host_config config) {
+  config_ = std::move(config);
+  for (std::uint32_t i = 0; i < config_.shards; ++i)
+    copies_.push_back({shard_copy{config_.self, {}, 0}, shard_store{i}});
+}
+
+shard_host_state::copy* shard_host_state::find(std::uint32_t shard) {
+  return shard < copies_.size() ? &copies_[shard] : nullptr;
+}
+
+// -- clients ------------------------------------------------------------------
+
+shard_host_state::answer_promise
+shard_host_state::request(const shard_request& x, const tensors& operands) {
+  auto promise = self->make_response_promise<shard_answer, tensors>();
+  auto* const at = find(x.shard);
+  if (!at || is_read(x.kind) != x.command.is_read) {
+    promise.deliver(shard_answer{shard_outcome::invalid,
+                                 {},
+                                 "there is no shard " + std::to_string(x.shard)
+                                   + ", or a read is not marked as one"},
+                    tensors{});
+    return promise;
+  }
+  auto& waiting = x.command.is_read ? at->reads : at->commands;
+  refuse(waiting, x.command.id, shard_outcome::not_serving); // asked again
+  waiting.emplace(x.command.id, promise);
+  perform(x.shard,
+          at->machine.on(x.command, payload_of(x.kind, x.body, operands)));
+  return promise;
+}
+
+void shard_host_state::refuse(std::map<id, answer_promise>& waiting,
+                              const id& which, shard_outcome why) {
+  if (auto found = waiting.extract(which))
+    found.mapped().deliver(shard_answer{why, {}, {}}, tensors{});
+}
+
+/// This copy does not serve any more.
+void shard_host_state::refuse_all(copy& at) {
+  for (auto* waiting : {&at.commands, &at.reads})
+    while (!waiting->empty())
+      refuse(*waiting, waiting->begin()->first, shard_outcome::not_serving);
+}
+
+// -- views --------------------------------------------------------------------
+
+caf::result<copy_table> shard_host_state::next_table(std::uint64_t version) {
+  if (table_.version > version)
+    return table_;
+  auto promise = self->make_response_promise<copy_table>();
+  awaited_tables_.emplace_back(self->clock().now(), promise);
+  return promise;
+}
+
+copy_report shard_host_state::enter(const copy_table& next,
+                                    std::uint64_t poll) {
+  if (next.version > table_.version && next.shards.size() == copies_.size()) {
+    table_ = next;
+    std::erase_if(peers_, [&](const auto& x) {
+      return std::ranges::none_of(
+        next.servers, [&](const auto& at) { return at.server == x.first; });
+    });
+    for (const auto& one : next.servers)
+      if (one.server != config_.self)
+        peers_[one.server].address = one.address;
+    for (std::uint32_t i = 0; i < copies_.size(); ++i) {
+      const auto& x = next.shards[i];
+      perform(
+        i, copies_[i].machine.on_view(
+             {x.view_id, x.term, x.previous_term, x.primary, x.backups, {}}));
+      if (!copies_[i].machine.is_primary())
+        refuse_all(copies_[i]);
+    }
+    for (auto& [since, one] : std::exchange(awaited_tables_, {}))
+      one.deliver(table_);
+  }
+  copy_report out{poll, {}, {}, {}, {}};
+  for (const auto& one : copies_) {
+    const auto at = one.machine.position();
+    out.view_ids.push_back(at.view_id);
+    out.terms.push_back(at.term);
+    out.sequences.push_back(at.sequence);
+    out.is_in_sync.push_back(at.is_in_sync);
+  }
+  return out;
+}
+
+// -- copies -------------------------------------------------------------------
+
+void shard_host_state::perform(std::uint32_t shard, shard_reaction&& effects) {
+  for (auto& one : effects)
+    perform(shard, copies_[shard], one);
+}
+
+void shard_host_state::perform(std::uint32_t shard, copy& at,
+                               shard_effect& effect) {
+  const auto view_id = at.machine.view_id();
+  if (auto* const x = std::get_if<apply_command>(&effect)) {
+    at.store.apply(x->command, *content_of(x->content));
+  } else if (auto* const x = std::get_if<answer_command>(&effect)) {
+    if (auto found = at.commands.extract(x->id))
+      found.mapped().deliver(at.store.answer(x->id), tensors{});
+  } else if (auto* const x = std::get_if<answer_read>(&effect)) {
+    if (auto found = at.reads.extract(x->id)) {
+      auto [answer, beside] = at.store.read(*content_of(x->content));
+      found.mapped().deliver(std::move(answer), std::move(beside));
+    }
+  } else if (auto* const x = std::get_if<refuse_command>(&effect)) {
+    refuse(x->is_read ? at.reads : at.commands, x->id, outcome_of(x->why));
+  } else if (auto* const x = std::get_if<forget_client>(&effect)) {
+    at.store.forget(x->client);
+  } else if (std::holds_alternative<drop_state>(effect)) {
+    at.store.clear();
+  } else if (auto* const x = std::get_if<send_stored>(&effect)) {
+    stored_ = x->stored;
+  } else if (auto* const x = std::get_if<send_record>(&effect)) {
+    const auto to = x->backup;
+    send(to, {shard, std::move(*x)}, view_id);
+  } else if (auto* const x = std::get_if<send_snapshot>(&effect)) {
+    tensors beside;
+    copy_snapshot made{shard, std::move(x->snapshot), at.store.save(beside)};
+    send(x->backup, {shard, std::move(made), std::move(beside)}, view_id);
+  } else if (auto* const x = std::get_if<send_inquire>(&effect)) {
+    send(x->backup, {shard, x->inquire}, view_id);
+  } else if (auto* const x = std::get_if<send_in_sync>(&effect)) {
+    send(x->backup, {shard, x->in_sync}, view_id);
+  } else if (auto* const x = std::get_if<protocol_error>(&effect)) {
+    // Others have the state of this process, if there is one.
+    self->quit(caf::make_error(ec::protocol, "shard " + std::to_string(shard)
+                                               + ": " + x->reason));
+  }
+}
+
+/// Queues a message to a backup, unless it is on its way. The protocol sends it
+/// again if there is no connection.
+void shard_host_state::send(std::uint64_t to, outgoing&& message,
+                            std::uint64_t view_id) {
+  const auto found = peers_.find(to);
+  if (found == peers_.end())
+    return;
+  auto& at = found->second;
+  if (!at.link.host) {
+    if (!std::exchange(at.is_connecting, true))
+      config_.connect(at.address, self->address());
+    return;
+  }
+  auto& sent = at.sent[message.shard];
+  if (sent.view_id != view_id)
+    sent = {view_id, 0, {}};
+  if (const auto* x = std::get_if<send_record>(&message.what)) {
+    if (x->record.sequence <= sent.sent)
+      return;
+    sent.sent = x->record.sequence;
+  } else if (!sent.pending.insert(message.what.index()).second) {
+    return;
+  } else if (const auto* x = std::get_if<copy_snapshot>(&message.what)) {
+    sent.sent = x->snapshot.sequence; // the records after it follow
+  }
+  at.queue.push_back(std::move(message));
+  pump(to, at);
+}
+
+template <class... Ts>
+void shard_host_state::request_of(std::uint64_t to, peer& at,
+                                  const outgoing& message,
+                                  std::uint64_t sequence, std::uint64_t view_id,
+                                  Ts&&... xs) {
+  ++at.in_flight;
+  const auto answer = [=, this, connection = at.connection,
+                       shard = message.shard,
+                       kind = message.what.index()](const stored* x) {
+    on_stored(to, connection, shard, kind, sequence, view_id, x);
+  };
+  self->request(at.link.host, copy_timeout, std::forward<Ts>(xs)...)
+    .then([answer](const stored& x) { answer(&x); },
+          [answer](const caf::error&) { answer(nullptr); });
+}
+
+void shard_host_state::pump(std::uint64_t to, peer& at) {
+  while (at.in_flight < max_in_flight && !at.queue.empty()) {
+    auto message = std::move(at.queue.front());
+    at.queue.pop_front();
+    const auto view_id = copies_[message.shard].machine.view_id();
+    if (const auto* x = std::get_if<send_record>(&message.what)) {
+      copy_record made{message.shard, x->record, {}, {}};
+      tensors operands;
+      const auto& commands = x->record.commands;
+      const bool has_content = !commands.empty() && !commands[0].is_read;
+      if (const auto content = content_of(x->gradient);
+          has_content && content) { // a backup performs no read
+        made.kind = content->kind;
+        made.body = content->body;
+        operands = content->operands;
+      }
+      const auto sequence = x->record.sequence;
+      request_of(to, at, message, sequence, x->record.view_id, std::move(made),
+                 std::move(operands));
+    } else if (auto* const x = std::get_if<copy_snapshot>(&message.what)) {
+      const auto sequence = x->snapshot.sequence;
+      const auto of_view = x->snapshot.view_id;
+      request_of(to, at, message, sequence, of_view, std::move(*x),
+                 std::move(message.beside));
+    } else if (const auto* x = std::get_if<inquire>(&message.what)) {
+      request_of(to, at, message, 0, view_id, copy_inquiry{message.shard, *x});
+    } else if (const auto* x = std::get_if<in_sync>(&message.what)) {
+      request_of(to, at, message, 0, view_id, copy_in_sync{message.shard, *x});
+    }
+  }
+}
+
+/// @param answer null: the message, or its answer, was lost.
+void shard_host_state::on_stored(std::uint64_t from, std::uint64_t connection,
+                                 std::uint32_t shard, std::size_t kind,
+                                 std::uint64_t sequence, std::uint64_t view_id,
+                                 const stored* answer) {
+  const auto found = peers_.find(from);
+  if (found == peers_.end() || found->second.connection != connection)
+    return;
+  auto& at = found->second;
+  --at.in_flight;
+  auto& sent = at.sent[shard];
+  if (sent.view_id == view_id) {
+    sent.pending.erase(kind);
+    // The backup has not taken it: the protocol sends it again.
+    if (sequence > 0
+        && (!answer || answer->view_id != view_id || !answer->has_state
+            || answer->sequence < sequence))
+      sent.sent = 0;
+  }
+  if (answer)
+    perform(shard, copies_[shard].machine.on(*answer));
+  if (const auto again = peers_.find(from); again != peers_.end())
+    pump(from, again->second);
+}
+
+void shard_host_state::on_link(const host_link& x) {
+  const auto found = std::ranges::find_if(peers_, [&](const auto& one) {
+    return one.second.address == x.address && one.second.is_connecting;
+  });
+  if (found == peers_.end())
+    return;
+  auto& at = found->second;
+  at.is_connecting = false;
+  // Another life of the process has no part in the view.
+  if (!x.host || x.server != found->first)
+    return;
+  at.link = x;
+  ++at.connection;
+  at.in_flight = 0;
+  at.queue.clear();
+  at.sent.clear();
+  self->monitor(x.host);
+  on_interval();
+}
+
+void shard_host_state::on_down(const caf::actor_addr& source) {
+  for (auto& [server, one] : peers_)
+    if (one.link.host && one.link.host == source) {
+      one.link = {};
+      ++one.connection;
+      one.in_flight = 0;
+      one.queue.clear();
+      one.sent.clear();
+    }
+}
+
+void shard_host_state::on_interval() {
+  const auto now = self->clock().now();
+  while (!awaited_tables_.empty()
+         && now - awaited_tables_.front().first > table_timeout) {
+    awaited_tables_.front().second.deliver(table_); // the client asks again
+    awaited_tables_.pop_front();
+  }
+  for (std::uint32_t i = 0; i < copies_.size(); ++i)
+    perform(i, copies_[i].machine.on_timeout());
+}
+
+stored shard_host_state::on(const copy_record& x, const tensors& operands) {
+  stored_ = {};
+  if (auto* const at = find(x.shard))
+    perform(x.shard,
+            at->machine.on(x.record, payload_of(x.kind, x.body, operands)));
+  return stored_;
+}
+
+stored shard_host_state::on(const copy_snapshot& x, const tensors& beside) {
+  stored_ = {};
+  auto* const at = find(x.shard);
+  if (!at || x.snapshot.view_id != at->machine.view_id())
+    return stored_;
+  shard_store made{x.shard};
+  try {
+    made.restore(x.image, beside);
+    for (const auto& client : x.snapshot.clients)
+      for (const auto number : client.done)
+        if (!made.has_answer({client.client, number}))
+          throw std::invalid_argument(
+            "the snapshot of a shard: the answer to command "
+            + std::to_string(number) + " of client "
+            + std::to_string(client.client) + " is missing");
+  } catch (const std::logic_error& e) {
+    log(log_level::error, e.what());
+    return stored_;
+  }
+  auto effects = at->machine.on(x.snapshot, std::vector<payload>{});
+  for (const auto& one : effects)
+    if (std::holds_alternative<install_snapshot>(one))
+      at->store.take(std::move(made));
+  perform(x.shard, std::move(effects));
+  return stored_;
+}
+
+stored shard_host_state::on(const copy_inquiry& x) {
+  stored_ = {};
+  if (auto* const at = find(x.shard))
+    perform(x.shard, at->machine.on(x.inquire));
+  return stored_;
+}
+
+stored shard_host_state::on(const copy_in_sync& x) {
+  stored_ = {};
+  if (auto* const at = find(x.shard))
+    perform(x.shard, at->machine.on(x.in_sync));
+  return stored_;
+}
+
+shard_host_internal_actor::behavior_type
+shard_host(shard_host_internal_actor::stateful_pointer<shard_host_state> self,
+           shard_host_config config) {
+  install_exception_handler(self);
+  self->state.configure(std::move(config));
+  self->set_down_handler(
+    [self](const caf::down_msg& x) { self->state.on_down(x.source); });
+  self->delayed_send(self, interval, atom::wake_v);
+  return {
+    [self](const shard_request& x, const tensors& operands) {
+      return self->state.request(x, operands);
+    },
+    [self](atom::next, std::uint64_t version) {
+      return self->state.next_table(version);
+    },
+    [self](const copy_table& x, std::uint64_t poll) {
+      return self->state.enter(x, poll);
+    },
+    [self](const copy_record& x, const tensors& operands) {
+      return self->state.on(x, operands);
+    },
+    [self](const copy_snapshot& x, const tensors& beside) {
+      return self->state.on(x, beside);
+    },
+    [self](const copy_inquiry& x) { return self->state.on(x); },
+    [self](const copy_in_sync& x) { return self->state.on(x); },
+    [self](const host_link& x) { self->state.on_link(x); },
+    [self](atom::wake) {
+      self->state.on_interval();
+      self->delayed_send(self, interval, atom::wake_v);
+    },
+  };
+}
+
+shard_host_actor::behavior_type
+shard_host_access(shard_host_actor::pointer self,
+                  const shard_host_actor& target) {
+  install_exception_handler(self);
+  self->monitor(target);
+  self->set_down_handler(
+    [self](const caf::down_msg& x) { self->quit(x.reason); });
+  // The address: a handle in the actor would keep the host alive.
+  const auto to = [address = target.address()] {
+    return caf::actor_cast<shard_host_actor>(address);
+  };
+  return {
+    [=](const shard_request& x, const tensors& operands) {
+      return self->delegate(to(), x, operands);
+    },
+    [=](atom::next, std::uint64_t version) {
+      return self->delegate(to(), atom::next_v, version);
+    },
+    [=](const copy_table& x, std::uint64_t poll) {
+      return self->delegate(to(), x, poll);
+    },
+    [=](const copy_record& x, const tensors& operands) {
+      return self->delegate(to(), x, operands);
+    },
+    [=](const copy_snapshot& x, const tensors& beside) {
+      return self->delegate(to(), x, beside);
+    },
+    [=](const copy_inquiry& x) { return self->delegate(to(), x); },
+    [=](const copy_in_sync& x) { return self->delegate(to(), x); },
+  };
+}
+
+} // namespace troupe

@@ -1,0 +1,137 @@
+#pragma once
+
+#include "troupe/actors/protocol/shard_copy_actor.hpp"
+#include "troupe/actors/shard/host_connector.hpp"
+#include "troupe/actors/shard/shard_store.hpp"
+#include "troupe/strategies/parameter_server/shard_copy.hpp"
+
+#include <caf/actor.hpp>
+#include <caf/actor_addr.hpp>
+#include <caf/actor_clock.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <caf/typed_response_promise.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace troupe {
+
+/// Spawn arguments of a shard host.
+struct shard_host_config {
+  std::uint64_t self = 0; ///< Incarnation of the process.
+  std::uint32_t shards = 1;
+  host_connector connect;
+};
+
+/// The interface of a shard host, and its own messages.
+using shard_host_internal_actor = shard_host_actor::extend<
+  // A connection to another process.
+  caf::reacts_to<host_link>,
+  // An interval has passed.
+  caf::reacts_to<atom::wake>>;
+
+/// State of a shard host: the copies of all shards in one process. It hosts
+/// `parameter_server::shard_copy` for each shard, and sends its messages to
+/// other processes.
+struct shard_host_state {
+  static inline const char* name = "shard host";
+
+  explicit shard_host_state(shard_host_internal_actor::pointer self)
+    : self{self} {}
+
+  using answer_promise = caf::typed_response_promise<shard_answer, tensors>;
+
+  void configure(shard_host_config config);
+  answer_promise request(const shard_request& x, const tensors& operands);
+  caf::result<copy_table> next_table(std::uint64_t version);
+  copy_report enter(const copy_table& next, std::uint64_t poll);
+  parameter_server::stored on(const copy_record& x, const tensors& operands);
+  parameter_server::stored on(const copy_snapshot& x, const tensors& beside);
+  parameter_server::stored on(const copy_inquiry& x);
+  parameter_server::stored on(const copy_in_sync& x);
+  void on_link(const host_link& x);
+  void on_down(const caf::actor_addr& source);
+  void on_interval();
+
+private:
+  using id = parameter_server::command_id;
+  struct copy {
+    parameter_server::shard_copy machine;
+    shard_store store;
+    std::map<id, answer_promise> commands{}, reads{}; ///< Not answered.
+  };
+  /// A message to a backup, with its shard.
+  struct outgoing {
+    std::uint32_t shard = 0;
+    std::variant<parameter_server::send_record, copy_snapshot,
+                 parameter_server::inquire, parameter_server::in_sync>
+      what;
+    tensors beside{};
+  };
+  /// What was sent of a shard to a process, and not lost.
+  struct progress {
+    std::uint64_t view_id = 0;
+    std::uint64_t sent = 0;        ///< Last record.
+    std::set<std::size_t> pending; ///< Kinds of other messages on their way.
+  };
+  /// Another process.
+  struct peer {
+    std::string address;
+    bool is_connecting = false;
+    host_link link;
+    std::uint64_t connection = 0; ///< Counts connections.
+    std::deque<outgoing> queue;
+    std::size_t in_flight = 0;
+    std::map<std::uint32_t, progress> sent; ///< By shard.
+  };
+
+  void perform(std::uint32_t shard, parameter_server::shard_reaction&& effects);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::shard_effect& effect);
+  void refuse(std::map<id, answer_promise>& waiting, const id& which,
+              shard_outcome why);
+  void refuse_all(copy& at);
+  void send(std::uint64_t to, outgoing&& message, std::uint64_t view_id);
+  void pump(std::uint64_t to, peer& at);
+  template <class... Ts>
+  void request_of(std::uint64_t to, peer& at, const outgoing& message,
+                  std::uint64_t sequence, std::uint64_t view_id, Ts&&... xs);
+  void on_stored(std::uint64_t from, std::uint64_t connection,
+                 std::uint32_t shard, std::size_t kind, std::uint64_t sequence,
+                 std::uint64_t view_id, const parameter_server::stored* answer);
+  copy* find(std::uint32_t shard);
+
+  shard_host_internal_actor::pointer self;
+  shard_host_config config_;
+  std::vector<copy> copies_; ///< By shard.
+  copy_table table_;
+  std::map<std::uint64_t, peer> peers_; ///< By incarnation.
+  /// Requests for a newer table, with their times, oldest first.
+  std::deque<std::pair<caf::actor_clock::time_point,
+                       caf::typed_response_promise<copy_table>>>
+    awaited_tables_;
+  /// Answer to the message that is handled.
+  parameter_server::stored stored_;
+};
+
+/// Has the copies of the shards of a job in this process.
+shard_host_internal_actor::behavior_type
+shard_host(shard_host_internal_actor::stateful_pointer<shard_host_state> self,
+           shard_host_config config);
+
+/// Gives a client, or another process with copies, access to a shard host: it
+/// passes each message on, and ends with the host.
+shard_host_actor::behavior_type
+shard_host_access(shard_host_actor::pointer self,
+                  const shard_host_actor& target);
+
+} // namespace troupe

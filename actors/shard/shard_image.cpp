@@ -1,0 +1,91 @@
+#include "troupe/actors/shard/shard_image.hpp"
+
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+using effects_of_closure = std::vector<addressed_change>;
+
+[[noreturn]] void reject(const std::string& what) {
+  throw std::invalid_argument("the snapshot of a shard: " + what);
+}
+
+new_optimizer description_of(std::uint32_t number, const update_rule& rule) {
+  new_optimizer out{number, std::string{rule.name()}};
+  for (const auto& [name, value] : rule.numbers()) {
+    out.names.push_back(name);
+    out.numbers.push_back(value);
+  }
+  return out;
+}
+
+} // namespace
+
+shard_image save_shard(const shard_state& from, tensors& beside) {
+  shard_image out{.updates = from.updates, .parts = from.descriptions};
+  std::vector<tensor> values;
+  for (const auto& one : out.parts)
+    out.images.push_back(from.find(one.part).save(values));
+  beside.insert(beside.end(), values.begin(), values.end());
+  const std::map<std::uint32_t, update_rule> rules{from.optimizers.begin(),
+                                                   from.optimizers.end()};
+  for (const auto& [number, rule] : rules)
+    out.optimizers.push_back(description_of(number, rule));
+  out.effects = from.effects.save();
+  for (const auto& one : from.effects.waiting_effects()) {
+    auto encoded = encode(*static_cast<const effects_of_closure*>(one.get()));
+    out.waiting.push_back(std::move(encoded.list));
+    out.operands.push_back(static_cast<std::uint32_t>(encoded.operands.size()));
+    for (auto& operand : encoded.operands)
+      beside.push_back(std::move(operand));
+  }
+  return out;
+}
+
+shard_state restore_shard(std::uint32_t index, const shard_image& from,
+                          std::span<const tensor> beside) {
+  shard_state out{nullptr};
+  out.index = index;
+  for (const auto& one : from.optimizers)
+    out.add(one);
+  if (from.images.size() != from.parts.size())
+    reject(std::to_string(from.images.size()) + " images of "
+           + std::to_string(from.parts.size()) + " parts");
+  for (std::size_t i = 0; i < from.parts.size(); ++i) {
+    const auto number = from.parts[i].part;
+    if (from.parts[i].is_table)
+      reject("part " + std::to_string(number) + " is a table");
+    auto made = parameter_server::stored_part::restore(from.images[i], beside);
+    if (!out.parts.try_emplace(number, std::move(made)).second)
+      reject("part " + std::to_string(number) + " occurs twice");
+  }
+  out.descriptions = from.parts;
+  out.updates = from.updates;
+  if (from.waiting.size() != from.operands.size())
+    reject(std::to_string(from.operands.size()) + " numbers of operands of "
+           + std::to_string(from.waiting.size()) + " closures");
+  std::vector<coordinator::payload> effects;
+  for (std::size_t i = 0; i < from.waiting.size(); ++i) {
+    const auto count = from.operands[i];
+    if (count > beside.size())
+      reject("operands of a closure are missing");
+    const tensors operands{beside.begin(), beside.begin() + count};
+    beside = beside.subspan(count);
+    // They fitted when they were stored.
+    effects.push_back(std::make_shared<const effects_of_closure>(
+      out.decode(from.waiting[i], operands, 0, false)));
+  }
+  if (!beside.empty())
+    reject(std::to_string(beside.size()) + " tensors are left");
+  if (!out.effects.restore(from.effects, effects))
+    reject("the effects of closures are impossible");
+  return out;
+}
+
+} // namespace troupe

@@ -1,0 +1,142 @@
+#pragma once
+
+#include "troupe/actors/protocol/shard_copy_actor.hpp"
+#include "troupe/actors/shard/host_connector.hpp"
+
+#include <caf/actor_clock.hpp>
+#include <caf/error.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <caf/unit.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// The messages that a shard router receives: those of `shard_actor` with the
+/// index of the shard, and tables of copies. In addition to the errors of
+/// `shard_actor`: `ec::stalled`, if no copy has answered before the deadline or
+/// the request could not be sent, and `ec::peer_lost`, if the shard has
+/// forgotten this client.
+using shard_router_actor = caf::typed_actor<
+  caf::replies_to<std::uint32_t, new_part, tensor>::with<std::uint64_t>,
+  caf::replies_to<std::uint32_t, new_optimizer>::with<std::uint64_t>,
+  caf::replies_to<std::uint32_t, part_pull, tensors>::with<tensor>,
+  caf::replies_to<std::uint32_t, optimizer_pull>::with<tensor>,
+  caf::replies_to<std::uint32_t, change_list, tensors>::with<std::uint64_t>,
+  caf::replies_to<std::uint32_t, execution_effects,
+                  tensors>::with<std::uint64_t>,
+  caf::replies_to<std::uint32_t,
+                  coordinator::decision>::with<coordinator::decided>,
+  caf::replies_to<std::uint32_t, atom::info>::with<part_table>,
+  caf::replies_to<std::uint32_t, atom::status>::with<shard_status>,
+  // The copies have changed.
+  caf::reacts_to<copy_table>>;
+
+/// The interface of a shard router, and its own messages.
+using shard_router_internal_actor = shard_router_actor::extend<
+  // A connection to a server.
+  caf::reacts_to<host_link>,
+  // Looks for requests to send again, and for deadlines.
+  caf::reacts_to<atom::wake>>;
+
+/// Spawn arguments of a shard router.
+struct shard_router_config {
+  std::uint64_t client = 0; ///< Random number.
+  std::uint32_t shards = 1;
+  std::vector<std::string> addresses; ///< Of servers, to begin with.
+  host_connector connect;
+  /// Time in which a request is sent again and again.
+  std::chrono::milliseconds timeout{60'000};
+};
+
+/// State of a shard router: the side of a client of replicated shards. It sends
+/// each request to the primary that it knows, and again when the request is
+/// refused, when the connection is lost, and when the views have changed. Each
+/// request has a number, so it counts once. The router is connected to all
+/// servers of the newest table, each of which tells it the next one.
+struct shard_router_state {
+  static inline const char* name = "shard router";
+
+  explicit shard_router_state(shard_router_internal_actor::pointer self)
+    : self{self} {}
+
+  void configure(shard_router_config config);
+  /// Sends a request to a shard.
+  /// @param operands travel beside the message.
+  template <class Answer, class Message>
+  caf::typed_response_promise<Answer>
+  send(std::uint32_t shard, shard_request_kind kind, const Message& message,
+       tensors operands = {});
+  void on_table(const copy_table& x);
+  void on_link(const host_link& x);
+  void on_down(const caf::actor_addr& source);
+  void on_wake();
+
+private:
+  using time_point = caf::actor_clock::time_point;
+  /// Reads and other requests are counted apart.
+  using request_id = std::pair<bool, std::uint64_t>;
+  struct open_request {
+    shard_request request;
+    tensors operands;
+    time_point deadline;
+    std::uint64_t sent_to = 0; ///< Zero: it must be sent.
+    std::uint64_t attempt = 0;
+    int rejections = 0; ///< Attempts that ended with an unknown error.
+    std::function<void(const shard_answer&, const tensors&)> deliver;
+    std::function<void(caf::error)> fail;
+  };
+  struct shard {
+    std::uint64_t next = 0, next_read = 0;
+    bool has_answered = false; ///< A request that is no read.
+    std::map<request_id, open_request> open;
+  };
+  struct connection {
+    bool is_connecting = false;
+    time_point next_attempt{};
+    host_link link;            ///< Without host: it is not connected.
+    bool is_to_follow = false; ///< It was too busy to tell the next table.
+  };
+
+  void add(std::uint32_t shard, open_request&& x);
+  void try_send(std::uint32_t shard, const request_id& id);
+  void send_all();
+  void on_answer(std::uint32_t shard, const request_id& id,
+                 std::uint64_t attempt, const shard_answer& answer,
+                 const tensors& beside);
+  void send_again(std::uint32_t shard, const request_id& id,
+                  std::uint64_t attempt);
+  const connection* find(std::uint64_t server) const;
+  void connect_all();
+  void follow(const host_link& link);
+  void plan_wake();
+  std::string place_text() const;
+
+  shard_router_internal_actor::pointer self;
+  shard_router_config config_;
+  copy_table table_;
+  std::vector<shard> shards_;
+  std::map<std::string, connection> connections_; ///< By address.
+  /// Time of the next message to itself. `max`: none is pending.
+  time_point next_wake_ = time_point::max();
+};
+
+/// Sends requests to the primaries of shards.
+shard_router_internal_actor::behavior_type shard_router(
+  shard_router_internal_actor::stateful_pointer<shard_router_state> self,
+  shard_router_config config);
+
+/// One shard of a router, with the interface of a shard. It ends with the
+/// router.
+shard_actor::behavior_type replicated_shard(shard_actor::pointer self,
+                                            const shard_router_actor& router,
+                                            std::uint32_t index);
+
+} // namespace troupe

@@ -1,0 +1,136 @@
+#include "troupe/actors/shard/shard_store.hpp"
+
+#include "troupe/actors/shard/shard_image.hpp"
+#include "troupe/net/codec/codec.hpp"
+
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+namespace troupe {
+
+namespace {
+
+using kind = shard_request_kind;
+
+template <class T>
+T decode(const shard_content& from) {
+  T out;
+  if (const auto problem =
+        net::decode(std::as_bytes(std::span{from.body}), out))
+    throw std::invalid_argument("a malformed request: " + to_string(*problem));
+  return out;
+}
+
+template <class T>
+std::vector<std::uint8_t> encode_answer(const T& x) {
+  const auto bytes = net::encode(x);
+  const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return {first, first + bytes.size()};
+}
+
+tensor initial_of(const shard_content& from) {
+  return from.operands.size() == 1 ? from.operands[0] : tensor{};
+}
+
+} // namespace
+
+std::pair<shard_answer, tensors> shard_store::perform(const shard_content& x) {
+  shard_answer out;
+  tensors beside;
+  try {
+    switch (x.kind) {
+      case kind::new_part: {
+        const auto made = decode<new_part>(x);
+        if (made.is_table)
+          throw std::invalid_argument("a shard with copies has no tables");
+        out.body = encode_answer(state_.add(made, initial_of(x)));
+        break;
+      }
+      case kind::new_optimizer:
+        out.body = encode_answer(state_.add(decode<new_optimizer>(x)));
+        break;
+      case kind::change:
+        out.body =
+          encode_answer(state_.change(decode<change_list>(x), x.operands));
+        break;
+      case kind::store:
+        out.body =
+          encode_answer(state_.store(decode<execution_effects>(x), x.operands));
+        break;
+      case kind::decide:
+        out.body =
+          encode_answer(state_.decide(decode<coordinator::decision>(x)));
+        break;
+      case kind::pull:
+        beside.push_back(state_.pull(decode<part_pull>(x), x.operands));
+        break;
+      case kind::pull_optimizer:
+        beside.push_back(state_.pull(decode<optimizer_pull>(x)));
+        break;
+      case kind::table:
+        out.body = encode_answer(state_.table());
+        break;
+      case kind::status:
+        out.body = encode_answer(state_.status());
+        break;
+    }
+  } catch (const std::logic_error& e) {
+    out = {shard_outcome::invalid, {}, e.what()};
+  }
+  return {std::move(out), std::move(beside)};
+}
+
+void shard_store::apply(const parameter_server::command& command,
+                        const shard_content& content) {
+  const auto client = command.id.client;
+  answers_.erase(answers_.lower_bound({client, 0}),
+                 answers_.lower_bound({client, command.answered_below}));
+  answers_.insert_or_assign(command.id, perform(content).first);
+}
+
+void shard_store::forget(std::uint64_t client) {
+  answers_.erase(
+    answers_.lower_bound({client, 0}),
+    answers_.upper_bound({client, std::numeric_limits<std::uint64_t>::max()}));
+}
+
+std::pair<shard_answer, tensors>
+shard_store::read(const shard_content& content) {
+  try {
+    return perform(content);
+  } catch (const std::bad_alloc&) {
+    return {{shard_outcome::invalid, {}, "out of memory"}, {}};
+  }
+}
+
+void shard_store::clear() {
+  state_ = shard_state{nullptr};
+  state_.index = index_;
+  answers_.clear();
+}
+
+shard_image shard_store::save(tensors& beside) const {
+  auto out = save_shard(state_, beside);
+  for (const auto& [id, answer] : answers_)
+    out.answers.push_back({id, answer});
+  return out;
+}
+
+void shard_store::restore(const shard_image& from,
+                          std::span<const tensor> beside) {
+  auto made = restore_shard(index_, from, beside);
+  std::map<parameter_server::command_id, shard_answer> answers;
+  for (const auto& one : from.answers)
+    answers.emplace(one.id, one.answer);
+  state_ = std::move(made);
+  answers_ = std::move(answers);
+}
+
+void shard_store::take(shard_store&& from) {
+  state_ = std::move(from.state_);
+  answers_ = std::move(from.answers_);
+}
+
+} // namespace troupe

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "troupe/actors/protocol/shard_copy_actor.hpp"
+#include "troupe/actors/shard/shard.hpp"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// What travels beside a command in the log of a shard.
+struct shard_content {
+  shard_request_kind kind{};
+  std::vector<std::uint8_t> body;
+  tensors operands;
+};
+
+/// The parts of one copy of a shard, and the answers to commands that clients
+/// may repeat. Copies that perform the same commands in the same order have the
+/// same bits.
+class shard_store {
+public:
+  explicit shard_store(std::uint32_t index) : index_{index} { clear(); }
+
+  /// Performs a command, and keeps its answer. Forgets the answers that its
+  /// client needs no more.
+  void apply(const parameter_server::command& command,
+             const shard_content& content);
+  /// Returns the answer of a command that was performed.
+  const shard_answer& answer(const parameter_server::command_id& id) const {
+    return answers_.at(id);
+  }
+  bool has_answer(const parameter_server::command_id& id) const {
+    return answers_.contains(id);
+  }
+  void forget(std::uint64_t client);
+  /// Performs a read. The tensor of the answer is beside it.
+  std::pair<shard_answer, tensors> read(const shard_content& content);
+  void clear();
+
+  shard_image save(tensors& beside) const;
+  /// @errors throws std::invalid_argument, and then nothing has changed.
+  void restore(const shard_image& from, std::span<const tensor> beside);
+
+  /// Takes the contents of another copy of the shard.
+  void take(shard_store&& from);
+
+private:
+  std::pair<shard_answer, tensors> perform(const shard_content& content);
+
+  const std::uint32_t index_; ///< Of the shard.
+  shard_state state_{nullptr};
+  std::map<parameter_server::command_id, shard_answer> answers_;
+};
+
+} // namespace troupe

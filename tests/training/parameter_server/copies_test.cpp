@@ -1,0 +1,206 @@
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/log.hpp"
+#include "troupe/actors/node/node_server.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/training/parameter_server/cluster_coordinator.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
+#include "troupe/training/parameter_server/server_optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+// In these tests, the copies of servers and their client communicate over real
+// sockets. Processes that are killed are in scripts/closure-runs.py.
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto patience = 60s;
+
+client_options without_secret() {
+  client_options out{.window = 4096};
+  out.connection.credentials = net::credentials{};
+  return out;
+}
+
+/// A node that can have copies of servers.
+struct server_node {
+  server_node() {
+    register_parameter_server(actors, without_secret());
+    server = std::make_unique<node_server>(
+      actors,
+      node_server_options{.connection = {.credentials = net::credentials{}}});
+  }
+  runtime actors;
+  std::unique_ptr<node_server> server;
+};
+
+using nodes = std::vector<std::unique_ptr<server_node>>;
+
+nodes make_nodes(std::size_t count) {
+  nodes out;
+  for (std::size_t i = 0; i < count; ++i)
+    out.push_back(std::make_unique<server_node>());
+  return out;
+}
+
+parameter_server_options on(const nodes& all, std::uint32_t copies) {
+  parameter_server_options out{.workers = 2, .copies = copies};
+  for (const auto& one : all)
+    out.nodes.push_back(one->server->address());
+  out.node_connection = without_secret();
+  return out;
+}
+
+float number(const server_variable& x) {
+  return x.value().item<float>();
+}
+
+class CopiesOfServers : public ::testing::Test {
+protected:
+  CopiesOfServers() { log_from(log_level::error); } // losses are warnings
+  ~CopiesOfServers() override { log_from(log_level::warning); }
+};
+
+TEST_F(CopiesOfServers, KeepAllStateWhenOneNodeAfterTheOtherIsLost) {
+  auto all = make_nodes(2);
+  runtime actors;
+  const parameter_server_strategy strategy{actors, on(all, 2)};
+  const std::vector<server_variable> parameters{
+    strategy.make_variable("w", tensor::full({300, 100}, 1)),
+    strategy.make_variable("b", tensor::full({100}, 0))};
+  const server_optimizer optimizer{strategy, adam{.learning_rate = 0.5f}};
+  const std::vector<tensor> gradients{tensor::full({300, 100}, 0.5),
+                                      tensor::full({100}, -1)};
+  optimizer.apply(gradients, parameters);
+  for (int loss = 0; loss < 3; ++loss) {
+    ASSERT_TRUE(strategy.wait_for_copies(patience));
+    const auto before = parameters[0].value();
+    all.erase(all.begin());
+    EXPECT_TRUE(same_bits(parameters[0].value(), before)) << loss;
+    all.push_back(std::make_unique<server_node>());
+    strategy.add_server(all.back()->server->address());
+    optimizer.apply(gradients, parameters);
+  }
+  // The bits are those of servers that were never lost.
+  const parameter_server_strategy alone{actors};
+  const std::vector<server_variable> expected{
+    alone.make_variable("w", tensor::full({300, 100}, 1)),
+    alone.make_variable("b", tensor::full({100}, 0))};
+  const server_optimizer other{alone, adam{.learning_rate = 0.5f}};
+  for (int i = 0; i < 4; ++i)
+    other.apply(gradients, expected);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(same_bits(parameters[i].value(), expected[i].value())) << i;
+}
+
+TEST_F(CopiesOfServers, CountClosuresOnceWhileNodesAreLost) {
+  auto all = make_nodes(3);
+  runtime actors;
+  const parameter_server_strategy strategy{actors, on(all, 2)};
+  const auto x = strategy.make_variable("x", tensor::full({}, 100)),
+             y = strategy.make_variable("y", tensor::full({}, 0)),
+             n = strategy.make_variable("n", tensor::full({}, 0));
+  cluster_coordinator coordinator{strategy, {.in_flight = 2}};
+  constexpr int closures = 300;
+  for (int i = 0; i < closures; ++i) {
+    coordinator.schedule([&] {
+      const auto step = number(x) > number(y) ? 1 : -1;
+      x.assign_sub(step);
+      y.assign_add(step);
+      n.assign_add(1);
+    });
+    if (i % 100 == 50) {
+      ASSERT_TRUE(strategy.wait_for_copies(patience));
+      all.erase(all.begin()); // while closures are executed
+      all.push_back(std::make_unique<server_node>());
+      strategy.add_server(all.back()->server->address());
+    }
+  }
+  ASSERT_TRUE(coordinator.join_for(patience));
+  EXPECT_EQ(number(n), closures);
+  EXPECT_EQ(number(x) + number(y), 100);
+}
+
+TEST_F(CopiesOfServers, AreFoundByAClientThatHasKnownOnlyLostNodes) {
+  auto all = make_nodes(2);
+  runtime actors, others;
+  const parameter_server_strategy strategy{actors, on(all, 2)};
+  const auto x = strategy.make_variable("x", tensor::full({}, 5));
+  // As a worker on a node, which the program of the coordinator tells nothing.
+  const parameter_server_strategy worker{std::make_shared<parameter_servers>(
+    others, on(all, 2), strategy.servers()->job(), 2)};
+  const auto y = worker.variable("x");
+  EXPECT_EQ(number(y), 5);
+  for (int i = 0; i < 2; ++i) { // it is idle meanwhile
+    all.push_back(std::make_unique<server_node>());
+    strategy.add_server(all.back()->server->address());
+    ASSERT_TRUE(strategy.wait_for_copies(patience));
+    all.erase(all.begin());
+    ASSERT_TRUE(strategy.wait_for_copies(patience));
+  }
+  x.assign_add(1);
+  EXPECT_EQ(number(y), 6);
+  y.assign_add(1);
+  EXPECT_EQ(number(x), 7);
+}
+
+TEST_F(CopiesOfServers, EndTheirClosuresWhenAllCopiesAreLost) {
+  auto all = make_nodes(2);
+  runtime actors;
+  auto options = on(all, 2);
+  const parameter_server_strategy strategy{actors, options};
+  const auto x = strategy.make_variable("x", tensor::full({}, 0));
+  cluster_coordinator coordinator{strategy};
+  all.clear();
+  const auto call = [&] {
+    coordinator.schedule([&] { x.assign_add(1); });
+    coordinator.join();
+  };
+  EXPECT_THROW(call(), job_error);
+}
+
+TEST_F(CopiesOfServers, AnswerAWrongRequestWithItsError) {
+  const auto all = make_nodes(2);
+  runtime actors;
+  const parameter_server_strategy strategy{actors, on(all, 2)};
+  const auto x = strategy.make_variable("x", tensor::full({2}, 0));
+  EXPECT_THROW(x.assign_add(tensor::full({3}, 1)), std::invalid_argument);
+  EXPECT_THROW(strategy.variable("z"), std::invalid_argument);
+  EXPECT_EQ(strategy.status().size(), 2u);
+}
+
+TEST_F(CopiesOfServers, NeedNodes) {
+  runtime actors;
+  const auto problem = [&](const parameter_server_options& how) {
+    try {
+      const parameter_server_strategy strategy{actors, how};
+    } catch (const std::invalid_argument& e) {
+      return std::string{e.what()};
+    }
+    return std::string{"none"};
+  };
+  EXPECT_EQ(problem({.copies = 2}),
+            "parameter_server_options: copies is 2, but servers that are "
+            "threads of this process end with it; give nodes");
+  EXPECT_EQ(problem({.copies = 0}),
+            "parameter_server_options: copies is 0; give at least 1");
+  EXPECT_EQ(problem(on(make_nodes(2), 3)),
+            "parameter_server_options: copies is 3, but there are 2 nodes; "
+            "give at least as many nodes");
+  const parameter_server_strategy alone{actors};
+  EXPECT_THROW(alone.add_server("127.0.0.1:1"), std::logic_error);
+  EXPECT_TRUE(alone.wait_for_copies(0ms));
+}
+
+} // namespace
+} // namespace troupe

@@ -1,0 +1,123 @@
+#include "troupe/training/parameter_server/host_connections.hpp"
+
+#include "troupe/actors/node/remote_node.hpp"
+#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/runtime/role_registry.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/actors/shard/shard_host.hpp"
+
+#include <caf/actor_cast.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+constexpr auto host_role = "parameter_server_copies";
+constexpr auto access_role = "parameter_server_copies_access";
+/// Maximum duration of an attempt to connect, which is repeated.
+constexpr std::chrono::milliseconds max_connect_timeout{2'000};
+constexpr std::uint32_t max_shards = 4096;
+
+/// The hosts of this process. Any thread may call the functions.
+class host_directory {
+public:
+  void add(const std::string& job, const shard_host_actor& one) {
+    const std::lock_guard hold{lock_};
+    std::erase_if(hosts_, [](const auto& x) {
+      return !caf::actor_cast<caf::strong_actor_ptr>(x.second);
+    });
+    hosts_[job] = one.address();
+  }
+
+  /// Null: there is none, or it has ended.
+  shard_host_actor find(const std::string& job) const {
+    const std::lock_guard hold{lock_};
+    const auto found = hosts_.find(job);
+    return found == hosts_.end()
+             ? shard_host_actor{}
+             : caf::actor_cast<shard_host_actor>(found->second);
+  }
+
+private:
+  mutable std::mutex lock_;
+  std::map<std::string, caf::actor_addr> hosts_; ///< Weak.
+};
+
+template <class... Args>
+host_link connect(runtime& actors, const std::string& address,
+                  const client_options& options, const std::string& role,
+                  const Args&... args) {
+  auto node = std::make_shared<remote_node>(actors, address, options);
+  auto host = node->spawn<shard_host_actor>(role, args...);
+  const auto server = node->incarnation();
+  return {address, server, std::move(host), std::move(node), {}};
+}
+
+} // namespace
+
+void register_shard_host(runtime& actors, const client_options& to_servers) {
+  const auto directory = std::make_shared<host_directory>();
+  register_role<shard_host_actor, std::string, std::uint32_t>(
+    actors, host_role,
+    [directory, to_servers, &actors](
+      caf::actor_system& system, const std::string& job, std::uint32_t shards) {
+      if (shards == 0 || shards > max_shards)
+        throw std::invalid_argument(std::to_string(shards) + " shards");
+      const shard_host_actor made = system.spawn<caf::detached>(
+        shard_host,
+        shard_host_config{actors.incarnation(), shards,
+                          connect_shard_hosts(actors, to_servers, job)});
+      directory->add(job, made);
+      return made;
+    });
+  register_role<shard_host_actor, std::string>(
+    actors, access_role,
+    [directory](caf::actor_system& system, const std::string& job) {
+      const auto found = directory->find(job);
+      return found ? shard_host_actor{system.spawn(shard_host_access, found)}
+                   : shard_host_actor{};
+    });
+}
+
+host_link make_shard_host(runtime& actors, const std::string& address,
+                          const client_options& options, const std::string& job,
+                          std::uint32_t shards) {
+  return connect(actors, address, options, host_role, job, shards);
+}
+
+host_connector connect_shard_hosts(runtime& actors,
+                                   const client_options& options,
+                                   const std::string& job) {
+  auto how = options;
+  how.connect_timeout = std::min(how.connect_timeout, max_connect_timeout);
+  return
+    [&actors, how, job](const std::string& address, const caf::actor_addr& to) {
+      // An actor of its own blocks, because the receiver must not.
+      actors.system().spawn<caf::detached>(
+        [&actors, how, job, address,
+         to](caf::event_based_actor*) -> caf::behavior {
+          host_link link;
+          try {
+            link = connect(actors, address, how, access_role, job);
+          } catch (const std::exception& e) {
+            link.problem = e.what();
+          }
+          link.address = address;
+          if (const auto receiver = caf::actor_cast<caf::actor>(to))
+            caf::anon_send(receiver, std::move(link));
+          return {}; // it ends here
+        });
+    };
+}
+
+} // namespace troupe

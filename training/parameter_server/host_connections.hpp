@@ -1,0 +1,35 @@
+#pragma once
+
+#include "troupe/actors/node/client_options.hpp"
+#include "troupe/actors/protocol/shard_copy_actor.hpp"
+#include "troupe/actors/shard/host_connector.hpp"
+
+#include <cstdint>
+#include <string>
+
+// Connections to the processes that have copies of shards.
+
+namespace troupe {
+
+class runtime;
+
+/// Registers the roles of copies: a host of all copies of a job in this
+/// process, and access to it.
+/// @param to_servers options of connections to other processes with copies.
+void register_shard_host(runtime& actors, const client_options& to_servers);
+
+/// Makes the host of a job in the process at an address. It ends with the
+/// connection.
+/// @param shards of the job.
+/// @errors throws what `remote_node` and its `spawn` throw.
+host_link make_shard_host(runtime& actors, const std::string& address,
+                          const client_options& options, const std::string& job,
+                          std::uint32_t shards);
+
+/// Connects to hosts that another process has made.
+/// @pre the runtime outlives the actors that use it.
+host_connector connect_shard_hosts(runtime& actors,
+                                   const client_options& options,
+                                   const std::string& job);
+
+} // namespace troupe
