@@ -109,7 +109,7 @@ table_image table_part::save(std::vector<tensor>& beside) const {
   save_rows(rows_, beside);
   save_rows(candidates_, beside);
   for (const auto& [step, given] : contributions_) {
-    auto& one = out.waiting.emplace_back(waiting_rows_image{step, {}});
+    auto& one = out.waiting.emplace_back(waiting_step_image{step, {}});
     for (const auto& [replica, gradient] : given) {
       one.replicas.push_back(replica);
       beside.push_back(gradient.indices());
@@ -152,8 +152,6 @@ table_part table_part::restore(const shape& table, row_range range,
   out.rows_ = row_map{(1 + slots) * out.elements_, out.rows_.tags()};
   restore_rows(out.rows_, range.size(), tensors);
   restore_rows(out.candidates_, range.size(), tensors);
-  if (from.waiting.size() > max_waiting_steps)
-    reject(std::to_string(from.waiting.size()) + " steps wait");
   for (const auto& one : from.waiting) {
     const auto name = "step " + std::to_string(one.step);
     if (one.step < from.next_step

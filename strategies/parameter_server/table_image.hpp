@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/strategies/fields.hpp"
+#include "troupe/strategies/parameter_server/part_image.hpp"
 
 #include <cstdint>
 #include <tuple>
@@ -19,13 +19,6 @@ struct table_optimizer_image {
   auto fields() { return std::tie(optimizer, steps, first, initial); }
 };
 
-/// The replicas whose gradients wait for a synchronous step, ascending.
-struct waiting_rows_image {
-  std::uint64_t step = 0;
-  std::vector<std::uint32_t> replicas;
-  auto fields() { return std::tie(step, replicas); }
-};
-
 /// What a `table_part` holds, for a snapshot. Its tensors travel beside it: the
 /// numbers of the rows that are kept, [m] int64, their elements and slots,
 /// [m, floats], and their tags, [m, tags] int64; the numbers, [k] int64, and
@@ -35,7 +28,7 @@ struct table_image {
   std::uint64_t version = 0;
   std::uint64_t next_step = 0; ///< All synchronous steps before it are applied.
   std::vector<table_optimizer_image> optimizers; ///< By number, ascending.
-  std::vector<waiting_rows_image> waiting;       ///< By step, ascending.
+  std::vector<waiting_step_image> waiting;       ///< By step, ascending.
   auto fields() { return std::tie(version, next_step, optimizers, waiting); }
 };
 

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -21,21 +22,22 @@ using namespace std::chrono_literals;
 constexpr auto patience = 60s;
 using notice = std::shared_ptr<std::promise<void>>;
 
-struct silent_state {
+struct open_reads {
   std::vector<caf::typed_response_promise<tensor>> open;
 };
 
-/// A shard that does not answer reads. It tells when it is asked.
+/// A shard that keeps reads open. It calls `on_read` for each.
 shard_actor::behavior_type
-silent_shard(shard_actor::stateful_pointer<silent_state> self, notice asked) {
+waiting_shard(shard_actor::stateful_pointer<open_reads> self,
+              const std::function<void(open_reads&)>& on_read) {
   return {
     [](const new_part&, const tensor&) { return std::uint64_t{0}; },
     [](const shard_limits&) { return std::uint64_t{0}; },
     [](const new_optimizer&) { return std::uint64_t{0}; },
-    [self, asked](const part_pull&, const tensors&) {
+    [self, on_read](const part_pull&, const tensors&) {
       auto answer = self->make_response_promise<tensor>();
       self->state.open.push_back(answer);
-      asked->set_value();
+      on_read(self->state);
       return answer;
     },
     [](const optimizer_pull&) { return tensor{}; },
@@ -47,6 +49,13 @@ silent_shard(shard_actor::stateful_pointer<silent_state> self, notice asked) {
     [](atom::info) { return part_table{}; },
     [](atom::status) { return shard_status{}; },
   };
+}
+
+/// Answers the first read after the second one.
+void answer_two(open_reads& x) {
+  if (x.open.size() == 2)
+    for (auto i = x.open.rbegin(); i != x.open.rend(); ++i)
+      i->deliver(tensor::full({}, 1));
 }
 
 /// Tells when an execution was stopped.
@@ -86,37 +95,6 @@ listing_owner(closure_worker_owner_actor::pointer,
   };
 }
 
-struct late_state {
-  std::vector<caf::typed_response_promise<tensor>> open;
-};
-
-/// A shard that answers the first read after the second one.
-shard_actor::behavior_type
-late_shard(shard_actor::stateful_pointer<late_state> self) {
-  return {
-    [](const new_part&, const tensor&) { return std::uint64_t{0}; },
-    [](const new_optimizer&) { return std::uint64_t{0}; },
-    [](const shard_limits&) { return std::uint64_t{0}; },
-    [self](const part_pull& x, const tensors&) {
-      auto answer = self->make_response_promise<tensor>();
-      self->state.open.push_back(answer);
-      if (self->state.open.size() == 2)
-        for (auto i = self->state.open.rbegin(); i != self->state.open.rend();
-             ++i)
-          i->deliver(tensor::full({}, static_cast<double>(x.part)));
-      return answer;
-    },
-    [](const optimizer_pull&) { return tensor{}; },
-    [](const change_list&, const tensors&) { return std::uint64_t{0}; },
-    [](const execution_effects&, const tensors&) { return std::uint64_t{0}; },
-    [](const coordinator::decision& x) {
-      return coordinator::decided{0, x.execution.ordinal};
-    },
-    [](atom::info) { return part_table{}; },
-    [](atom::status) { return shard_status{}; },
-  };
-}
-
 /// With two slots the worker asks for two closures before any is answered. One
 /// that reads nothing ends only when a slot is free.
 TEST(ClosureWorker, ExecutesAClosureWhileAnotherOneReads) {
@@ -125,7 +103,7 @@ TEST(ClosureWorker, ExecutesAClosureWhileAnotherOneReads) {
   ended->expected = 3;
   std::atomic<int> own_environment = 0;
   {
-    auto shard = actors.system().spawn(late_shard);
+    auto shard = actors.system().spawn(waiting_shard, answer_two);
     auto to = actors.system().spawn(listing_owner, ended);
     auto worker = actors.system().spawn(
       closure_worker,
@@ -167,7 +145,8 @@ TEST(ClosureWorker, StopsAClosureThatWaitsInsideOfItsEnvironment) {
   const auto stopped = std::make_shared<std::promise<void>>();
   std::atomic<bool> was_inside = false;
   {
-    auto shard = actors.system().spawn(silent_shard, asked);
+    auto shard = actors.system().spawn(
+      waiting_shard, [asked](open_reads&) { asked->set_value(); });
     auto to = actors.system().spawn(owner, stopped);
     auto worker = actors.system().spawn(
       closure_worker, closure_worker_config{.owner = to, .shards = {shard}});

@@ -151,6 +151,20 @@ TEST(PartImage, SaysWhatIsImpossible) {
             0u);
 }
 
+/// Changes that were checked together can leave more steps than `check` allows.
+TEST(PartImage, HasAllStepsThatWait) {
+  stored_part part{floats({1, 2})};
+  for (std::uint64_t step = 0; step <= max_waiting_steps; ++step)
+    part.apply(contribution(step, 0));
+  const auto saved = save(part);
+  ASSERT_EQ(saved.image.waiting.size(), max_waiting_steps + 1);
+  auto again = restore(saved);
+  for (auto* const each : {&part, &again})
+    for (std::uint64_t step = 0; step <= max_waiting_steps; ++step)
+      each->apply(apply_step(step, {0}));
+  EXPECT_TRUE(same_bits(part.value(), again.value()));
+}
+
 } // namespace
 
 } // namespace troupe::parameter_server
