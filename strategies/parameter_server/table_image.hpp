@@ -8,8 +8,6 @@
 
 namespace troupe::parameter_server {
 
-using troupe::inspect, troupe::serialize;
-
 /// The steps of an optimizer for a part of a table.
 struct table_optimizer_image {
   std::uint32_t optimizer = 0;
