@@ -116,6 +116,39 @@ TEST_F(OnACard, RowsOfAnEmbeddingAreAddedInTheOrderOfTheCpu) {
   EXPECT_TRUE(same_bits(gradient_on(card), gradient_on({})));
 }
 
+/// The elements are integers, and so small that all sums are exact.
+TEST_F(OnACard, GradientsOfTheWeightsOfOneChannelAreExact) {
+  struct extents {
+    std::int64_t n, h, w, k, co;
+    padding pad;
+  };
+  const auto integers = [](const shape& dims, int step) {
+    tensor out{dims};
+    auto i = 0;
+    for (auto& one : out.mutable_data<float>())
+      one = static_cast<float>((i++ * step) % 7 - 3);
+    return out;
+  };
+  for (const auto& e : {extents{1, 5, 5, 5, 1, padding::valid},
+                        extents{3, 9, 11, 3, 40, padding::same},
+                        extents{2, 28, 28, 5, 32, padding::same},
+                        extents{1, 3, 70, 3, 33, padding::valid},
+                        extents{700, 12, 13, 5, 6, padding::same}}) {
+    const auto x = integers({e.n, e.h, e.w, 1}, 5),
+               w = integers({e.k, e.k, 1, e.co}, 3), b = tensor::zeros({e.co});
+    const auto gradient_on = [&](const device& on) {
+      tape recording;
+      const auto at = recording.watch(w.to(on));
+      const auto y =
+        conv2d(x.to(on), at, b.to(on), conv2d_options{1, 1, e.pad});
+      return recording.gradient(reduce_sum(y * integers(y.dims(), 3).to(on)),
+                                tensors{at})[0];
+    };
+    EXPECT_TRUE(same_bits(gradient_on(card), gradient_on({})))
+      << e.n << " images, " << e.k << " x " << e.k << ", " << e.co;
+  }
+}
+
 // -- large shapes, which the cases of the ops do not have ---------------------
 
 double largest_difference(const tensor& a, const tensor& b) {

@@ -3,6 +3,7 @@
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/cuda/cudnn/convolution_plan.hpp"
 #include "troupe/tensors/cuda/kernels/convolution_parts.hpp"
+#include "troupe/tensors/cuda/kernels/weight_gradient.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
 #include "troupe/tensors/device_error.hpp"
 
@@ -235,6 +236,23 @@ tensor to_cudnn(const onednn::convolution& g, const tensor& w) {
   return out;
 }
 
+/// Computes the gradient of the weights for images of one channel.
+void sum_one_channel(const onednn::convolution& what, const tensor& x,
+                     const tensor& gy, tensor& gw) {
+  const auto on = x.device();
+  tensor scratch{{shape{static_cast<std::int64_t>(one_channel_scratch(what))}},
+                 on};
+  const auto floats = [](std::byte* address) {
+    return reinterpret_cast<float*>(address);
+  };
+  check(one_channel_weight_gradient(
+          what, reinterpret_cast<const float*>(x.address()),
+          reinterpret_cast<const float*>(gy.address()),
+          floats(scratch.mutable_address()), floats(gw.mutable_address()),
+          compute_stream(on)),
+        "the kernel that sums the gradient of weights");
+}
+
 } // namespace
 
 void convolve(const onednn::convolution& what, const tensor& x, const tensor& w,
@@ -253,6 +271,9 @@ void convolve_backward_weights(const onednn::convolution& what, const tensor& x,
                                const tensor& gy, tensor& gw) {
   if (what.n == 0)
     return gw.set_zero();
+  if (x.type() == dtype::float32 && gw.type() == dtype::float32
+      && !current_context().allows_tf32 && has_one_channel_kernel(what))
+    return sum_one_channel(what, x, gy, gw);
   tensor transposed{{convolution_shapes{what}.w, gw.type()}, gw.device()};
   run_aligned(kind::backward_weights, what, {x, transposed, gy});
   transpose_matrix(transposed, gw, what.co);

@@ -1,0 +1,145 @@
+#include "troupe/tensors/cuda/kernels/weight_gradient.hpp"
+
+#include <algorithm>
+
+namespace troupe::cuda {
+
+namespace {
+
+/// A warp adds the products of whole rows of gy for 32 output channels, one for
+/// each lane. Its sums for all weights of its channel, and the elements of x
+/// that belong to one element of gy, are in registers.
+constexpr unsigned lanes = 32, warps = 8;
+constexpr unsigned max_blocks = 512; ///< Of a group of 32 channels.
+constexpr unsigned sum_threads = 32; ///< That add the parts of one weight.
+
+unsigned blocks_of(const onednn::convolution& g) {
+  const auto rows = static_cast<std::size_t>(g.n * g.oh);
+  return static_cast<unsigned>(std::clamp<std::size_t>(
+    (rows + warps - 1) / warps, 1, std::size_t{max_blocks}));
+}
+
+struct extents {
+  int rows; ///< Of gy.
+  int h, w, oh, ow, co, top, left;
+};
+
+/// Part b of the gradient, [k, k, co], is what block b adds.
+template <int k>
+__global__ void __launch_bounds__(lanes* warps)
+  weight_gradient_parts(extents g, const float* __restrict__ x,
+                        const float* __restrict__ gy,
+                        float* __restrict__ parts) {
+  const int lane = threadIdx.x, warp = threadIdx.y;
+  const int channel = blockIdx.y * lanes + lane;
+  const bool has_channel = channel < g.co;
+  float sums[k][k] = {};
+  for (int row = blockIdx.x * warps + warp; row < g.rows;
+       row += gridDim.x * warps) {
+    const int image = row / g.oh, first = row % g.oh - g.top;
+    const float* const from = x + std::ptrdiff_t{image} * g.h * g.w;
+    const float* const grad = gy + std::ptrdiff_t{row} * g.ow * g.co + channel;
+    // Column c of x for all k rows of x that belong to this row of gy.
+    const auto load = [&](float(&to)[k], int c) {
+#pragma unroll
+      for (int i = 0; i < k; ++i) {
+        const int r = first + i;
+        const bool is_inside = r >= 0 && r < g.h && c >= 0 && c < g.w;
+        to[i] = is_inside ? __ldg(from + r * g.w + c) : 0.0f;
+      }
+    };
+    // Column c is at columns[(c + left) % k].
+    float columns[k][k];
+#pragma unroll
+    for (int j = 0; j < k - 1; ++j)
+      load(columns[j], j - g.left);
+    for (int begin = 0; begin < g.ow; begin += k) {
+#pragma unroll
+      for (int u = 0; u < k; ++u) {
+        const int at = begin + u;
+        if (at < g.ow) {
+          load(columns[(u + k - 1) % k], at + k - 1 - g.left);
+          const float d =
+            has_channel ? __ldg(grad + std::ptrdiff_t{at} * g.co) : 0.0f;
+#pragma unroll
+          for (int i = 0; i < k; ++i)
+#pragma unroll
+            for (int j = 0; j < k; ++j)
+              sums[i][j] += columns[(u + j) % k][i] * d;
+        }
+      }
+    }
+  }
+  __shared__ float of_warps[warps][lanes];
+  for (int i = 0; i < k; ++i)
+    for (int j = 0; j < k; ++j) {
+      of_warps[warp][lane] = sums[i][j];
+      __syncthreads();
+      if (warp == 0 && has_channel) {
+        float sum = 0;
+#pragma unroll
+        for (int other = 0; other < int{warps}; ++other)
+          sum += of_warps[other][lane];
+        parts[(std::ptrdiff_t{blockIdx.x} * k * k + i * k + j) * g.co
+              + channel] = sum;
+      }
+      __syncthreads();
+    }
+}
+
+/// Thread (i, j) adds each 32nd part of a weight. Then thread (i, 0) adds these
+/// sums.
+__global__ void __launch_bounds__(lanes* sum_threads)
+  add_parts(const float* __restrict__ parts, unsigned count, unsigned weights,
+            float* __restrict__ out) {
+  __shared__ double sums[sum_threads][lanes];
+  const unsigned weight = blockIdx.x * lanes + threadIdx.x;
+  double sum = 0;
+  if (weight < weights)
+    for (unsigned part = threadIdx.y; part < count; part += sum_threads)
+      sum += parts[std::size_t{part} * weights + weight];
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || weight >= weights)
+    return;
+  for (unsigned i = 1; i < sum_threads; ++i)
+    sum += sums[i][threadIdx.x];
+  out[weight] = static_cast<float>(sum);
+}
+
+} // namespace
+
+bool has_one_channel_kernel(const onednn::convolution& g) {
+  constexpr std::int64_t max = std::int64_t{1} << 30;
+  return g.ci == 1 && g.kh == g.kw && (g.kh == 3 || g.kh == 5)
+         && g.stride_h == 1 && g.stride_w == 1 && g.n > 0 && g.co < max
+         && g.n * g.oh < max && g.h * g.w < max && g.ow < max;
+}
+
+std::size_t one_channel_scratch(const onednn::convolution& g) {
+  return blocks_of(g) * static_cast<std::size_t>(g.kh * g.kw * g.co);
+}
+
+cudaError_t one_channel_weight_gradient(const onednn::convolution& what,
+                                        const float* x, const float* gy,
+                                        float* scratch, float* gw,
+                                        cudaStream_t stream) {
+  const extents g{int(what.n * what.oh), int(what.h),   int(what.w),
+                  int(what.oh),          int(what.ow),  int(what.co),
+                  int(what.top),         int(what.left)};
+  const auto count = blocks_of(what);
+  const dim3 grid{count, (unsigned(what.co) + lanes - 1) / lanes},
+    block{lanes, warps};
+  if (what.kh == 3)
+    weight_gradient_parts<3><<<grid, block, 0, stream>>>(g, x, gy, scratch);
+  else
+    weight_gradient_parts<5><<<grid, block, 0, stream>>>(g, x, gy, scratch);
+  if (const auto error = cudaGetLastError(); error != cudaSuccess)
+    return error;
+  const auto weights = unsigned(what.kh * what.kw * what.co);
+  add_parts<<<(weights + lanes - 1) / lanes, dim3{lanes, sum_threads}, 0,
+              stream>>>(scratch, count, weights, gw);
+  return cudaGetLastError();
+}
+
+} // namespace troupe::cuda
