@@ -98,7 +98,7 @@ private:
     state_.self
       ->request(state_.config.shards.at(from.shard), state_.config.timeout,
                 part_pull{from.part, static_cast<bool>(from.rows),
-                          std::move(encoded.list)},
+                          std::move(encoded.list), true, execution},
                 std::move(encoded.operands))
       .then(
         [me = weak_from_this(), i](tensor& x) {

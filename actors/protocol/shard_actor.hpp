@@ -103,7 +103,9 @@ struct part_pull {
   bool has_rows = false;
   /// Changes of this part, which do not take place. The answer contains them.
   change_list after;
-  auto fields() { return std::tie(part, has_rows, after); }
+  bool has_reader = false; ///< An execution of a closure reads.
+  coordinator::execution reader{};
+  auto fields() { return std::tie(part, has_rows, after, has_reader, reader); }
 };
 
 /// Asks for the state of an optimizer for a part: one of its slots, or if it
@@ -136,7 +138,14 @@ struct shard_status {
   std::uint64_t rows = 0;    ///< Rows of tables that are kept.
   std::uint64_t updates = 0; ///< Changes that took place.
   std::uint64_t waiting = 0; ///< Executions whose effects wait.
-  auto fields() { return std::tie(parts, bytes, rows, updates, waiting); }
+  // As in `coordinator::staleness_meter`.
+  std::uint64_t gradients = 0;
+  std::uint64_t staleness_sum = 0;
+  std::uint64_t largest_staleness = 0;
+  auto fields() {
+    return std::tie(parts, bytes, rows, updates, waiting, gradients,
+                    staleness_sum, largest_staleness);
+  }
 };
 
 /// The messages that a shard receives. An answer that is a number is the number

@@ -258,7 +258,18 @@ void shard_state::check_memory(
   check_memory(growth);
 }
 
-tensor shard_state::pull(const part_pull& x, const tensors& operands) const {
+std::uint64_t shard_state::version(std::uint64_t part) const {
+  const auto* const table = find_table(part);
+  return table ? table->version() : find(part).version();
+}
+
+tensor shard_state::pull(const part_pull& x, const tensors& operands) {
+  if (x.has_reader && !effects.is_decided(x.reader.ordinal))
+    staleness.on_read(x.reader, x.part, version(x.part));
+  return value(x, operands);
+}
+
+tensor shard_state::value(const part_pull& x, const tensors& operands) const {
   if (const auto* const table = find_table(x.part))
     return pull_table(*table, x, operands);
   const auto changes = decode(x.after, operands, x.has_rows ? 1 : 0);
@@ -346,8 +357,12 @@ coordinator::decided shard_state::decide(const coordinator::decision& x) {
            + " names an execution without effects");
   if (verdict.applied)
     try {
-      apply(*static_cast<const std::vector<addressed_change>*>(
-        verdict.applied->get()));
+      const auto& changes = *static_cast<const std::vector<addressed_change>*>(
+        verdict.applied->get());
+      for (const auto& [part, change] : changes)
+        if (change.what == parameter_server::part_change::kind::gradient)
+          staleness.on_gradient(x.execution, part, version(part));
+      apply(changes);
     } catch (const std::exception& e) {
       // The closure counts, and its changes were checked. The shard ends: it
       // lacks some of them, and the coordinator must not go on with it.
@@ -355,6 +370,8 @@ coordinator::decided shard_state::decide(const coordinator::decision& x) {
                                + std::to_string(x.execution.ordinal)
                                + " could not be made: " + e.what());
     }
+  staleness.forget_if(
+    [&](std::uint64_t ordinal) { return effects.is_decided(ordinal); });
   return {index, x.execution.ordinal};
 }
 
@@ -372,7 +389,10 @@ shard_status shard_state::status() const {
   shard_status out{.parts = parts.size() + tables.size(),
                    .bytes = bytes(),
                    .updates = updates,
-                   .waiting = effects.waiting()};
+                   .waiting = effects.waiting(),
+                   .gradients = staleness.gradients(),
+                   .staleness_sum = staleness.sum(),
+                   .largest_staleness = staleness.largest()};
   for (const auto& [number, table] : tables)
     out.rows += table.size();
   return out;

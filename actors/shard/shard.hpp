@@ -2,6 +2,7 @@
 
 #include "troupe/actors/protocol/shard_actor.hpp"
 #include "troupe/strategies/coordinator/closure_effects.hpp"
+#include "troupe/strategies/coordinator/staleness_meter.hpp"
 #include "troupe/strategies/parameter_server/stored_part.hpp"
 #include "troupe/strategies/parameter_server/table_part.hpp"
 
@@ -24,7 +25,8 @@ struct shard_state {
   std::uint64_t add_table(const new_part& x);
   std::uint64_t add(const new_optimizer& x);
   std::uint64_t limit(const shard_limits& x);
-  tensor pull(const part_pull& x, const tensors& operands) const;
+  tensor pull(const part_pull& x, const tensors& operands);
+  tensor value(const part_pull& x, const tensors& operands) const;
   tensor pull(const optimizer_pull& x) const;
   tensor pull_table(const parameter_server::table_part& from,
                     const part_pull& x, const tensors& operands) const;
@@ -37,6 +39,8 @@ struct shard_state {
   const parameter_server::stored_part& find(std::uint64_t part) const;
   /// Null: the part is not a table, or there is none.
   const parameter_server::table_part* find_table(std::uint64_t part) const;
+  /// Number of changes of a part so far.
+  std::uint64_t version(std::uint64_t part) const;
   const update_rule& find_rule(std::uint32_t optimizer) const;
   /// Returns the changes of a message, which all fit.
   /// @param first the first operand.
@@ -57,6 +61,7 @@ struct shard_state {
   std::vector<new_part> descriptions; ///< Of the parts, as they were made.
   std::unordered_map<std::uint32_t, update_rule> optimizers; ///< By number.
   coordinator::closure_effects effects;
+  coordinator::staleness_meter staleness;
   std::uint64_t updates = 0;   ///< Changes that took place.
   std::uint64_t max_bytes = 0; ///< Of all parts. Zero: no limit.
 };

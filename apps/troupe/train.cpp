@@ -311,10 +311,14 @@ void print_result(const train_summary& summary) {
   for (const auto& one : summary.test.metrics)
     std::printf("test %s %s  ", one.name.c_str(),
                 number_text(one.value).c_str());
-  std::printf("test loss %s  %.0f examples/s\n"
-              "weights_sha256 %s\n",
+  std::printf("test loss %s  %.0f examples/s\n",
               number_text(summary.test.loss).c_str(),
-              summary.examples_per_second(), summary.weights_sha256.c_str());
+              summary.examples_per_second());
+  if (summary.staleness.gradients > 0)
+    std::printf("staleness of gradients: mean %.2f, largest %llu updates\n",
+                summary.staleness.mean(),
+                static_cast<unsigned long long>(summary.staleness.largest));
+  std::printf("weights_sha256 %s\n", summary.weights_sha256.c_str());
   std::fflush(stdout); // this process may be killed
 }
 

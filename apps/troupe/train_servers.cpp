@@ -238,6 +238,8 @@ int lead(const train_arguments& arguments, const train_config& config,
                    + "; a run with parameter servers cannot be continued, so "
                      "nothing was saved");
     save(trained, arguments, config);
+    for (const auto& server : strategy.status())
+      summary.staleness += server.staleness;
     summary.steps = trained.steps();
     summary.test =
       trained.evaluate(coordinator, data.test, {.metrics = metrics_of(config)});

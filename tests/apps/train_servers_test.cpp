@@ -71,6 +71,7 @@ TEST_F(TrainServers, SynchronousRunsHaveTheWeightsOfAsManyReplicas) {
       EXPECT_EQ(found.value("consistency", ""), "sync");
       EXPECT_EQ(found.value("servers", 0), servers);
       EXPECT_EQ(found.value("workers", 0), workers);
+      EXPECT_FALSE(found.contains("mean_staleness"));
     }
   }
 }
@@ -91,6 +92,9 @@ TEST_F(TrainServers, EachExampleCountsOnceInEachEpoch) {
     for (const auto& epoch : found["epochs"])
       EXPECT_EQ(epoch.value("examples", 0), 240) << kind;
     EXPECT_EQ(found.value("steps", 0), 36);
+    EXPECT_GE(found.value("mean_staleness", -1.0), 0);
+    EXPECT_GE(found.value("largest_staleness", -1),
+              found.value("mean_staleness", 0.0));
   }
 }
 

@@ -114,6 +114,10 @@ std::string to_json_text(const train_summary& summary) {
     object["servers"] = summary.config.servers;
     object["consistency"] = summary.config.consistency;
   }
+  if (summary.staleness.gradients > 0) {
+    object["mean_staleness"] = summary.staleness.mean();
+    object["largest_staleness"] = summary.staleness.largest;
+  }
   if (!summary.result.epochs.empty())
     add_metrics(object, "train_", summary.result.epochs.back().metrics);
   object["test_loss"] = number(summary.test.loss);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/strategies/parameter_server/gradient_staleness.hpp"
 #include "troupe/training/job/job.hpp"
 #include "troupe/training/loop/history.hpp"
 
@@ -16,6 +17,7 @@ struct train_summary {
   evaluation test{}; ///< Evaluation of the final weights.
   std::string weights_sha256{};
   std::string transport = "none"; ///< Value of `strategy::transport`.
+  parameter_server::gradient_staleness staleness{}; ///< With parameter servers.
 
   std::uint64_t examples() const;
   /// Returns the throughput over the complete epochs, without validation.

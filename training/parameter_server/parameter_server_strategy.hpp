@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/node/client_options.hpp"
+#include "troupe/strategies/parameter_server/gradient_staleness.hpp"
 #include "troupe/strategies/parameter_server/partitioner.hpp"
 #include "troupe/strategies/parameter_server/server_placement.hpp"
 #include "troupe/training/parameter_server/server_variable.hpp"
@@ -63,6 +64,9 @@ struct server_status {
   std::uint64_t bytes = 0;   ///< Bytes of their values and slots.
   std::uint64_t rows = 0;    ///< Rows of tables that it keeps.
   std::uint64_t updates = 0; ///< Changes that took place.
+  std::uint64_t waiting = 0; ///< Executions of closures whose changes wait.
+  /// Since this copy of the server serves.
+  parameter_server::gradient_staleness staleness{};
 };
 
 /// Keeps variables on parameter servers. Workers read them, and change them by

@@ -421,7 +421,13 @@ std::vector<server_status> parameter_servers::status() const {
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {
     const auto x = ask<shard_status>(system_, server_text(i), shards_[i],
                                      options_.timeout, atom::status_v);
-    out.push_back({x.parts, x.bytes, x.rows, x.updates});
+    out.push_back(
+      {.parts = x.parts,
+       .bytes = x.bytes,
+       .rows = x.rows,
+       .updates = x.updates,
+       .waiting = x.waiting,
+       .staleness = {x.gradients, x.staleness_sum, x.largest_staleness}});
   }
   return out;
 }

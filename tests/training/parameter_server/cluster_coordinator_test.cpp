@@ -639,5 +639,53 @@ TEST(ClusterCoordinator, ReplaysTensorFlow) {
     });
 }
 
+TEST(ClusterCoordinator, MeasuresTheStalenessOfGradients) {
+  fixture f{{.servers = 1, .workers = 2}};
+  const auto w = f.counter("w");
+  const auto other = f.counter("other");
+  const server_optimizer optimizer{f.on, sgd{}};
+  const auto apply = [&] {
+    optimizer.apply(std::vector{tensor::full({}, 1)}, std::vector{w});
+  };
+  const auto staleness = [&] { return f.on.status()[0].staleness; };
+  std::promise<void> has_read, may_end;
+  const auto slow =
+    f.coordinator.schedule([&, end = may_end.get_future().share()] {
+      const auto value = number(w);
+      has_read.set_value();
+      end.wait_for(patience);
+      static_cast<void>(number(w)); // a later read has no effect
+      apply();
+      return value;
+    });
+  ASSERT_EQ(has_read.get_future().wait_for(patience),
+            std::future_status::ready);
+  for (int i = 0; i < 3; ++i)
+    f.coordinator
+      .schedule([&] {
+        static_cast<void>(number(w));
+        other.assign_add(1); // a change of another variable does not count
+        apply();
+        return 0;
+      })
+      .get();
+  EXPECT_EQ(staleness().gradients, 3u);
+  EXPECT_EQ(staleness().largest, 0u);
+  may_end.set_value();
+  EXPECT_EQ(slow.get(), 0);
+  f.join();
+  EXPECT_EQ(staleness().gradients, 4u);
+  EXPECT_EQ(staleness().sum, 3u);
+  EXPECT_EQ(staleness().largest, 3u);
+  EXPECT_EQ(staleness().mean(), 0.75);
+  // A gradient of what the closure has not read is not measured.
+  f.coordinator.schedule([&] {
+    apply();
+    return 0;
+  });
+  f.join();
+  EXPECT_EQ(staleness().gradients, 4u);
+}
+
 } // namespace
 } // namespace troupe

@@ -278,7 +278,10 @@ TEST(ServerModel, BoundedStepsDoNotBeginBeforeTheOldOnesAreThere) {
     opener.join();
     EXPECT_EQ(begun.wait_for(0).size(), batches);
     EXPECT_EQ(found.epochs.at(0).examples, 2 * batches);
-    EXPECT_EQ(on.status()[0].updates, batches);
+    const auto status = on.status()[0];
+    EXPECT_EQ(status.updates, batches);
+    EXPECT_EQ(status.staleness.gradients, batches);
+    EXPECT_LE(status.staleness.largest, (replicas - 1) * (2 * staleness + 1));
   }
 }
 
