@@ -46,8 +46,9 @@ constexpr milliseconds max_report_delay{5000};
 constexpr auto peer_loss_delay = 500ms;
 /// Time after which a run that goes on is ended for a view change. Before that,
 /// the loss of a process usually ends it, with an error that also names the
-/// step and those who wait. This error can take a second if a replica does not
-/// answer. If a process leaves, the run usually ends by itself before that.
+/// step and the replicas that wait. This error can take a second if a replica
+/// does not answer. If a process leaves, the run usually ends by itself before
+/// that.
 constexpr auto end_of_run_delay = 300ms;
 /// Interval and number of the checks whether a process of this host has ended,
 /// after the connection to it has ended.
