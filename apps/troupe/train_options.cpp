@@ -189,6 +189,11 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
                 "sync-backup:B (the last B replicas of a step do not count) "
                 "[async]")
     ->type_name("KIND");
+  add_number(command, "--replication", options.replication, 1,
+             train_option_limits::servers,
+             "Copies of each parameter server, on different ones: with K, the "
+             "run goes on if a server is lost, and K - 1 at once [1]")
+    ->type_name("K");
   command
     .add_option("--transport", options.transport,
                 "Transport of tensors between workers: auto, shm, tcp or tls "

@@ -219,9 +219,14 @@ int lead(const train_arguments& arguments, const train_config& config,
          parameter_server::fixed_shards_partitioner(config.servers),
        .nodes = servers,
        .threads = config.threads,
-       .seed = config.seed}};
+       .seed = config.seed,
+       .copies = config.replication}};
     server_model trained{strategy, model_name, models::find_model(config.model),
                          config.rule(), model_options_of(config)};
+    if (config.replication > 1 && !strategy.wait_for_copies(start_timeout))
+      throw job_error{ec::stalled,
+                      "the copies of the servers do not have their state after "
+                        + std::to_string(start_timeout.count()) + " s"};
     cluster_coordinator coordinator{
       strategy,
       // A worker begins its next closure while the last one is recorded.

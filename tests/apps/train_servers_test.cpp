@@ -128,6 +128,25 @@ TEST_F(TrainServers, TheOthersDoTheWorkOfAKilledWorker) {
   EXPECT_NE(done.err.find("was lost"), done.err.npos) << done.err;
 }
 
+TEST_F(TrainServers, AKilledServerWithACopyChangesNoBit) {
+  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
+  const auto expected =
+    weights_of(command + "--strategy one_device --replicas 2");
+  for (const int server : {0, 2}) {
+    const auto done = run_and_send(
+      SIGKILL, "ps", server,
+      command
+        + "--consistency sync --workers 2 --servers 3 --replication 2 "
+          "--summary s.json");
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
+      << done.out << done.err;
+    const auto found = nlohmann::json::parse(text_of("s.json"));
+    EXPECT_EQ(found.value("replication", 0), 2);
+    EXPECT_EQ(found.value("steps", 0), 60 * 12);
+  }
+}
+
 TEST_F(TrainServers, NoExampleIsLostOrCountedTwiceWhenAWorkerIsKilled) {
   for (const auto* kind : {"async", "ssp:2"}) {
     const auto done = run_and_send(
@@ -263,6 +282,13 @@ TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
           {"--consistency sync-backup:2", "2 replicas"});
   rejects("--servers 1 --replicas 2", {"--replicas 2", "async"});
   rejects("--servers 1 --devices cpu:0,cpu:1", {"--devices"});
+  rejects("--servers 2 --replication 3",
+          {"--replication 3", "there are 2", "--servers 3"});
+  rejects("--servers 2 --replication 0", {"--replication"});
+  rejects("--replication 1 --strategy one_device",
+          {"--replication 1", "--strategy parameter_server"});
+  rejects("--model wide_deep --data clicks --servers 2 --replication 2",
+          {"--replication 2", "wide_deep has tables"});
   rejects("--servers 1 --patience 2", {"--patience 2"});
   rejects("--servers 1 --transport shm", {"--transport"});
   rejects("--servers 1 --max-steps 5", {"--max-steps 5"});

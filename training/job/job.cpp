@@ -259,6 +259,7 @@ train_options to_options(const train_config& config) {
     out.workers = config.workers;
     out.servers = config.servers;
     out.consistency = config.consistency;
+    out.replication = config.replication;
   }
   if (config.patience > 0)
     out.patience = static_cast<std::int64_t>(config.patience);

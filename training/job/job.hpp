@@ -51,6 +51,7 @@ struct train_options {
   std::optional<std::string> transport{};
   std::optional<std::int64_t> servers{};
   std::optional<std::string> consistency{};
+  std::optional<std::int64_t> replication{};
 
   friend bool operator==(const train_options&, const train_options&) = default;
 };
@@ -70,6 +71,7 @@ struct train_config {
   std::uint32_t servers = 0;
   /// Of parameter servers: async, ssp:S, sync or sync-backup:B.
   std::string consistency;
+  std::uint32_t replication = 1; ///< Copies of each parameter server.
   /// Patience of early stopping, in epochs. Zero: no early stopping.
   std::uint64_t patience = 0;
   std::uint64_t seed = 1;

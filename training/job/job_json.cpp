@@ -37,6 +37,7 @@ void each_option(F fn, Jobs&... option_sets) {
   fn("transport", option_sets.transport...);
   fn("servers", option_sets.servers...);
   fn("consistency", option_sets.consistency...);
+  fn("replication", option_sets.replication...);
   fn("patience", option_sets.patience...);
   fn("on-nan", option_sets.on_nan...);
   fn("audit-steps", option_sets.audit_steps...);
@@ -142,6 +143,7 @@ train_options merge_for_resume(const train_options& saved,
     out.transport = changes.transport;
     out.servers = changes.servers;
     out.consistency = changes.consistency;
+    out.replication = changes.replication;
     if (!changes.replicas && !changes.devices)
       out.replicas = saved_replicas;
     if (const auto now = resolve_options(out).replicas; now != saved_replicas)

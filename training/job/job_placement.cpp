@@ -1,5 +1,7 @@
 #include "troupe/training/job/job_placement.hpp"
 
+#include "troupe/models/network.hpp"
+#include "troupe/models/zoo.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/job/job_resolution.hpp"
 #include "troupe/training/strategies/devices.hpp"
@@ -53,7 +55,7 @@ void check_devices(const std::vector<std::string>& names) {
 std::string implied_strategy(const train_options& options) {
   if (options.strategy)
     return *options.strategy;
-  if (options.servers || options.consistency)
+  if (options.servers || options.consistency || options.replication)
     return "parameter_server";
   if (options.workers)
     return "multi_worker_mirrored";
@@ -154,12 +156,33 @@ std::optional<std::uint32_t> number_after(std::string_view text,
   return number;
 }
 
+/// @pre the model and the number of servers are resolved.
+void resolve_replication(const train_options& options, train_config& out) {
+  out.replication = static_cast<std::uint32_t>(
+    check_positive("--replication", options.replication.value_or(1),
+                   train_option_limits::servers));
+  const auto text = std::to_string(out.replication);
+  if (out.replication > out.servers)
+    reject("--replication", text,
+           "the copies of a server need as many servers, and there are "
+             + std::to_string(out.servers) + "; give --servers " + text
+             + " or more");
+  const models::network net{models::find_model(out.model)};
+  if (out.replication > 1
+      && std::ranges::any_of(net.parameters(), &parameter_spec::is_table))
+    reject("--replication", text,
+           "the model " + out.model
+             + " has tables, which servers with copies cannot have yet; leave "
+               "it out");
+}
+
 void resolve_servers(const train_options& options, std::uint64_t replicas,
                      train_config& out) {
   out.servers = static_cast<std::uint32_t>(check_positive(
     "--servers", options.servers.value_or(1), train_option_limits::servers));
   out.workers = static_cast<std::uint32_t>(check_positive(
     "--workers", options.workers.value_or(1), train_option_limits::workers));
+  resolve_replication(options, out);
   out.consistency = options.consistency.value_or("async");
   const auto rule = parse_consistency(out.consistency);
   if (!out.devices.empty() && out.devices != std::vector<std::string>{"cpu:0"})
@@ -232,6 +255,9 @@ void resolve_placement(const train_options& options, train_config& out) {
              + " strategy has no servers; use --strategy parameter_server");
   if (options.consistency && !has_servers)
     reject("--consistency", *options.consistency,
+           "it applies to parameter servers; use --strategy parameter_server");
+  if (options.replication && !has_servers)
+    reject("--replication", std::to_string(*options.replication),
            "it applies to parameter servers; use --strategy parameter_server");
   if (options.workers && !is_multi_worker && !has_servers)
     reject(

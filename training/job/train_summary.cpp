@@ -113,6 +113,7 @@ std::string to_json_text(const train_summary& summary) {
   if (summary.config.servers > 0) {
     object["servers"] = summary.config.servers;
     object["consistency"] = summary.config.consistency;
+    object["replication"] = summary.config.replication;
   }
   if (summary.staleness.gradients > 0) {
     object["mean_staleness"] = summary.staleness.mean();
