@@ -97,7 +97,7 @@ if(TARGET apps_tests)
     TROUPE_TOOL="$<TARGET_FILE:troupe_tool>"
     TROUPE_EXAMPLES="$<TARGET_FILE_DIR:example_embed>")
   add_dependencies(apps_tests troupe_tool example_embed example_loop example_mirrored
-                   example_regression example_workers)
+                   example_regression example_servers example_workers)
 endif()
 
 # style.<name>: checks of the tracked files. Exit code 77 means "skipped".

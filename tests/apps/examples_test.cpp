@@ -30,12 +30,15 @@ double last_number_of(const std::string& line) {
 }
 
 TEST(Examples, TrainInAtMost30Lines) {
-  const auto line = last_line_of("mirrored");
-  EXPECT_EQ(line.rfind("accuracy ", 0), 0u) << line;
-  EXPECT_GT(last_number_of(line), 0.9) << line;
-  std::ifstream source{TROUPE_SOURCE_DIR "/apps/examples/mirrored.cpp"};
-  const std::string text{std::istreambuf_iterator<char>{source}, {}};
-  EXPECT_LE(std::ranges::count(text, '\n'), 30);
+  for (const std::string name : {"mirrored", "servers"}) {
+    const auto line = last_line_of(name);
+    EXPECT_EQ(line.rfind("accuracy ", 0), 0u) << line;
+    EXPECT_GT(last_number_of(line), 0.9) << line;
+    std::ifstream source{TROUPE_SOURCE_DIR "/apps/examples/" + name + ".cpp"};
+    ASSERT_TRUE(source) << name;
+    const std::string text{std::istreambuf_iterator<char>{source}, {}};
+    EXPECT_LE(std::ranges::count(text, '\n'), 30) << name;
+  }
 }
 
 TEST(Examples, RunACustomTrainingLoop) {
