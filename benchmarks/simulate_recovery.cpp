@@ -7,9 +7,11 @@
 #include "troupe/simulation/recovery_check.hpp"
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -36,10 +38,20 @@ struct tally {
   std::set<std::string> reached;
 };
 
-void run_jobs(const settings& of, unsigned worker, std::FILE* out) {
+void print_seed(std::uint64_t seed, const std::string& plan,
+                const std::string& failure) {
+  std::printf("seed %llu: %s\n  %s\n", static_cast<unsigned long long>(seed),
+              plan.c_str(), failure.c_str());
+  std::fflush(stdout);
+}
+
+/// @param current receives the seed of each job before it begins.
+void run_jobs(const settings& of, unsigned worker, std::FILE* out,
+              std::atomic<std::uint64_t>& current) {
   tally sum;
   for (auto seed = of.seed + worker; seed < of.seed + of.jobs;
        seed += of.workers) {
+    current = seed;
     if (of.verbose) {
       std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
                   to_string(random_recovery_plan(seed)).c_str());
@@ -57,9 +69,7 @@ void run_jobs(const settings& of, unsigned worker, std::FILE* out) {
     sum.reached.insert(result.reached.begin(), result.reached.end());
     if (result.failure.empty())
       continue;
-    std::printf("seed %llu: %s\n  %s\n", static_cast<unsigned long long>(seed),
-                result.plan.c_str(), result.failure.c_str());
-    std::fflush(stdout);
+    print_seed(seed, result.plan, result.failure);
     if (++sum.failures == of.max_failures)
       break;
   }
@@ -120,6 +130,13 @@ int main(int argc, char** argv) {
   troupe::log_from(of.jobs == 1 ? troupe::log_level::warning
                                 : troupe::log_level::off);
   const auto begin = std::chrono::steady_clock::now();
+  // Memory that the processes share, by number of the process.
+  const auto size = of.workers * sizeof(std::atomic<std::uint64_t>);
+  void* const shared = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED)
+    return 1;
+  auto* const seeds = static_cast<std::atomic<std::uint64_t>*>(shared);
   std::vector<std::pair<pid_t, std::FILE*>> workers;
   for (unsigned w = 0; w < of.workers; ++w) {
     int ends[2];
@@ -131,7 +148,7 @@ int main(int argc, char** argv) {
     if (pid == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL); // ends with its parent
       ::close(ends[0]);
-      run_jobs(of, w, ::fdopen(ends[1], "w"));
+      run_jobs(of, w, ::fdopen(ends[1], "w"), seeds[w]);
       ::_exit(0);
     }
     ::close(ends[1]);
@@ -139,8 +156,13 @@ int main(int argc, char** argv) {
   }
   tally sum;
   unsigned crashed = 0;
-  for (const auto& [pid, in] : workers) {
-    crashed += !read_tally(in, sum);
+  for (unsigned w = 0; w < of.workers; ++w) {
+    const auto& [pid, in] = workers[w];
+    if (!read_tally(in, sum)) {
+      ++crashed;
+      print_seed(seeds[w], to_string(random_recovery_plan(seeds[w])),
+                 "its process has crashed");
+    }
     std::fclose(in);
     ::waitpid(pid, nullptr, 0);
   }
@@ -149,9 +171,6 @@ int main(int argc, char** argv) {
   if (of.list)
     for (const auto& one : sum.reached)
       std::printf("  %s", one.c_str());
-  if (crashed > 0)
-    std::printf("%u processes have crashed; find the seed with --verbose\n",
-                crashed);
   std::printf(
     "%llu jobs, %llu failed; %llu faults, %llu view changes; %llu jobs "
     "completed, %llu processes joined, %llu left; %zu distinct pairs of a "

@@ -101,7 +101,7 @@ if(TARGET apps_tests)
 endif()
 
 # style.<name>: checks of the tracked files. Exit code 77 means "skipped".
-foreach(what format words replaced_words snippets ci_rotation)
+foreach(what format words replaced_words snippets test_names ci_rotation)
   add_test(NAME style.${what} COMMAND ${PROJECT_SOURCE_DIR}/tests/style/${what}.sh
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(style.${what} PROPERTIES SKIP_RETURN_CODE 77)

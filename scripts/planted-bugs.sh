@@ -14,11 +14,13 @@
 #                                           another choose different patches
 #   scripts/planted-bugs.sh --list <number>  the order that --rotate uses
 #   scripts/planted-bugs.sh --simulate [<patch>...]
-#                                           runs simulate_parameter_servers instead of
-#                                           tests, with the patches that have a line
-#                                           "Simulated-by: <protocol>". It has to find
-#                                           each bug within 10,000 jobs. Its seed has to
-#                                           find the bug again, but only with the patch
+#                                           runs simulations instead of tests, with the
+#                                           patches that have a line "Simulated-by:
+#                                           recovery" (simulate_recovery) or "Simulated-by:
+#                                           <protocol>" (simulate_parameter_servers). They
+#                                           have to find each bug within 10,000 jobs. The
+#                                           seed has to find the bug again, but only with
+#                                           the patch
 #
 # The script changes neither the source tree nor the objects of build/dev, so there
 # is nothing to restore if it is interrupted. It copies the patched files to
@@ -124,13 +126,28 @@ run_patch() {
   rm -rf "$folder"
 }
 
+# The program that simulates what a patch changes.
+simulation_of() {
+  if grep -q -x 'Simulated-by: recovery' "$1"; then
+    echo simulate_recovery
+  else
+    echo simulate_parameter_servers
+  fi
+}
+
 # Runs the simulation with one patch. It fails if it does not find the bug, or if
 # its seed does not find it again, or finds something without the patch.
 simulate_patch() {
-  local patch=$1 name folder options found seed started=$SECONDS
+  local patch=$1 name folder simulation options found seed started=$SECONDS
   name=$(basename "$patch" .patch)
   folder=$into/$name
-  options=(--protocol "$(sed -n 's/^Simulated-by: //p' "$patch")" --threads 1 --max-failures 1)
+  simulation=benchmarks/$(simulation_of "$patch")
+  if [ "$simulation" = benchmarks/simulate_recovery ]; then
+    options=(--processes 1)
+  else
+    options=(--protocol "$(sed -n 's/^Simulated-by: //p' "$patch")" --threads 1)
+  fi
+  options+=(--max-failures 1)
   if ! build_planted "$patch" "$folder" "$simulation" >"$into/log" 2>&1; then
     cat "$into/log" >&2
     echo "planted-bugs.sh: $name does not build" >&2
@@ -138,7 +155,7 @@ simulate_patch() {
   fi
   if "$folder/$simulation" "${options[@]}" --jobs 10000 >"$into/log" 2>&1 ||
     ! found=$(grep -m 1 '^seed ' "$into/log"); then
-    echo "NOT FOUND  $name, by ${options[*]} --jobs 10000" >&2
+    echo "NOT FOUND  $name, by $simulation ${options[*]} --jobs 10000" >&2
     return 1
   fi
   seed=${found#seed }
@@ -164,7 +181,6 @@ rotate() {
   patches=("${patches[@]:first}" "${patches[@]:0:first}")
 }
 
-simulation=benchmarks/simulate_parameter_servers
 seconds=0 run=run_patch
 case ${1-} in
   --check)
@@ -199,7 +215,7 @@ if [ $run = run_patch ]; then
   mapfile -t programs < <(sed -n 's/^Found-by: \([a-z_]*\):.*/\1/p' "${patches[@]}" | sort -u)
   programs+=(simulation_tests)
 else
-  programs=(simulate_parameter_servers)
+  mapfile -t programs < <(for patch in "${patches[@]}"; do simulation_of "$patch"; done | sort -u)
 fi
 build dev "${programs[@]}" >"$into/log" 2>&1 || {
   cat "$into/log" >&2

@@ -303,7 +303,7 @@ struct elastic_job::impl {
   /// A proxy ends only when it has heard of the end of its connection.
   void end_connections() {
     // A process that was silent may have been started again since then.
-    bool are_some_silent = lives.size() > names.size();
+    bool are_some_silent = is_split || lives.size() > names.size();
     for (std::uint32_t p = 0; p < names.size(); ++p) {
       are_some_silent |= net.is_disconnected(p);
       net.resume(p);
@@ -971,6 +971,7 @@ struct elastic_job::impl {
   std::vector<chief_record> chiefs;
   std::vector<std::string> membership_errors;
   std::uint64_t view_messages = 0, launcher_kills = 0;
+  bool is_split = false; ///< `elastic_job::split` was called.
   /// By id of an actor: its task.
   std::vector<std::uint32_t> owners;
   std::size_t attributed = 0;
@@ -1008,6 +1009,14 @@ void elastic_job::partition(std::uint32_t task) {
     return;
   it.life->state = process_life::fate::partitioned;
   impl_->net.disconnect(task, net::close_reason::timed_out);
+}
+
+void elastic_job::split(const std::set<std::uint32_t>& tasks) {
+  impl_->is_split = true;
+  for (const auto task : tasks)
+    for (std::uint32_t other = 0; other < count(); ++other)
+      if (!tasks.contains(other))
+        impl_->net.separate(task, other);
 }
 
 void elastic_job::cut(std::uint32_t task, std::uint32_t peer) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -134,6 +135,9 @@ public:
   void go_on(std::uint32_t task);
   /// Drops all further messages between a process and the others.
   void partition(std::uint32_t task);
+  /// Drops all further messages between two groups of processes: those of the
+  /// given tasks, and all others.
+  void split(const std::set<std::uint32_t>& tasks);
   /// Ends the connections and lanes between two processes.
   void cut(std::uint32_t task, std::uint32_t peer);
   /// Starts a process of a task that was killed. It joins the job, or takes

@@ -20,9 +20,14 @@ namespace troupe::simulation {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::milliseconds;
 
-/// Time after which a job that has not ended is stuck.
-constexpr std::chrono::seconds time_limit{120};
+/// Maximum time from a fault to the next view: the fault is noticed, and what
+/// can be connected again is, each within the heartbeat timeout. The rest is
+/// for the view change and the step that is made again.
+constexpr std::chrono::seconds recovery_time{3};
+/// Maximum number of messages of a job that wait for one another.
+constexpr int chained_messages = 1000;
 /// Processes of a host know after this time that one of them has been killed.
 constexpr std::chrono::milliseconds death_is_known_after{100};
 /// A process tells the others of a view that they have not heard of in this
@@ -120,7 +125,7 @@ public:
   }
 
   recovery_result run() {
-    const bool in_time = job_.run([this] { make_faults(); }, time_limit);
+    const bool in_time = job_.run([this] { make_faults(); }, time_limit_);
     if (!in_time)
       fail("the job has not ended in time: " + states());
     for (const auto& error : job_.membership_errors())
@@ -134,6 +139,7 @@ public:
       check_completion();
     }
     check_last_file();
+    out_.launcher_kills = job_.launcher_kills();
     out_.delivered = sim_.delivered;
     out_.seconds = double(sim_.elapsed().count()) / 1e9;
     return out_;
@@ -158,6 +164,20 @@ private:
     return out;
   }
 
+  /// Time after which a job that has not ended is stuck. One of the timeouts of
+  /// its processes may pass, at the end, of a process that cannot join for
+  /// example; the longest of them is the one for the start.
+  static std::chrono::seconds time_limit_of(const recovery_plan& plan) {
+    auto out = options_of(plan).start_timeout
+               + user_code_pieces(plan.program) * plan.user_code_time
+               + plan.faults.size() * milliseconds{recovery_time};
+    for (const auto& one : plan.faults)
+      out += one.until.value_or(0ms);
+    const auto message_time = 2 * plan.latency + (plan.delayed > 0 ? 1ms : 0ms);
+    return std::chrono::ceil<std::chrono::seconds>(
+      out + chained_messages * message_time);
+  }
+
   void fail(const std::string& what) {
     if (out_.failure.empty())
       out_.failure = what;
@@ -177,6 +197,7 @@ private:
       on_failure(life, on, trained);
     };
     hooks.leave = &life.leave;
+    hooks.prefetch = plan_.prefetch;
     run_program(plan_.program, on, hooks, records_[life.number].result);
   }
 
@@ -400,6 +421,9 @@ private:
         ++silent_losses_;
         job_.partition(task);
         break;
+      case split:
+        split_into({task, fault.peer});
+        break;
       case cut:
         cuts_.insert(life.number);
         cuts_.insert(job_.life_of(fault.peer).number);
@@ -411,6 +435,19 @@ private:
         life.leave = true;
         break;
     }
+  }
+
+  /// Of the two groups, the job may lose the one that has fewer processes, of
+  /// two equal ones either.
+  void split_into(const std::set<std::uint32_t>& tasks) {
+    const auto count = job_.count();
+    const bool are_fewer = 2 * tasks.size() <= count;
+    for (std::uint32_t task = 0; task < count; ++task)
+      if (tasks.contains(task) == are_fewer) {
+        lost_.insert(job_.life_of(task).number);
+        ++silent_losses_;
+      }
+    job_.split(tasks);
   }
 
   void note_state(const process_life& life, const process_fault& fault) {
@@ -489,6 +526,7 @@ private:
     if (record.result.end != fit_end::done)
       return;
     ++out_.completed;
+    out_.completed_tasks.insert(life.task);
     out_.joined += life.joins;
     if (record.result.text != expected.result.text)
       fail(name(life) + " has other results than the undisturbed job:\n"
@@ -520,12 +558,12 @@ private:
     const auto& newest = views_.rbegin()->second;
     const auto& members = newest.members;
     std::size_t unhurt = 0;
-    caf::timespan first_end = time_limit, last_death{0};
+    caf::timespan first_end = time_limit_, last_death{0};
     bool others_are_dead = plan_.on_one_host;
     // The process that has agreed on the newest view may have died or was
     // stopped before it has told the others.
     bool has_state = false;
-    caf::timespan known_since = time_limit;
+    caf::timespan known_since = time_limit_;
     for (const auto& x : members) {
       const auto& life =
         *std::ranges::find(job_.lives(), x.incarnation,
@@ -648,6 +686,7 @@ private:
   }
 
   const recovery_plan plan_;
+  const std::chrono::seconds time_limit_ = time_limit_of(plan_);
   simulator sim_;
   random_fault_injector injector_;
   std::vector<pending_fault> pending_; ///< In the order of the plan.

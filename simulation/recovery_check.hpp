@@ -23,7 +23,8 @@
 //   - Each view has one content in all processes, and at most one chief.
 //   - No process gives up the job if it can go on at the same time.
 //   - No membership actor ends with an error.
-//   - The job ends in bounded time.
+//   - The job ends within the longest timeout of its processes, the time that
+//     its faults and its own code take, and that of its messages.
 //   - If more than half of the processes remain, or all others are known to be
 //     dead, or a launcher decides, then the job is completed.
 
@@ -38,8 +39,10 @@ struct recovery_result {
   /// Distinct pairs of the state of a process and a fault that it had there.
   std::set<std::string> reached;
   std::size_t completed = 0; ///< Processes that have completed the training.
-  std::size_t joined = 0;    ///< Of these: processes that have joined.
-  std::size_t left = 0;      ///< Processes that have left.
+  std::set<std::uint32_t> completed_tasks; ///< Tasks of these processes.
+  std::size_t joined = 0;         ///< Of these: processes that have joined.
+  std::size_t left = 0;           ///< Processes that have left.
+  std::size_t launcher_kills = 0; ///< Processes that the launcher has ended.
   std::size_t view_changes = 0;
   std::size_t repeated = 0;  ///< Callbacks of steps that were repeated.
   std::size_t delivered = 0; ///< Delivered messages.

@@ -37,6 +37,12 @@ public:
     for (std::uint64_t i = 0; i < count; ++i)
       add();
     plan_.reconnects = happens(0.7);
+    for (auto& one : plan_.faults)
+      if (one.type == process_fault::kind::partition && plan_.processes > 2
+          && happens(0.5))
+        make_split(one);
+    if (plan_.program == job_program::fits && happens(0.4))
+      plan_.prefetch = between(1, 3);
     return plan_;
   }
 
@@ -69,14 +75,23 @@ private:
       out.type = partition;
     } else if (choice < 81) {
       out.type = cut;
-      out.peer = static_cast<std::uint32_t>(between(0, plan_.processes - 2));
-      out.peer += out.peer >= out.task;
+      set_peer(out);
     } else if (plan_.program == job_program::fits) {
       out.type = leave;
     }
     if ((out.type == kill || out.type == power_off) && happens(0.5))
       out.until = delay(1, happens(0.5) ? 50 : 400);
     plan_.faults.push_back(out);
+  }
+
+  void make_split(process_fault& out) {
+    out.type = process_fault::kind::split;
+    set_peer(out);
+  }
+
+  void set_peer(process_fault& out) {
+    out.peer = static_cast<std::uint32_t>(between(0, plan_.processes - 2));
+    out.peer += out.peer >= out.task;
   }
 
   void set_moment(process_fault& out) {
@@ -132,6 +147,8 @@ const char* name_of(process_fault::kind kind) {
       return "stop";
     case partition:
       return "partition";
+    case split:
+      return "split";
     case cut:
       return "cut";
     case leave:
@@ -150,6 +167,8 @@ std::string to_string(const process_fault& fault) {
   using enum process_fault::moment;
   auto out =
     std::string{name_of(fault.type)} + " " + std::to_string(fault.task);
+  if (fault.type == split)
+    out += " and " + std::to_string(fault.peer);
   if (fault.type == cut)
     out += "-" + std::to_string(fault.peer);
   switch (fault.when) {
@@ -187,6 +206,8 @@ std::string to_string(const recovery_plan& plan) {
   if (plan.user_code_time.count() > 0)
     out += ", up to " + std::to_string(plan.user_code_time.count())
            + " ms in its own code";
+  if (plan.prefetch > 0)
+    out += ", " + std::to_string(plan.prefetch) + " batches read ahead";
   out += ", latency " + std::to_string(plan.latency.count()) + " us";
   if (plan.delayed > 0)
     out += ", delays";

@@ -3,6 +3,7 @@
 #include "troupe/simulation/recovery_program.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,8 +20,11 @@ struct process_fault {
     power_off, ///< The process ends, and is silent from then on.
     stop,      ///< The process is stopped, and goes on after a time.
     partition, ///< The process reaches no other one any more.
-    cut,       ///< The connections between two processes end.
-    leave,     ///< The process is asked to leave its job. Fits only.
+    /// The process and `peer` no longer reach the others, and those still reach
+    /// one another.
+    split,
+    cut,   ///< The connections between two processes end.
+    leave, ///< The process is asked to leave its job. Fits only.
   };
   enum class moment : std::uint8_t {
     step,         ///< The first process has committed `count` steps.
@@ -35,7 +39,7 @@ struct process_fault {
 
   kind type = kind::kill;
   std::uint32_t task = 0;
-  std::uint32_t peer = 0; ///< `cut`: the other process.
+  std::uint32_t peer = 0; ///< `split` and `cut`: the other process.
   moment when = moment::step;
   std::uint64_t count = 0;
   /// Number of messages between any roles after that moment.
@@ -52,6 +56,7 @@ struct recovery_plan {
   /// Maximum time that a program spends in code of its own, each time. Zero: it
   /// takes no time.
   std::chrono::milliseconds user_code_time{0};
+  std::size_t prefetch = 0;  ///< Of fits, as in `fit_options`.
   bool on_one_host = true;   ///< As in `elastic_job_options`.
   bool has_launcher = false; ///< As in `elastic_job_options`.
   bool reconnects = false;   ///< As in `elastic_job_options`.

@@ -113,7 +113,7 @@ private:
   bool run_fits() {
     fit_options options;
     options.epochs = fit_epochs;
-    options.prefetch = 0;
+    options.prefetch = hooks_.prefetch;
     options.leave = hooks_.leave;
     options.validation = validation_data().batch(10);
     callback record;

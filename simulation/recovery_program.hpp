@@ -4,6 +4,7 @@
 #include "troupe/training/strategies/strategy.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -49,6 +50,7 @@ struct program_hooks {
   /// Called if a call of the program throws `job_error`, before that error
   /// leaves the program. Empty: not called.
   std::function<void(const model&)> on_failure{};
+  std::size_t prefetch = 0; ///< For `fit_options::prefetch`.
   /// For `fit_options::leave`. Null: the process does not leave.
   const std::atomic<bool>* leave = nullptr;
 };

@@ -132,6 +132,19 @@ void network_core::notify(std::uint32_t process) const {
     fn();
 }
 
+void network_core::disconnect(const process_pair& between,
+                              net::close_reason reason) {
+  for (const auto* links : {&dialed, &made_lanes})
+    for (const auto& [ends, made] : *links)
+      if (const auto link = made.lock(); link && ends == between)
+        link->disconnect(reason);
+  if (const auto it = lanes.find(between); it != lanes.end())
+    for (const auto& lane : it->second)
+      lane->disconnect(reason);
+  if (const auto it = connections.find(between); it != connections.end())
+    it->second->disconnect(reason);
+}
+
 // -- interface ----------------------------------------------------------------
 
 simulated_network::simulated_network(simulator& sim, std::uint32_t count,
@@ -204,7 +217,9 @@ struct dial_attempt : std::enable_shared_from_this<dial_attempt> {
     if (!net)
       return;
     auto& target = net->processes[peer];
-    if (!target.accept || target.disconnected || target.paused)
+    const network_core::process_pair between = std::minmax(process, peer);
+    if (!target.accept || target.disconnected || target.paused
+        || net->separated.contains(between))
       return fail(*net);
     result.peer = target.own_hello;
     if (target.admit)
@@ -214,7 +229,6 @@ struct dial_attempt : std::enable_shared_from_this<dial_attempt> {
       return after(*net, net->sample_latency(peer, process),
                    &dial_attempt::finish);
     }
-    const network_core::process_pair between = std::minmax(process, peer);
     const auto link = make_simulated_connection(net, between);
     std::erase_if(net->dialed,
                   [](const auto& x) { return x.second.expired(); });
@@ -290,17 +304,18 @@ void simulated_network::deliver(std::uint32_t sender, std::uint32_t receiver,
     const auto& all = net->processes;
     return std::pair{all[sender].restarts, all[receiver].restarts};
   };
-  core_->schedule(core_->now() + core_->sample_latency(sender, receiver),
-                  [net = core_.get(), sender, receiver, lives, before = lives(),
-                   fn = std::move(fn)] {
-                    net->when_running(
-                      receiver, [net, sender, receiver, lives, before, fn] {
-                        const auto& all = net->processes;
-                        if (!all[sender].disconnected
-                            && !all[receiver].disconnected && lives() == before)
-                          fn();
-                      });
-                  });
+  core_->schedule(
+    core_->now() + core_->sample_latency(sender, receiver),
+    [net = core_.get(), sender, receiver, lives, before = lives(),
+     fn = std::move(fn)] {
+      net->when_running(receiver, [net, sender, receiver, lives, before, fn] {
+        const auto& all = net->processes;
+        if (!all[sender].disconnected && !all[receiver].disconnected
+            && lives() == before
+            && !net->separated.contains(std::minmax(sender, receiver)))
+          fn();
+      });
+    });
 }
 
 void simulated_network::call_later(std::chrono::nanoseconds delay,
@@ -344,17 +359,13 @@ void simulated_network::disconnect(std::uint32_t process,
 }
 
 void simulated_network::cut(std::uint32_t process, std::uint32_t peer) {
+  core_->disconnect(std::minmax(process, peer), net::close_reason::closed);
+}
+
+void simulated_network::separate(std::uint32_t process, std::uint32_t peer) {
   const network_core::process_pair between = std::minmax(process, peer);
-  for (const auto* links : {&core_->dialed, &core_->made_lanes})
-    for (const auto& [ends, made] : *links)
-      if (const auto link = made.lock(); link && ends == between)
-        link->disconnect(net::close_reason::closed);
-  if (const auto it = core_->lanes.find(between); it != core_->lanes.end())
-    for (const auto& lane : it->second)
-      lane->disconnect(net::close_reason::closed);
-  if (const auto it = core_->connections.find(between);
-      it != core_->connections.end())
-    it->second->disconnect(net::close_reason::closed);
+  core_->separated.insert(between);
+  core_->disconnect(between, net::close_reason::timed_out);
 }
 
 void simulated_network::pause(std::uint32_t process) {

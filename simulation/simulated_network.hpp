@@ -126,6 +126,11 @@ public:
   /// are notified.
   void cut(std::uint32_t process, std::uint32_t peer);
 
+  /// From now on, nothing passes between two processes, and no dial between
+  /// them succeeds, also if one of them is restarted. Their connections and
+  /// lanes become silent, as those of `disconnect` with `timed_out`.
+  void separate(std::uint32_t process, std::uint32_t peer);
+
   /// From now on the process sends no heartbeats, and what arrives on its
   /// control connections waits until `resume`. The caller must not run the
   /// roles of the process meanwhile.

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,8 @@ public:
   void notify(std::uint32_t process) const;
   /// Makes a call in a process: at once, or when the process is resumed.
   void when_running(std::uint32_t process, std::function<void()> fn);
+  /// Disconnects all links between two processes.
+  void disconnect(const process_pair& between, net::close_reason reason);
   /// Draws true or false with equal probability.
   bool flip_coin() { return rng_() & 1; }
 
@@ -84,6 +87,8 @@ public:
     std::vector<std::function<void()>> deferred;
   };
   std::vector<process> processes;
+  /// Pairs of processes that `separate` was called for.
+  std::set<process_pair> separated;
   /// By pair of processes: the lanes, by number.
   std::map<process_pair, std::vector<std::shared_ptr<simulated_link>>> lanes;
   /// By pair of processes: the control connection that `connection` returns.

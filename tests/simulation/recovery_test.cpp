@@ -70,6 +70,9 @@ process_fault at_once(process_fault x) {
 
 using enum process_fault::kind;
 
+constexpr std::array all_programs{job_program::fits, job_program::plain_loop,
+                                  job_program::joinable_loop};
+
 TEST_F(SimulatedRecovery, RandomFaultsChangeNoBit) {
   recovery_result sum;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -195,6 +198,71 @@ TEST_F(SimulatedRecovery, WithoutAMajorityNoSideGoesOn) {
   }
 }
 
+// -- partitions into two groups -----------------------------------------------
+
+/// The numbers of processes of two groups that no longer reach each other, and
+/// how many processes go on. All of them are of one group.
+struct partition_case {
+  std::uint32_t others = 1, first_group = 1;
+  bool has_witness = false;
+  std::size_t completed = 0;
+};
+
+void PrintTo(const partition_case& x, std::ostream* out) {
+  *out << x.others << " + " << x.first_group
+       << (x.has_witness ? " with a witness" : "");
+}
+
+class PartitionOfAJob : public SimulatedRecovery,
+                        public testing::WithParamInterface<partition_case> {};
+
+// No two views have the same number, and each has one chief
+// (recovery_check.hpp). So two groups could commit the same step only if both
+// had agreed on a view, and then both would complete the job.
+TEST_P(PartitionOfAJob, EndsAsDecided) {
+  const auto& of = GetParam();
+  const auto processes = of.others + of.first_group;
+  for (const auto program : all_programs)
+    for (std::uint32_t task = 0; task < processes; ++task)
+      for (std::uint64_t seed = 1; seed <= test::seeds_of(5); ++seed) {
+        auto partitioned = fault(of.first_group == 1 ? partition : split, task,
+                                 seed % recovery_steps);
+        partitioned.peer = (task + 1) % processes;
+        partitioned.messages = 20 * seed;
+        const auto one = run_seed(seed, {.processes = processes,
+                                         .program = program,
+                                         .on_one_host = of.has_witness,
+                                         .has_launcher = of.has_witness,
+                                         .reconnects = true,
+                                         .faults = {partitioned}});
+        SCOPED_TRACE(one.plan + ", seed " + std::to_string(seed));
+        EXPECT_EQ(one.fired, 1u);
+        EXPECT_EQ(one.completed, of.completed);
+        // Half of the processes end only by the witness. One of three may
+        // see before that it has no majority.
+        const auto ended = of.has_witness ? processes - of.completed : 0;
+        EXPECT_LE(one.launcher_kills, ended);
+        if (2 * of.completed == processes)
+          EXPECT_EQ(one.launcher_kills, ended);
+        const auto of_first_group =
+          std::ranges::count_if(one.completed_tasks, [&](std::uint32_t x) {
+            return x == task || (of.first_group == 2 && x == partitioned.peer);
+          });
+        EXPECT_TRUE(of_first_group == 0
+                    || std::size_t(of_first_group) == one.completed);
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, PartitionOfAJob,
+                         testing::Values(partition_case{1, 1, false, 0},
+                                         partition_case{2, 1, false, 2},
+                                         partition_case{1, 2, false, 2},
+                                         partition_case{2, 2, false, 0},
+                                         partition_case{1, 1, true, 1},
+                                         partition_case{2, 1, true, 2},
+                                         partition_case{1, 2, true, 2},
+                                         partition_case{2, 2, true, 2}));
+
 TEST_F(SimulatedRecovery, ConnectionsThatWereCutAreMadeAgain) {
   auto first = fault(cut, 2, 3), second = fault(cut, 0, 12);
   first.peer = second.peer = 1;
@@ -234,9 +302,6 @@ process_fault in_user_code(process_fault::kind type, std::uint32_t task,
   out.count = piece;
   return out;
 }
-
-constexpr std::array all_programs{job_program::fits, job_program::plain_loop,
-                                  job_program::joinable_loop};
 
 TEST_F(SimulatedRecovery, ProgramsHaveTheirNumberOfPiecesOfUserCode) {
   for (const auto program : all_programs) {

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <future>
+#include <optional>
 #include <ranges>
+#include <span>
+#include <string>
 
 // Workers that are lost, start again and join the job while it runs.
 
@@ -21,14 +25,15 @@ constexpr std::uint32_t workers = 3;
 
 /// Where the lost worker joins. The survivors wait there until it has asked.
 struct join_point {
-  enum class place { step, before_evaluate, before_second_fit };
+  enum class place { step, before_evaluate, in_evaluate, before_second_fit };
   place where = place::step;
   std::uint64_t step = 0; ///< Step of the first or the second fit.
 };
 
 struct case_of_join {
   std::uint32_t lost;
-  std::uint64_t lost_after; ///< Step of the first fit.
+  /// Step of the first fit. None: it is lost in the evaluation.
+  std::optional<std::uint64_t> lost_after;
   join_point join;
   bool early_stopping = false;
   std::string device = "cpu:0"; ///< Of each replica.
@@ -36,13 +41,16 @@ struct case_of_join {
 
 void PrintTo(const case_of_join& x, std::ostream* out) {
   using enum join_point::place;
-  *out << "worker " << x.lost << " is lost after step " << x.lost_after
+  *out << "worker " << x.lost << " is lost "
+       << (x.lost_after ? "after step " + std::to_string(*x.lost_after)
+                        : "in evaluate")
        << " on " << x.device << " and joins ";
+  constexpr const char* places[] = {"", "before evaluate", "in evaluate",
+                                    "before the second fit"};
   if (x.join.where == step)
     *out << "in step " << x.join.step;
   else
-    *out << (x.join.where == before_evaluate ? "in evaluate"
-                                             : "in the second fit");
+    *out << places[std::size_t(x.join.where)];
 }
 
 /// Lets the lost worker start again when the survivors have come to a point,
@@ -59,6 +67,7 @@ public:
     // Before the loss is known, the view is complete, too.
     if (peers.view.view_id == 1 || is_complete())
       return;
+    have_waited = true;
     std::call_once(once_, [this] { may_join_.set_value(); });
     EXPECT_TRUE(
       peers.wait(hold, peer_table::clock::now() + patience,
@@ -70,6 +79,8 @@ public:
   void wait_for_survivors() {
     EXPECT_EQ(reached_.wait_for(patience), std::future_status::ready);
   }
+
+  std::atomic<bool> have_waited = false; ///< The survivors.
 
 private:
   std::once_flag once_;
@@ -96,12 +107,24 @@ fit_options first_fit(bool early_stopping) {
   return how;
 }
 
+/// Calls a function for each part of a batch that this process evaluates.
+models::metric call_for_each_part(const std::function<void()>& fn) {
+  return {
+    .name = "call",
+    .sums = 1,
+    .add = [fn](const tensor&, const tensor&, std::span<double>) { fn(); },
+    .value = [](std::span<const double>) { return 0.0; }};
+}
+
 void run_program(model& it, program_outcome& out, fit_options how,
-                 const std::function<void(join_point::place)>& between) {
+                 const std::function<void(join_point::place)>& between,
+                 const std::function<void()>& in_evaluate) {
   const auto record = how.callbacks;
   out.first = it.fit(uneven_batches(), how);
   between(join_point::place::before_evaluate);
-  const auto found = it.evaluate(uneven_batches());
+  const auto found = it.evaluate(
+    uneven_batches(), {.metrics = {{models::accuracy_metric(),
+                                    call_for_each_part(in_evaluate)}}});
   out.loss = found.loss;
   out.accuracy = found.accuracy;
   between(join_point::place::before_second_fit);
@@ -116,7 +139,8 @@ program_outcome undisturbed_program(bool early_stopping) {
   const auto scope = on.scope();
   auto it = small_model();
   program_outcome out;
-  run_program(it, out, first_fit(early_stopping), [](join_point::place) {});
+  run_program(
+    it, out, first_fit(early_stopping), [](join_point::place) {}, [] {});
   return out;
 }
 
@@ -163,8 +187,16 @@ TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
       if (w != lost && join.where == at)
         all.wait_for_join(on);
     };
+    std::atomic<int> parts = 0;
+    const auto in_evaluate = [&] {
+      if (++parts < 3)
+        return;
+      if (is_lost && !lost_after)
+        cut_off(on);
+      between(join_point::place::in_evaluate);
+    };
     try {
-      run_program(it, found[w], how, between);
+      run_program(it, found[w], how, between, in_evaluate);
       found[w].view = peers_of(on).get([&] { return peers_of(on).view; });
     } catch (const job_error&) {
       if (!is_lost)
@@ -195,6 +227,7 @@ TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
     }
   }
   EXPECT_EQ(lives, 2);
+  EXPECT_TRUE(all.have_waited);
   EXPECT_EQ(found[lost].view.view_id, 3u);
   EXPECT_EQ(found[lost].view.members.size(), workers);
 }
@@ -208,6 +241,9 @@ INSTANTIATE_TEST_SUITE_P(
     case_of_join{0, 3, {step, 9}}, case_of_join{1, 3, {step, 17}, true},
     case_of_join{0, 5, {step, 20}}, case_of_join{2, 12, {before_evaluate}},
     case_of_join{0, 12, {before_evaluate}, true},
+    case_of_join{2, 12, {in_evaluate}}, case_of_join{0, 12, {in_evaluate}},
+    case_of_join{1, {}, {in_evaluate}}, case_of_join{0, {}, {in_evaluate}},
+    case_of_join{2, {}, {before_second_fit}},
     case_of_join{1, 20, {before_second_fit}},
     case_of_join{0, 20, {before_second_fit}}, case_of_join{2, 5, {step, 30}},
     case_of_join{0, 5, {step, 30}, true},
