@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <random>
 #include <system_error>
@@ -73,6 +75,12 @@ faults message_faults(const recovery_plan& plan) {
 }
 
 // -- files --------------------------------------------------------------------
+
+/// Empty: there is no such file.
+std::string bytes_of(const std::filesystem::path& file) {
+  std::ifstream in{file, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
 
 /// A folder for the files of one job.
 class job_folder {
@@ -276,6 +284,7 @@ private:
   void save(const process_life& life, const model& trained) {
     if (life.state == process_life::fate::killed)
       return;
+    ++saves_;
     try {
       trained.save(file());
     } catch (...) {
@@ -291,6 +300,8 @@ private:
     if (life.state == process_life::fate::killed)
       return;
     const bool is_excluded = life.peers->excluded;
+    const auto saved = saves_;
+    const auto before = bytes_of(file());
     try {
       save(life, trained);
       if (is_excluded)
@@ -299,6 +310,14 @@ private:
     }
     if (!is_excluded)
       return;
+    if (saves_ == saved + 1 && bytes_of(file()) != before)
+      fail(name(life) + " is excluded, and has changed the file of the job");
+    try {
+      (void)trained.weights_sha256();
+      if (!life.peers->has_left)
+        fail(name(life) + " is excluded, and could read its weights");
+    } catch (const std::exception&) {
+    }
     if (!trained.save_after_failure(folder_.path() / "own").empty())
       fail(name(life) + " is excluded, and could save its own copy");
     try {
@@ -702,6 +721,7 @@ private:
   std::map<std::uint64_t, std::uint64_t> pieces_;
   const job_folder folder_;
   std::optional<saved_position> newest_file_; ///< None: no file was saved.
+  std::size_t saves_ = 0; ///< Calls of `save` that have begun.
   std::map<std::uint64_t, training_record> records_; ///< By number of the life.
   std::map<std::uint64_t, membership::view> views_;  ///< By id.
   /// Numbers of the lives that the job may have lost, of those at the ends of

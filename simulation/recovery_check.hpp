@@ -19,7 +19,8 @@
 //     that the chief before it has processed the step.
 //   - The file that the job saves never goes back to an earlier position. After
 //     the last step it has the model after that step.
-//   - All calls of an excluded process throw.
+//   - All calls of an excluded process throw, and it changes no file of the
+//   job.
 //   - Each view has one content in all processes, and at most one chief.
 //   - No process gives up the job if it can go on at the same time.
 //   - No membership actor ends with an error.

@@ -9,6 +9,7 @@
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/worker_consistency.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
+#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <bit>
@@ -114,6 +115,8 @@ tensor model::operator()(const models::model_inputs& inputs,
       "a model of the " + state_->strategy->name
       + " strategy was called in a run of another, the " + scope->strategy->name
       + " strategy; construct it in the scope of the strategy that runs it");
+  if (!scope || !scope->replica) // a run of an excluded process ends itself
+    state_->check_readable();
   const seed_scope dropout_seed{state_->seed};
   return state_->net.forward(inputs, state_->variables(), options);
 }
@@ -170,12 +173,15 @@ std::string model::weights_sha256() const {
 void model::save(const std::filesystem::path& file,
                  const std::string& note) const {
   const auto write = [&] {
-    if (!save_model(*state_, file, note))
+    // The file belongs to those that go on with the job.
+    if (state_->strategy->group->is_excluded()
+        || !save_model(*state_, file, note))
       return;
     record_event(
       state_->strategy->recorder,
       {.kind = flight_event_kind::checkpoint_saved, .text = file.string()});
   };
+  throw_if_excluded(*state_->strategy);
   try {
     check_equal_copies(*state_, state_->strategy->callback_timeout);
   } catch (const job_error&) {

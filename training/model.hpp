@@ -31,6 +31,11 @@ struct model_options {
 /// to the strategy in whose scope it is constructed. In a job of one process,
 /// all replicas share one copy of the parameters; in a job of several
 /// processes, each replica has a copy.
+///
+/// If the others could not reach this process and go on with the job without
+/// it, `fit`, `evaluate`, `predict`, `weights_sha256`, `save` and a call of the
+/// model outside of a step throw `job_error`. A process that has left its job
+/// (`fit_end::left`) can still call `predict`, `weights_sha256` and the model.
 class model {
 public:
   /// @errors throws std::invalid_argument for an invalid description and for an
@@ -110,7 +115,8 @@ public:
   ///         written. Throws std::logic_error and writes no file if the copies
   ///         of a variable differ between replicas. If another worker does not
   ///         respond, the chief writes the file, and then `save` throws
-  ///         `job_error`.
+  ///         `job_error`. If the job goes on without this process, `save`
+  ///         throws `job_error` and writes no file.
   void save(const std::filesystem::path& file,
             const std::string& note = {}) const;
 

@@ -79,6 +79,9 @@ public:
                  std::span<std::byte> into) override {
     return lane_of(process, lane_id).fetch(into);
   }
+  bool is_intact(std::uint32_t process, collective::lane_id lane_id) override {
+    return lane_of(process, lane_id).is_intact();
+  }
   void pop(std::uint32_t process, collective::lane_id lane_id) override {
     lane_of(process, lane_id).pop();
   }

@@ -92,8 +92,9 @@ public:
   /// Returns true if the payload of the front packet cannot have changed while
   /// it was read. A peer that has ended the lane no longer keeps the payloads
   /// that it has posted zero-copy. To be called after the payload was read, and
-  /// before `pop`.
-  virtual bool is_intact() const { return true; }
+  /// before `pop`. If it returns false, the packet and all later ones are lost:
+  /// `front` returns null, and `closed` says that the lane has ended.
+  virtual bool is_intact() { return true; }
 
   /// Releases the front packet. @pre the payload was viewed, or `fetch`
   /// returned true.

@@ -180,6 +180,8 @@ void shm_lane::wake_peer(const std::atomic<std::uint32_t>& wanted,
 }
 
 const packet_header* shm_lane::front() {
+  if (is_front_lost_)
+    return nullptr;
   if (has_front_)
     return &header_;
   if ((closed_ && closed_->cause == close_reason::protocol_error)
@@ -220,12 +222,20 @@ bool shm_lane::fetch(std::span<std::byte> into) {
   return true;
 }
 
-bool shm_lane::is_intact() const {
+bool shm_lane::is_intact() {
+  if (!is_zero_copy_)
+    return true;
   // The payload was read before this: if the peer had changed it already, the
   // peer's end would be seen here.
   std::atomic_thread_fence(std::memory_order_acquire);
-  return !is_zero_copy_
-         || peer_queue_.ended.load(std::memory_order_relaxed) == 0;
+  if (peer_queue_.ended.load(std::memory_order_relaxed) == 0)
+    return true;
+  is_front_lost_ = true;
+  if (!closed_) {
+    closed_ = closed_state{close_reason::closed, "the peer has ended the lane"};
+    close_reported_ = false;
+  }
+  return false;
 }
 
 void shm_lane::pop() {

@@ -54,7 +54,7 @@ public:
   std::size_t front_bytes() const override { return bytes_; }
   std::span<const std::byte> view() override;
   bool fetch(std::span<std::byte> into) override;
-  bool is_intact() const override;
+  bool is_intact() override;
   void pop() override;
 
   bool arm(std::vector<pollfd>& watched) override;
@@ -99,7 +99,8 @@ private:
   packet_header header_{};
   std::size_t bytes_ = 0;
   std::span<const std::byte> payload_;
-  bool is_zero_copy_ = false; ///< `payload_` lies in the peer's arena.
+  bool is_zero_copy_ = false;  ///< `payload_` lies in the peer's arena.
+  bool is_front_lost_ = false; ///< `is_intact` has returned false.
   std::optional<closed_state> closed_;
   bool close_reported_ = false;
   bool armed_ = false;

@@ -172,6 +172,10 @@ public:
   /// discards the payload may pass another destination.
   virtual bool read_into(std::uint32_t peer, lane_id lane,
                          std::span<std::byte> destination) = 0;
+  /// Returns true if the payload of the front packet cannot have changed while
+  /// it was read. To be called after the payload was read, and before `pop`. If
+  /// it returns false, the packet is lost, and `front` returns null.
+  virtual bool is_intact(std::uint32_t peer, lane_id lane) = 0;
   /// Removes the front packet.
   virtual void pop(std::uint32_t peer, lane_id lane) = 0;
 };

@@ -56,6 +56,8 @@ bool receiver::receive(packet_transport& transport, std::uint32_t peer,
     positions_.chunk_arrived(peer) = true;
     return true;
   }
+  if (!transport.is_intact(peer, lane))
+    return false;
   pop(from);
   if (schedule.advance(op, next, id))
     log_.complete_item(op);
@@ -239,6 +241,8 @@ bool receiver::add_chunk(packet_transport& transport) {
   }
   auto& op = log_[next.operation_number];
   reducer_.reduce(op, order_.chunk_to_add(next));
+  if (!are_contributions_intact(transport))
+    return false;
   for (std::uint32_t p = 0; p < processes; ++p)
     if (p != placement_.process) {
       pop({transport, p, lane_id::contributions});
@@ -248,6 +252,19 @@ bool receiver::add_chunk(packet_transport& transport) {
   ++next.j;
   log_.complete_item(op);
   return true;
+}
+
+/// Checks the front packets of all peers, which `reduce` has read in place. A
+/// packet that may have changed counts as not arrived.
+bool receiver::are_contributions_intact(packet_transport& transport) {
+  bool all = true;
+  for (std::uint32_t p = 0; p < placement_.job.processes(); ++p)
+    if (p != placement_.process
+        && !transport.is_intact(p, lane_id::contributions)) {
+      positions_.chunk_arrived(p) = false;
+      all = false;
+    }
+  return all;
 }
 
 // -- popping ------------------------------------------------------------------

@@ -16,7 +16,8 @@ struct protocol_error {
 
 /// Receives the packets of one process. It trusts no peer: a payload is read
 /// only if the header is the one that the schedule expects, and if size and
-/// alignment are right.
+/// alignment are right. What was read counts only if the packet is still intact
+/// afterwards (packet_transport::is_intact).
 ///
 ///   newer generation, or not started here   the packet stays in its queue
 ///   older generation or step, or repeated   the packet is discarded
@@ -73,6 +74,7 @@ private:
                  const destination& to);
   bool collect(const queue& from, const operation& op, std::uint32_t first,
                const destination& to);
+  bool are_contributions_intact(packet_transport& transport);
   void pop(const queue& from);
   bool discard(const queue& from);
   void discard_rest(front_packet& front, std::size_t bytes);

@@ -5,6 +5,7 @@
 #include "troupe/training/loop/batch_inputs.hpp"
 #include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/loop/fit_position_text.hpp"
+#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
 #include "troupe/training/support/resident_tensor.hpp"
 
@@ -93,6 +94,7 @@ void model_state::check_readable() const {
       "this process joins a running job, and its model has no values yet; it "
       "gets them in the first call of fit, evaluate or save, or in the first "
       "iteration of strategy.loop, that the job has not completed");
+  throw_if_excluded(*strategy);
 }
 
 std::vector<tensor> model_state::first_copy() const {

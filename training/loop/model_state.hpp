@@ -104,7 +104,8 @@ struct model_state final : placement_observer {
   }
 
   /// @errors throws std::logic_error in a process that joins a running job, as
-  ///         long as it does not have the state of the job.
+  ///         long as it does not have the state of the job. Throws `job_error`
+  ///         if the job goes on without this process (`throw_if_excluded`).
   void check_readable() const;
 
   /// Copies the values and slots of the copy `source` to all other copies that

@@ -1,5 +1,6 @@
 #include "troupe/training/strategies/distributed_dataset.hpp"
 
+#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
 
@@ -126,6 +127,7 @@ distributed_dataset::steps::steps(const strategy& over,
 
 std::optional<per_replica<batch>> distributed_dataset::steps::next() {
   const auto& state = strategy_.state();
+  throw_if_excluded(*state);
   const auto at = local_.save();
   if (std::exchange(view_, state->views) != state->views)
     local_ = local_batches{batches_, at, state->placement, shares_};

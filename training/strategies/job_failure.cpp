@@ -62,4 +62,15 @@ void on_job_failure(const strategy_state& state,
   }
 }
 
+void throw_if_excluded(const strategy_state& state) {
+  if (!state.group->is_excluded() || state.group->has_left())
+    return;
+  const job_error error{
+    ec::unreachable,
+    "the job goes on without this process, so the values of its models may be "
+    "none of the job's; load a file that the job saves"};
+  on_job_failure(state, std::make_exception_ptr(error));
+  throw error;
+}
+
 } // namespace troupe

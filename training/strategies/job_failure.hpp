@@ -19,4 +19,12 @@ std::shared_ptr<flight_recorder> make_local_recorder();
 void on_job_failure(const strategy_state& state,
                     const std::exception_ptr& error) noexcept;
 
+/// Begins each call that needs no other process, such as `model::predict`. The
+/// others may have gone on without the last step of an excluded process. So the
+/// values of its models may be none of the job's.
+/// @errors throws `job_error` (ec::unreachable) if the job goes on without this
+///         process, and passes it to `on_job_failure`. Does not throw if this
+///         process has left the job by its own decision, in a known state.
+void throw_if_excluded(const strategy_state& state);
+
 } // namespace troupe

@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"
+#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/loop_call.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
@@ -194,6 +195,7 @@ tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values,
 
 tensor strategy::reduce(reduce_op op, const tensor& value) const {
   check_cross_replica("reduce");
+  throw_if_excluded(*state_);
   if (op == sum && num_replicas_in_sync() > 1)
     throw std::logic_error("the value " + to_string(value.spec())
                            + " is not per replica: its sum over "
@@ -217,6 +219,7 @@ tensor strategy::gather(const per_replica<tensor>& values, int axis) const {
 distributed_dataset
 strategy::distribute(data::dataset batches,
                      std::vector<std::uint32_t> replica_shares) const {
+  throw_if_excluded(*state_);
   return {*this, std::move(batches), std::move(replica_shares)};
 }
 
@@ -224,6 +227,7 @@ training_loop strategy::loop(std::string name,
                              const distributed_dataset& batches,
                              const loop_options& options) const {
   check_cross_replica("loop");
+  throw_if_excluded(*state_);
   return {*this, std::move(name), batches, options};
 }
 

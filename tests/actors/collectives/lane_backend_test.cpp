@@ -268,6 +268,33 @@ TEST(LaneBackend, AContributionThatAPeerReadsOutlivesItsFailedReplica) {
     same_bits(backends.by_process[1]->sum_of(1, 0), tensor::full(dims, 6)));
 }
 
+/// The other process sums in the memory of its contribution. So this memory has
+/// its contributions to the chunks of the first process, and the results of its
+/// own chunks. The first process has all packets when the other one ends.
+TEST(LaneBackend, PacketsOfAProcessThatHasEndedItsLanesGiveNoSum) {
+  const shape dims{12'288}; // three chunks of 16 KiB
+  lane_backends backends{{0, 1, 2}, "zero-copy"};
+  auto& survivor = *backends.by_process[0];
+  auto& ended = backends.by_process[1];
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    backends.by_process[r]->begin_generation(r, 1);
+    backends.by_process[r]->begin_step(r, 0);
+  }
+  survivor.contribute(0, 0, tensor::full(dims, 1));
+  auto sent = tensor::full(dims, 2);
+  ended->contribute(1, 0, sent, {}, collective::output_placement::in_place);
+  ASSERT_EQ(ended->pending_receivers(), std::vector<std::uint32_t>{0})
+    << "its packets were copied";
+  ended.reset();
+  std::ranges::fill(sent.mutable_data<float>(), 1e9f);
+  EXPECT_FALSE(wait_for(survivor, 0, {kind::sum, 0}));
+  EXPECT_FALSE(survivor.sum_of(0, 0));
+  const auto failure = survivor.failure();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->process, 1u);
+  EXPECT_EQ(failure->code, ec::peer_lost);
+}
+
 TEST(LaneBackend, ALossDuringAWaitEndsTheWait) {
   lane_backends backends{{0, 1, 2}, "stream"};
   auto& backend = *backends.by_process[0];

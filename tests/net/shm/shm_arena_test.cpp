@@ -160,6 +160,42 @@ TEST_F(ShmZeroCopy, CopiesPayloadsThatAreSmallOrOutsideTheArena) {
   EXPECT_EQ(take_eventually(*lanes.right, header), elsewhere);
 }
 
+TEST_F(ShmZeroCopy, IsLostIfTheSenderEndsTheLaneBeforeItIsPopped) {
+  ASSERT_TRUE(lanes.left->post(numbered_header(1), bytes_of(1, 10)));
+  for (const auto number : {2u, 3u})
+    ASSERT_TRUE(lanes.left->post_zero_copy(numbered_header(number),
+                                           arena_bytes_at(page, large)));
+  ASSERT_TRUE(lanes.left->post(numbered_header(4), bytes_of(4, 10)));
+  std::vector<std::byte> into(large);
+  const auto read_front = [&] {
+    return lanes.right->front() && lanes.right->fetch(into);
+  };
+  ASSERT_TRUE(read_front());
+  EXPECT_TRUE(lanes.right->is_intact());
+  lanes.right->pop();
+  ASSERT_TRUE(read_front());
+  EXPECT_TRUE(lanes.right->is_intact()) << "the sender keeps the payload";
+  lanes.right->pop();
+  ASSERT_TRUE(read_front());
+  lanes.left.reset();
+  EXPECT_FALSE(lanes.right->is_intact());
+  EXPECT_EQ(lanes.right->front(), nullptr);
+  ASSERT_TRUE(lanes.right->closed());
+  EXPECT_EQ(lanes.right->closed()->cause, close_reason::closed);
+  EXPECT_FALSE(lanes.right->is_intact());
+}
+
+TEST_F(ShmZeroCopy, IsNotLostIfItWasCopied) {
+  const auto elsewhere = bytes_of(1, large);
+  ASSERT_TRUE(lanes.left->post_zero_copy(numbered_header(1), elsewhere));
+  lanes.left.reset();
+  std::vector<std::byte> into(large);
+  ASSERT_TRUE(lanes.right->front());
+  ASSERT_TRUE(lanes.right->fetch(into));
+  EXPECT_TRUE(lanes.right->is_intact());
+  EXPECT_EQ(into, elsewhere);
+}
+
 TEST_F(ShmZeroCopy, HoldsNoMorePacketsThanSlots) {
   for (std::uint32_t i = 0; i < few_slots; ++i)
     ASSERT_TRUE(lanes.left->post_zero_copy(numbered_header(i),

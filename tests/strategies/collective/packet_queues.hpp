@@ -4,11 +4,13 @@
 #include "troupe/strategies/tree/reduction.hpp"
 #include "troupe/tests/support/placements.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -46,6 +48,15 @@ struct packet_queues {
       random{seed},
       queues(std::size_t{processes} * processes * 2) {}
 
+  /// A packet of this number that was checked, from 0, may have changed.
+  std::optional<std::size_t> changed;
+  std::optional<std::uint32_t> receiver_of_changed; ///< None: not checked yet.
+  std::size_t checked = 0; ///< Packets that were checked.
+  std::size_t packets = 0; ///< Packets that were sent.
+  /// The payload of a packet changes as soon as the packet was checked. No
+  /// packet is sent without a copy.
+  bool changes_when_checked = false;
+
   std::deque<queued_packet>& between(std::uint32_t sender,
                                      std::uint32_t receiver, lane_id lane) {
     return queues[(std::size_t{sender} * process_count + receiver) * 2
@@ -70,6 +81,7 @@ public:
     : queues_{in},
       rank_{me},
       buffers_(in.process_count * 2),
+      lost_(in.process_count * 2),
       reads_(in.process_count * 2) {}
 
   std::span<std::byte> reserve(std::uint32_t peer, lane_id lane) override {
@@ -92,6 +104,7 @@ public:
       return false;
     queue.push_back({header, {bytes.begin(), bytes.end()}, {}});
     queues_.sent[rank_] += bytes.size();
+    ++queues_.packets;
     queues_.max_length = std::max(queues_.max_length, queue.size());
     return true;
   }
@@ -100,6 +113,8 @@ public:
                       std::span<const std::byte> bytes) override {
     if (!send(peer, lane, header, bytes))
       return false;
+    if (queues_.changes_when_checked)
+      return true;
     auto& last = queues_.between(rank_, peer, lane).back();
     last.zero_copy = bytes;
     last.copy.clear();
@@ -116,7 +131,8 @@ public:
   }
   const packet_header_bytes* front(std::uint32_t peer, lane_id lane) override {
     auto& queue = queues_.between(peer, rank_, lane);
-    return queue.empty() ? nullptr : &queue.front().header;
+    return queue.empty() || lost_[index(peer, lane)] ? nullptr
+                                                     : &queue.front().header;
   }
   std::size_t front_bytes(std::uint32_t peer, lane_id lane) override {
     return queues_.between(peer, rank_, lane).front().bytes().size();
@@ -143,6 +159,16 @@ public:
     progress.done += n;
     return progress.done == bytes.size();
   }
+  bool is_intact(std::uint32_t peer, lane_id lane) override {
+    auto& packet = queues_.between(peer, rank_, lane).front();
+    if (queues_.changes_when_checked)
+      std::ranges::fill(packet.copy, std::byte{0xff});
+    if (queues_.checked++ == queues_.changed) {
+      queues_.receiver_of_changed = rank_;
+      lost_[index(peer, lane)] = true;
+    }
+    return !lost_[index(peer, lane)];
+  }
   void pop(std::uint32_t peer, lane_id lane) override {
     auto& queue = queues_.between(peer, rank_, lane);
     auto& progress = reads_[peer * 2 + std::size_t(lane)];
@@ -157,9 +183,16 @@ private:
     std::size_t size = 0;
     std::size_t done = 0;
   };
+  static std::size_t index(std::uint32_t peer, lane_id lane) {
+    return peer * 2 + std::size_t(lane);
+  }
+
   packet_queues& queues_;
   std::uint32_t rank_;
   std::vector<tensor> buffers_;
+  /// By peer and lane: a packet may have changed, and is lost with all later
+  /// ones.
+  std::vector<bool> lost_;
   std::vector<reading> reads_;
 };
 

@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -108,6 +110,41 @@ TEST_F(FailedJob, IsNotSavedByAProcessThatHasLeftIt) {
   EXPECT_EQ(exception_text(thrown[1]), "");
   EXPECT_EQ(name, std::filesystem::path{});
   EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+std::string bytes_of_file(const std::filesystem::path& name) {
+  std::ifstream in{name, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+/// Worker 0 is the chief, which writes the files of its job.
+TEST_F(FailedJob, AChiefThatHasLeftTheJobWritesNoFile) {
+  std::atomic<bool> leaves = false;
+  bool has_left = false;
+  const auto thrown =
+    run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      it.save(folder / "earlier");
+      fit_options how{.epochs = 2};
+      how.leave = w == 0 ? &leaves : nullptr;
+      how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (w == 0 && x.step == 5)
+          leaves = true;
+      }});
+      if (it.fit(uneven_batches(), how).end != fit_end::left)
+        return;
+      has_left = true;
+      const auto before = bytes_of_file(folder / "earlier");
+      for (const auto* const name : {"earlier", "new"})
+        EXPECT_THROW(it.save(folder / name), job_error);
+      EXPECT_NE(before, "");
+      EXPECT_TRUE(bytes_of_file(folder / "earlier") == before);
+      EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+      EXPECT_NO_THROW(it.weights_sha256());
+    });
+  expect_nothing_thrown(thrown);
+  EXPECT_TRUE(has_left) << "the other worker goes on";
 }
 
 } // namespace

@@ -3,6 +3,8 @@
 #include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/support/tcp_proxy.hpp"
+#include "troupe/training/strategies/distributed_dataset.hpp"
+#include "troupe/training/strategies/training_loop.hpp"
 #include "troupe/training/support/flight_file.hpp"
 
 #include <gtest/gtest.h>
@@ -10,6 +12,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -374,6 +378,91 @@ TEST_F(Exclusion, OfOneOfTwoThatCannotConnectIsInTheFileOfItsEvents) {
   EXPECT_TRUE(std::ranges::count(records[0].events, flight_event_kind::excluded,
                                  &flight_event::kind))
     << records[0].error;
+}
+
+/// What the program of an excluded worker uses, made before its exclusion.
+struct excluded_program {
+  const strategy& on;
+  model& it;
+  const distributed_dataset& parts;
+  distributed_iterator& part;
+  training_loop& loop;
+  const per_replica<tensor>& values;
+  std::filesystem::path file;
+};
+
+struct excluded_call {
+  const char* name;
+  std::function<void(excluded_program&)> make;
+};
+
+const std::vector<excluded_call> calls_that_throw{
+  {"fit", [](auto& x) { x.it.fit(uneven_batches()); }},
+  {"fit of a distributed dataset", [](auto& x) { x.it.fit(x.parts); }},
+  {"evaluate", [](auto& x) { x.it.evaluate(uneven_batches()); }},
+  {"predict",
+   [](auto& x) { x.it.predict(digits_200().examples(0, 9).inputs); }},
+  {"predict of a dataset", [](auto& x) { x.it.predict(uneven_batches()); }},
+  {"call of the model",
+   [](auto& x) { x.it(digits_200().examples(0, 9).inputs); }},
+  {"weights_sha256", [](auto& x) { x.it.weights_sha256(); }},
+  {"save", [](auto& x) { x.it.save(x.file); }},
+  {"run", [](auto& x) { x.on.run([](replica_context&) {}); }},
+  {"reduce", [](auto& x) { x.on.reduce(sum, x.values); }},
+  {"reduce over axes", [](auto& x) { x.on.reduce(sum, x.values, {0}); }},
+  {"reduce of a number",
+   [](auto& x) {
+     x.on.reduce(sum, x.on.values_from([](std::uint32_t) { return 1.f; }));
+   }},
+  {"reduce of an equal value",
+   [](auto& x) { x.on.reduce(mean, tensor::full({2}, 1)); }},
+  {"gather", [](auto& x) { x.on.gather(x.values, 0); }},
+  {"distribute", [](auto& x) { x.on.distribute(uneven_batches()); }},
+  {"begin of a distributed dataset", [](auto& x) { x.parts.begin(); }},
+  {"next batch of a distributed dataset", [](auto& x) { ++x.part; }},
+  {"loop", [](auto& x) { x.on.loop("next", x.parts); }},
+  {"begin of a loop", [](auto& x) { x.loop.begin(); }},
+};
+
+TEST_F(Exclusion, EveryCallThrowsAndChangesNothing) {
+  proxied_workers three{3};
+  std::size_t calls = 0;
+  const auto thrown = three.run([&](const strategy& on, std::uint32_t w) {
+    const auto scope = on.scope();
+    auto it = small_model();
+    const auto parts = on.distribute(uneven_batches());
+    auto part = parts.begin();
+    auto loop = on.loop("train", parts);
+    const auto values =
+      on.values_from([](std::uint32_t) { return tensor::full({2}, 1); });
+    auto how = two_epochs();
+    how.callbacks.push_back({.on_step = [&](const step_record& x) {
+      if (w != 1 || x.step != 5)
+        return;
+      three.proxies[0]->block("reconnect");
+      three.proxies[0]->cut("control", "worker 2");
+    }});
+    if (w != 2) {
+      it.fit(uneven_batches(), how);
+      return;
+    }
+    EXPECT_THROW(it.fit(uneven_batches(), how), job_error);
+    const auto& group = *on.state()->group;
+    ASSERT_TRUE(group.is_excluded() && !group.has_left())
+      << "the fault did not occur";
+    const auto weights = it.variables().front().value().clone();
+    excluded_program program{on, it, parts, part, loop, values, folder / "it"};
+    for (const auto& call : calls_that_throw) {
+      EXPECT_THROW(call.make(program), job_error) << call.name;
+      ++calls;
+    }
+    EXPECT_EQ(it.save_after_failure(folder / "own"), std::filesystem::path{});
+    EXPECT_TRUE(same_bits(it.variables().front().value(), weights));
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+  });
+  expect_nothing_thrown(thrown);
+  EXPECT_EQ(three.proxies[0]->cuts(), 1);
+  EXPECT_EQ(calls, calls_that_throw.size());
 }
 
 } // namespace
