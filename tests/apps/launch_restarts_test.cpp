@@ -34,6 +34,30 @@ TEST_F(LaunchRestarts, KilledWorkersJoinAndGiveTheSameWeights) {
   }
 }
 
+/// It exits with code 1, and has told the launcher that the job goes on.
+TEST_F(LaunchRestarts, AWorkerThatHasLeftByAnErrorDoesNotEndTheJob) {
+  const std::string job =
+    "launch -n 3 --restarts 1 -- " TROUPE_PROGRAMS "/replica_ends";
+  const auto weights_from = [](const outcome& x, int worker) {
+    const auto begin = "[worker " + std::to_string(worker) + "] weights ";
+    const auto at = x.out.find(begin);
+    return at == x.out.npos ? "" : x.out.substr(at + begin.size(), 64);
+  };
+  const auto undisturbed = weights_from(troupe(job), 0);
+  ASSERT_EQ(undisturbed.size(), 64u);
+  for (const int leaver : {0, 1}) {
+    const auto done = troupe(job + ' ' + std::to_string(leaver));
+    SCOPED_TRACE(done.out + done.err);
+    EXPECT_EQ(done.code, 0);
+    EXPECT_NE(done.err.find("; so this process has left its job"),
+              done.err.npos);
+    EXPECT_NE(done.err.find("the job goes on with 2 processes"), done.err.npos);
+    for (const int worker : {0, 1, 2})
+      EXPECT_EQ(weights_from(done, worker),
+                worker == leaver ? "" : undisturbed);
+  }
+}
+
 class LaunchRestartsOfScripts : public Launch {};
 
 /// Worker 0 ends when the tool has given up.

@@ -205,7 +205,7 @@ TEST_F(NodeJoin, ToolEndsWithASentenceIfItsSecretIsWrong) {
   const variable_is secret{"TROUPE_SECRET", "open sesame"};
   const node_processes nodes{2};
   runtime actors;
-  const remote_strategy remote{actors, nodes.addresses, listening};
+  remote_strategy remote{actors, nodes.addresses, listening};
   background_process there{
     tool_node(remote.listen_address(), "--secret-file other")};
   EXPECT_EQ(there.line().rfind("listening on ", 0), 0u);
@@ -215,6 +215,7 @@ TEST_F(NodeJoin, ToolEndsWithASentenceIfItsSecretIsWrong) {
     << said;
   EXPECT_EQ(there.end(), 1);
   EXPECT_TRUE(remote.spares().empty());
+  EXPECT_EQ(run_program(remote, [](int) { return no_signal; }), undisturbed(2));
 }
 
 TEST_F(NodeJoin, ToolEndsWithASentenceIfNoClientAnswers) {

@@ -319,6 +319,41 @@ TEST_F(Spare, WithAnotherConfigurationIsRefusedBeforeItIsNeeded) {
     << output;
 }
 
+TEST_F(Spare, WithAnotherSecretIsRefusedOnBothSidesAndTheJobGoesOn) {
+  put("other", "open barley\n");
+  std::filesystem::permissions(folder / "other",
+                               std::filesystem::perms::owner_read);
+  const auto expected = undisturbed(3);
+  std::unique_ptr<background_process> spare;
+  std::string output;
+  child_options options;
+  options.on_error_output = [&](pid_t tool, const std::string& err) {
+    if (spare || err.find("epoch 1/") == err.npos)
+      return;
+    const auto worker = process_of(tool, 1);
+    ASSERT_GT(worker, 0);
+    spare = std::make_unique<background_process>(std::vector<std::string>{
+      "/bin/sh", "-c",
+      "cd " + folder.string() + " && exec env TF_CONFIG='"
+        + variable_of(worker, "TF_CONFIG")
+        + "' TROUPE_SECRET_FILE=other " TROUPE_TOOL " " + training
+        + "--workers 3 --replicas 3 --join --spare 3 --task any 2>&1"});
+    output = rest_of(*spare);
+  };
+  slow_down(2);
+  const auto done =
+    troupe(std::string{training} + "--workers 3 --faults plan.json", options);
+  SCOPED_TRACE(done.out + done.err + "[spare]\n" + output);
+  ASSERT_TRUE(spare);
+  EXPECT_EQ(spare->end(), 1);
+  EXPECT_EQ(done.code, 0);
+  EXPECT_NE(output.find("its secret is another than that of this process"),
+            output.npos);
+  EXPECT_NE(done.err.find("it does not know the secret"), done.err.npos);
+  EXPECT_EQ(count(done.err, joined), 0);
+  EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos);
+}
+
 TEST_F(Spare, ForAnyTaskRejectsWrongOptions) {
   const auto cluster = [](const std::string& first) {
     ::setenv("TF_CONFIG",

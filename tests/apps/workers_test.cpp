@@ -104,14 +104,49 @@ TEST_F(Workers, GoOnWithTheSameWeightsWhenOneIsKilled) {
   }
 }
 
+/// The third worker cannot know what the two have agreed on. They are stopped
+/// first, so that it agrees with none of them between the two ends.
+TEST_F(Workers, EndIfTwoOfThreeAreKilledAtOnce) {
+  for (const std::string restarts : {"0", "2"}) {
+    child_options options;
+    bool has_killed = false;
+    options.on_error_output = [&](pid_t tool, const std::string& err) {
+      if (has_killed || err.find("epoch 1/") == err.npos)
+        return;
+      has_killed = true;
+      for (const int signal : {SIGSTOP, SIGKILL})
+        for (const int worker : {1, 2}) {
+          const auto target = process_of(tool, worker);
+          ASSERT_GT(target, 0);
+          ::kill(target, signal);
+        }
+    };
+    const auto done = troupe("train --data digits:1400 --batch 20 --epochs "
+                             "2000 --workers 3 --restarts "
+                               + restarts,
+                             options);
+    SCOPED_TRACE(done.out + done.err);
+    EXPECT_TRUE(has_killed);
+    EXPECT_EQ(done.code, 1);
+    EXPECT_NE(done.err.find("the job has failed after step"), done.err.npos);
+    EXPECT_NE(done.err.find("troupe: worker 0: worker "), done.err.npos);
+    EXPECT_EQ(done.err.find("the job goes on"), done.err.npos);
+    EXPECT_EQ(done.out.find("weights_sha256"), done.out.npos);
+  }
+}
+
 TEST_F(Workers, JoinTheRunningJobWhenTheyAreStartedAgain) {
   const std::string training =
     "train --data digits:1400 --batch 24 --epochs 40 --replicas 2 ";
   const auto expected = weights_of(training + "--strategy one_device");
   for (const int killed : {0, 1}) {
-    const auto done =
-      run_with_signal(killed, SIGKILL, training + "--workers 2 --restarts 1");
+    const auto done = run_with_signal(
+      killed, SIGKILL, training + "--workers 2 --restarts 1 --summary s.json");
     EXPECT_EQ(done.code, 0) << done.err;
+    // The joiner writes it if it is worker 0.
+    EXPECT_EQ(nlohmann::json::parse(text_of("s.json"), nullptr, false)
+                .value("transport", "none"),
+              "shm");
     EXPECT_NE(done.err.find("warning: worker " + std::to_string(killed)
                             + " was killed; it is started again"),
               done.err.npos)

@@ -9,6 +9,7 @@
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/strategies/transports.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -70,6 +71,9 @@ struct in_call_guard {
 /// The group has entered another view.
 void on_next_view(strategy_state& state) {
   state.placement = state.group->replica_placement();
+  if (state.cluster)
+    state.transport =
+      transports_of(*static_cast<const cluster*>(state.cluster.get()));
   if (!state.is_one_process) // whose replicas share a copy
     state.copies = std::max(state.copies, state.placement.count());
   state.next_step = 0; // equal in all processes

@@ -11,7 +11,9 @@ struct strategy_state;
 /// Makes the recorder of a job of one process.
 std::shared_ptr<flight_recorder> make_local_recorder();
 
-/// An error leaves a call of a strategy. If it means that the job has failed,
+/// An error leaves a call of a strategy. If the job goes on without this
+/// process, the launcher is told, because the program may end with an exit code
+/// that would end the job. If the error means that the job has failed,
 /// this function writes the events of the process to a file in the directory
 /// that the environment variable TROUPE_FLIGHT_DIR names, and logs its name. If
 /// the variable is not set or empty, no file is written. Errors of the user's

@@ -14,6 +14,7 @@
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/state_source.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/transports.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -118,17 +119,6 @@ to_cluster_options(const net::cluster_spec& cluster,
                  + net::printable(plan, net::max_sentence_bytes)
                  + "\", but a spare for any task injects no faults");
   return result;
-}
-
-/// Returns the transports of tensors to the other workers. If the transports
-/// differ, joins their names: "shm+tcp".
-std::string transports_of(const cluster& joined_cluster) {
-  std::string names;
-  for (std::uint32_t p = 0; p < joined_cluster.processes(); ++p)
-    if (const auto one = joined_cluster.transport_to(p);
-        p != joined_cluster.task() && names.find(one) == names.npos)
-      names += (names.empty() ? "" : "+") + one;
-  return names;
 }
 
 std::shared_ptr<strategy_state>
