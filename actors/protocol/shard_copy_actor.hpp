@@ -129,13 +129,13 @@ struct kept_answer {
 /// each part (`parameter_server::part_image`), then the operands of `waiting`.
 struct shard_image {
   std::uint64_t updates = 0; ///< Changes that took place.
-  std::vector<new_part> parts;
-  std::vector<parameter_server::part_image> images; ///< Of the parts.
-  std::vector<new_optimizer> optimizers;            ///< By number, ascending.
-  coordinator::effects_image effects;
-  std::vector<change_list> waiting;    ///< Of `effects.waiting`.
-  std::vector<std::uint32_t> operands; ///< Their numbers of tensors.
-  std::vector<kept_answer> answers;    ///< By id, ascending.
+  std::vector<new_part> parts{};
+  std::vector<parameter_server::part_image> images{}; ///< Of the parts.
+  std::vector<new_optimizer> optimizers{};            ///< By number, ascending.
+  coordinator::effects_image effects{};
+  std::vector<change_list> waiting{};    ///< Of `effects.waiting`.
+  std::vector<std::uint32_t> operands{}; ///< Their numbers of tensors.
+  std::vector<kept_answer> answers{};    ///< By id, ascending.
   auto fields() {
     return std::tie(updates, parts, images, optimizers, effects, waiting,
                     operands, answers);

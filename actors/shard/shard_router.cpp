@@ -60,16 +60,20 @@ shard_router_state::send(std::uint32_t index, shard_request_kind what,
   one.fail = [promise](caf::error e) mutable { promise.deliver(std::move(e)); };
   one.deliver = [promise](const shard_answer& x,
                           const tensors& beside) mutable {
+    std::optional<Answer> answer;
     if constexpr (std::is_same_v<Answer, tensor>) {
       if (beside.size() == 1)
-        return promise.deliver(beside[0]);
+        answer = beside[0];
     } else {
       Answer out{};
       if (!net::decode(std::as_bytes(std::span{x.body}), out))
-        return promise.deliver(std::move(out));
+        answer = std::move(out);
     }
-    promise.deliver(
-      caf::make_error(ec::protocol, std::string{"the answer is malformed"}));
+    if (answer)
+      promise.deliver(std::move(*answer));
+    else
+      promise.deliver(
+        caf::make_error(ec::protocol, std::string{"the answer is malformed"}));
   };
   add(index, std::move(one));
   return promise;
