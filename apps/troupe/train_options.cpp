@@ -191,8 +191,9 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
     ->type_name("KIND");
   add_number(command, "--replication", options.replication, 1,
              train_option_limits::servers,
-             "Copies of each parameter server, on different ones: with K, the "
-             "run goes on if a server is lost, and K - 1 at once [1]")
+             "Number of server processes that hold each part of the "
+             "parameters: the run goes on if K - 1 of them are lost at once "
+             "[1]")
     ->type_name("K");
   command
     .add_option("--transport", options.transport,

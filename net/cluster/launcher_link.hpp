@@ -13,8 +13,9 @@ namespace troupe::net {
 ///                  unless that process has reported this one before
 ///   begun          to the launcher: the job of this process has begun. From
 ///                  then on, a process that is started again joins it
-///   left           to the launcher: this process has asked to leave the job,
-///                  has left it, and ends. The job goes on
+///   left           to the launcher: this process has left the job, as it has
+///                  asked, or by an error of its own, or because the others
+///                  could not reach it. It ends. The job goes on
 ///   end            to the process: the whole job is to end. The launcher sends
 ///                  it before the signal that ends the process
 ///

@@ -50,10 +50,11 @@ public:
                   [&](const auto& one) { return is_over(one.first.ordinal); });
   }
 
-  std::uint64_t gradients() const {
-    return gradients_;
-  }                                          ///< That were measured.
-  std::uint64_t sum() const { return sum_; } ///< Of their staleness.
+  /// Number of gradients that were measured.
+  std::uint64_t gradients() const { return gradients_; }
+  /// Sum of their staleness.
+  std::uint64_t sum() const { return sum_; }
+  /// Maximum of their staleness.
   std::uint64_t largest() const { return largest_; }
   /// Number of executions whose reads are kept.
   std::size_t executions() const { return reads_.size(); }

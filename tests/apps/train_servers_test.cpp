@@ -139,6 +139,8 @@ TEST_F(TrainServers, AKilledServerWithACopyChangesNoBit) {
         + "--consistency sync --workers 2 --servers 3 --replication 2 "
           "--summary s.json");
     EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.err.find("is lost; its copies are replaced"), done.err.npos)
+      << done.err;
     EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
       << done.out << done.err;
     const auto found = nlohmann::json::parse(text_of("s.json"));

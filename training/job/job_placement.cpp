@@ -167,9 +167,10 @@ void resolve_replication(const train_options& options, train_config& out) {
            "the copies of a server need as many servers, and there are "
              + std::to_string(out.servers) + "; give --servers " + text
              + " or more");
+  if (out.replication == 1)
+    return;
   const models::network net{models::find_model(out.model)};
-  if (out.replication > 1
-      && std::ranges::any_of(net.parameters(), &parameter_spec::is_table))
+  if (std::ranges::any_of(net.parameters(), &parameter_spec::is_table))
     reject("--replication", text,
            "the model " + out.model
              + " has tables, which servers with copies cannot have yet; leave "

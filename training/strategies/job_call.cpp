@@ -72,8 +72,10 @@ struct in_call_guard {
 void on_next_view(strategy_state& state) {
   state.placement = state.group->replica_placement();
   if (state.cluster)
-    state.transport =
-      transports_of(*static_cast<const cluster*>(state.cluster.get()));
+    if (const auto now =
+          transports_of(*static_cast<const cluster*>(state.cluster.get()));
+        now != "none") // the last worker keeps what it has used
+      state.transport = now;
   if (!state.is_one_process) // whose replicas share a copy
     state.copies = std::max(state.copies, state.placement.count());
   state.next_step = 0; // equal in all processes
