@@ -514,11 +514,19 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (connection)
       return (*connection)->close("the process has joined");
     last_rejection = options.processes.names[task] + ": " + attempt.reason;
-    refusals.erase(task);
+    if (attempt.rejected && !is_retryable(attempt.payload))
+      note_refusal(task);
     if (has_rivals() && candidate && !is_first_accepted)
       give_way();
     else
       dial_later(task);
+  }
+
+  /// A process of the job does not accept this candidate. A later attempt that
+  /// does not reach the process says less.
+  void note_refusal(std::uint32_t task) {
+    if (refusals.insert_or_assign(task, last_rejection).second)
+      log(own_name() + " cannot join yet: " + last_rejection);
   }
 
   void dial_later(std::uint32_t task) {
@@ -529,8 +537,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   void on_lost_by_candidate(std::uint32_t task, const std::string& reason,
                             bool was_closed) {
     last_rejection = options.processes.names[task] + ": " + reason;
-    if (was_closed && refusals.insert_or_assign(task, last_rejection).second)
-      log(own_name() + " cannot join yet: " + last_rejection);
+    if (was_closed)
+      note_refusal(task);
     candidate->on_lost(task);
     if (has_rivals() && !candidate->knows_job())
       return give_way();
@@ -909,7 +917,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
 
   /// Returns why a process of the job does not accept this candidate. Empty: no
-  /// process has closed the last connection to it.
+  /// process has said so.
   std::string refusal() const {
     return refusals.empty() ? std::string{} : refusals.begin()->second;
   }

@@ -530,24 +530,6 @@ TEST_F(SimulatedRecovery, AProcessMayJoinInASave) {
   EXPECT_EQ(one.joined, 1u) << one.plan;
 }
 
-// A process that was connected already is told that it cannot join.
-TEST_F(SimulatedRecovery, AProcessIsRejectedAfterItHasConnected) {
-  auto stopped = fault(stop, 0, 0);
-  stopped.when = process_fault::moment::delivery;
-  stopped.count = 79;
-  stopped.messages = 0;
-  stopped.until = 2947ms;
-  auto killed = at_once(fault(kill, 1, 0));
-  killed.until = 33ms;
-  auto last = fault(kill, 0, 0);
-  last.messages = 739;
-  run_seed(874, {.program = job_program::plain_loop,
-                 .user_code_time = 212ms,
-                 .has_launcher = true,
-                 .duplicated = 0.02,
-                 .faults = {stopped, killed, last}});
-}
-
 // A process knows that the chief has processed a step, and its successor does
 // not.
 TEST_F(SimulatedRecovery, NoCallbackIsRepeatedThatAnyProcessKnowsOf) {

@@ -58,8 +58,8 @@ public:
   const std::vector<std::uint32_t>& local_replica_ids() const;
 
   /// Returns the transport of tensors to the other workers: "shm", "tcp" or
-  /// "tls". If there are several transports, "+" joins them. "none": there is
-  /// only one worker.
+  /// "tls". If there are several transports, "+" joins them. "none": there has
+  /// been no other worker. The last worker of a job keeps the value.
   const std::string& transport() const;
 
   /// Returns true on worker 0, which writes files and prints for all workers.

@@ -73,4 +73,75 @@ TEST(ClusterJoin, OfASecondProcessSucceedsWhenTheFirstOneIsLost) {
   EXPECT_TRUE(second.process.joined_cluster);
 }
 
+/// The members end before its attempts do, so the last ones reach no process.
+TEST(ClusterJoin, WithAnotherSecretFailsWithTheSecretAsTheReason) {
+  net::endpoint_options config;
+  config.listen = net::address{"127.0.0.1", 0};
+  config.connection.credentials = {.secret = "open sesame"};
+  std::optional<cluster_fixture> processes{2};
+  for (auto& x : processes->members)
+    x.router = std::make_shared<service_router>(config);
+  for (std::uint32_t p = 0; p < 2; ++p)
+    processes->addresses[p] =
+      processes->members[p].router->endpoint().advertised_address();
+  processes->join();
+  cluster_options options = processes->options_of(1);
+  member other;
+  config.connection.credentials = {.secret = "open barley"};
+  other.router = options.router = std::make_shared<service_router>(config);
+  options.join_running_job = true;
+  options.start_timeout = 2000ms;
+  std::promise<void> is_refused;
+  options.log = [&, has_line = false](net::severity,
+                                      const std::string& line) mutable {
+    if (mentions(line, "cannot join yet") && !std::exchange(has_line, true))
+      is_refused.set_value();
+  };
+  std::thread joining{[&] {
+    other.attempt([&] {
+      other.joined_cluster =
+        std::make_unique<cluster>(*other.local_runtime, options);
+    });
+  }};
+  EXPECT_EQ(is_refused.get_future().wait_for(patience),
+            std::future_status::ready);
+  processes.reset();
+  joining.join();
+  EXPECT_TRUE(
+    mentions(other.problem, "its secret is another than that of this process"))
+    << other.problem;
+}
+
+/// It has connected to all members before they reject it. They tell it so on
+/// the channels that are open, and answer the next one that asks.
+TEST(ClusterJoin, OfAConnectedProcessIsRejectedWhenItAsksForResults) {
+  cluster_fixture processes{3};
+  processes.join();
+  auto& lost = *processes.members[2].joined_cluster->implementation().peers();
+  for (const auto task : {0, 1})
+    lost.get([&] { return lost.entries[task].connection; })
+      ->close("the test cuts it");
+  second_process second{processes}, third{processes};
+  second.options.start_timeout = third.options.start_timeout = 10s;
+  second.join();
+  ASSERT_EQ(second.process.problem, "");
+  for (const auto task : {0, 1}) {
+    auto& peers =
+      *processes.members[task].joined_cluster->implementation().peers();
+    peers.update([&] { peers.log.rejection = "its program has ended"; });
+  }
+  second.process.attempt([&] {
+    second.process.group =
+      make_replica_group(*second.process.joined_cluster, {});
+    second.process.group->result_of(0);
+  });
+  third.join();
+  for (const auto* x : {&second, &third})
+    EXPECT_TRUE(mentions(x->process.problem, "no process can join this job: "
+                                             "its program has ended"))
+      << x->process.problem;
+  for (const auto task : {0, 1})
+    EXPECT_EQ(processes.members[task].problem, "");
+}
+
 } // namespace

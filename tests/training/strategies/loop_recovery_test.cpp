@@ -1,4 +1,5 @@
 #include "losses.hpp"
+#include "replica_ends.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/optimizer.hpp"
@@ -221,6 +222,27 @@ TEST_P(LoopRecovery, OfTwoReplicasInEachProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LoopRecovery, ::testing::ValuesIn(all_places));
+
+/// Group steps begin with 0 in each view; a step of the loop has several.
+TEST(LoopRecoveryCases, AReplicaWhoseActorEndsIsMadeAgain) {
+  for (const std::uint32_t victim : {0, 1}) {
+    const auto faults =
+      std::make_shared<failing_reports>(victim, step_set{0, 5, 20});
+    multi_worker_options options;
+    options.faults = faults;
+    std::vector<outcome> found(2);
+    const auto thrown =
+      run_on_cluster(2, options, [&](const strategy& on, std::uint32_t w) {
+        found[w] = run_loop(on, [](place, auto) {});
+      });
+    EXPECT_EQ(faults->ends, 3);
+    const auto expected = run_loop(turns(2), [](place, auto) {});
+    for (std::uint32_t w = 0; w < 2; ++w) {
+      EXPECT_EQ(exception_text(thrown[w]), "");
+      expect_equal(found[w], expected);
+    }
+  }
+}
 
 /// Neither worker knows whether the other one is dead.
 TEST(LoopRecoveryCases, A24OneOfTwoWithoutEvidenceOfItsDeathEndsWithAnError) {
