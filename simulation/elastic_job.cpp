@@ -263,8 +263,12 @@ struct elastic_job::impl {
     /// Roles of the current group and of earlier ones.
     std::vector<caf::actor_addr> roles;
     bool has_started = false; ///< The job has begun, or it has joined.
+    /// What it has asked the launcher without an answer.
+    std::optional<net::survivors_question> question;
+    std::uint64_t last_confirmed = 0; ///< Number of a question.
     /// When it has given up its job in the current view. None: it has not.
     std::optional<caf::timespan> gave_up_at;
+    std::weak_ptr<const strategy_state> state; ///< Of its strategy.
     std::unique_ptr<fiber> code;
   };
   /// Lanes of a view between two processes: id of the view, then the lower and
@@ -402,9 +406,7 @@ struct elastic_job::impl {
       return handle_of(of);
     };
     if (options.has_launcher)
-      settings.report_unreachable = [this, &it](std::uint64_t number) {
-        report(it, number);
-      };
+      settings.parent = std::make_shared<launcher>(*this, it);
     it.membership = spawn_membership(sim.sys, settings);
     sim.own(it.membership);
     caf::actor_cast<caf::actor>(it.membership)
@@ -464,6 +466,67 @@ struct elastic_job::impl {
     if (*has_exited)
       return nullptr;
     return std::make_shared<const simulated_handle>(has_exited, of.number);
+  }
+
+  /// The launcher as one process sees it.
+  class launcher final : public witness {
+  public:
+    launcher(impl& job, process& by) : job_{job}, by_{by} {}
+
+    void report_unreachable(std::uint64_t number) override {
+      job_.report(by_, number);
+    }
+    bool report_candidate(std::uint64_t) override {
+      return true; // it has started all processes
+    }
+    void ask(const net::survivors_question& question) override {
+      by_.question = question;
+      job_.at(launcher_delay, [this] { job_.answer_later(by_); });
+    }
+    std::uint64_t last_confirmed() override { return by_.last_confirmed; }
+
+  private:
+    impl& job_;
+    process& by_;
+  };
+
+  /// True if the process belongs to the job, and has its state.
+  static bool has_begun(const process& x) {
+    const auto state = x.state.lock();
+    return state && !state->lacks_state;
+  }
+
+  /// As `child_processes::answer`.
+  void answer_later(process& by) {
+    if (!by.question || by.has_ended)
+      return;
+    std::size_t named = 1;
+    std::vector<process*> starting, others;
+    for (const auto& x : processes) {
+      const auto is_in = [number = x->life->number](const auto& numbers) {
+        return std::ranges::count(numbers, number) > 0;
+      };
+      if (x->has_ended || x.get() == &by || x->life->peers->excluded)
+        continue;
+      if (is_in(by.question->living))
+        ++named;
+      else if (has_begun(*x) || is_in(by.question->members))
+        others.push_back(x.get());
+      else
+        starting.push_back(x.get());
+    }
+    const bool is_certain = others.empty() && starting.empty();
+    if (others.size() <= named)
+      starting.insert(starting.end(), others.begin(), others.end());
+    for (auto* x : starting) {
+      ++launcher_kills;
+      kill(*x, true);
+    }
+    if (!is_certain)
+      return at(launcher_delay, [this, &by] { answer_later(by); });
+    ++survivors_named;
+    by.last_confirmed = by.question->number;
+    by.question.reset();
   }
 
   /// The launcher decides by the first report. A process that it has ended
@@ -555,6 +618,7 @@ struct elastic_job::impl {
     auto state = make_strategy_state(std::move(group), "multi_worker_mirrored",
                                      cpus(replicas), 1);
     state->callback_timeout = options.step_timeout;
+    it.state = state;
     fn(life, strategy{std::move(state)});
   }
 
@@ -970,7 +1034,7 @@ struct elastic_job::impl {
   std::multimap<caf::timespan, std::function<void()>> calls;
   std::vector<chief_record> chiefs;
   std::vector<std::string> membership_errors;
-  std::uint64_t view_messages = 0, launcher_kills = 0;
+  std::uint64_t view_messages = 0, launcher_kills = 0, survivors_named = 0;
   bool is_split = false; ///< `elastic_job::split` was called.
   /// By id of an actor: its task.
   std::vector<std::uint32_t> owners;
@@ -1069,6 +1133,10 @@ const std::vector<std::string>& elastic_job::membership_errors() const {
 
 std::uint64_t elastic_job::view_messages() const {
   return impl_->view_messages;
+}
+
+std::uint64_t elastic_job::survivors_named() const {
+  return impl_->survivors_named;
 }
 
 std::uint64_t elastic_job::launcher_kills() const {

@@ -161,6 +161,8 @@ public:
   const std::vector<std::string>& membership_errors() const;
   /// Number of messages about view changes that were sent.
   std::uint64_t view_messages() const;
+  /// How often the launcher has said which processes live.
+  std::uint64_t survivors_named() const;
   /// Number of processes that the launcher has ended.
   std::uint64_t launcher_kills() const;
 

@@ -25,9 +25,12 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 /// Maximum time from a fault to the next view: the fault is noticed, and what
-/// can be connected again is, each within the heartbeat timeout. The rest is
-/// for the view change and the step that is made again.
-constexpr std::chrono::seconds recovery_time{3};
+/// can be connected again is, each within the heartbeat timeout (1 s). The
+/// launcher may be asked who lives (3 s). The rest is for the view change and
+/// the step that is made again.
+constexpr std::chrono::seconds recovery_time{6};
+/// Time after the start timeout in which a participant waits for the leader.
+constexpr std::chrono::seconds first_lanes_time{5};
 /// Maximum number of messages of a job that wait for one another.
 constexpr int chained_messages = 1000;
 /// Processes of a host know after this time that one of them has been killed.
@@ -148,6 +151,7 @@ public:
     }
     check_last_file();
     out_.launcher_kills = job_.launcher_kills();
+    out_.survivors_named = job_.survivors_named();
     out_.delivered = sim_.delivered;
     out_.seconds = double(sim_.elapsed().count()) / 1e9;
     return out_;
@@ -174,9 +178,10 @@ private:
 
   /// Time after which a job that has not ended is stuck. One of the timeouts of
   /// its processes may pass, at the end, of a process that cannot join for
-  /// example; the longest of them is the one for the start.
+  /// example; the longest of them is the one for the start, and for the lanes
+  /// that a participant waits for then.
   static std::chrono::seconds time_limit_of(const recovery_plan& plan) {
-    auto out = options_of(plan).start_timeout
+    auto out = options_of(plan).start_timeout + first_lanes_time
                + user_code_pieces(plan.program) * plan.user_code_time
                + plan.faults.size() * milliseconds{recovery_time};
     for (const auto& one : plan.faults)
@@ -486,22 +491,63 @@ private:
 
   // -- what must hold ---------------------------------------------------------
 
+  /// Returns which replicas each process of a view has: "0: 1 2, 3: 0".
+  static std::string hosts(const membership::view& of) {
+    std::string out;
+    for (const auto& one : of.members) {
+      out += (out.empty() ? "" : ", ") + std::to_string(one.task) + ":";
+      for (const auto id : one.replicas)
+        out += " " + std::to_string(id);
+    }
+    return out;
+  }
+
+  /// A view as the processes have taken it that have the same one.
+  struct taken_view {
+    membership::view content;
+    caf::timespan first{};      ///< When one of them has taken it.
+    bool have_all_ended = true; ///< These processes.
+    caf::timespan last_end{};   ///< When the last of them has ended.
+  };
+
+  void note_view(std::vector<taken_view>& all, const membership::view& x,
+                 caf::timespan time, const process_life& by) {
+    auto found = std::ranges::find(all, x, &taken_view::content);
+    if (found == all.end())
+      found = all.insert(found, {x, time});
+    found->first = std::min(found->first, time);
+    found->have_all_ended &= by.ended_at.has_value();
+    found->last_end = std::max(found->last_end, by.ended_at.value_or(0ms));
+  }
+
+  /// A view has one content. If the launcher has said which processes live, the
+  /// dead may have agreed on a view that the others do not know. These agree on
+  /// another one with the same number when all that know the first have ended.
   void check_views() {
-    std::map<std::uint64_t, membership::view> agreed;
+    std::map<std::uint64_t, std::vector<taken_view>> taken;
     for (const auto& life : job_.lives()) {
       std::uint64_t last = 0;
-      for (const auto& x : life->views) {
+      for (std::size_t i = 0; i < life->views.size(); ++i) {
+        const auto& x = life->views[i];
         if (x.view_id <= last)
           fail("the views of " + name(*life) + " do not count");
         last = x.view_id;
         out_.view_changes =
           std::max<std::size_t>(out_.view_changes, x.view_id - 1);
-        if (agreed.try_emplace(x.view_id, x).first->second != x)
-          fail("view " + std::to_string(x.view_id) + " has two contents");
+        note_view(taken[x.view_id], x, life->view_times[i], *life);
         check_placement(x);
       }
     }
-    views_ = std::move(agreed);
+    for (auto& [id, all] : taken) {
+      std::ranges::sort(all, {}, &taken_view::first);
+      for (std::size_t i = 0; i + 1 < all.size(); ++i)
+        if (job_.survivors_named() == 0 || !all[i].have_all_ended
+            || all[i].last_end > all[i + 1].first)
+          fail("view " + std::to_string(id)
+               + " has two contents: " + hosts(all[i].content) + " and "
+               + hosts(all[i + 1].content) + "; " + states());
+      views_.emplace(id, all.back().content);
+    }
   }
 
   void check_placement(const membership::view& of) {
@@ -517,14 +563,19 @@ private:
   }
 
   void check_chiefs() {
-    std::map<std::uint64_t, std::uint64_t> chief_of;
-    for (const auto& [view_id, life] : job_.chiefs()) {
-      if (!chief_of.try_emplace(view_id, life).second)
-        fail("view " + std::to_string(view_id) + " has two chiefs");
-      const auto it = views_.find(view_id);
-      if (it != views_.end()
-          && it->second.members.at(0).incarnation
-               != job_.lives()[life - 1]->incarnation)
+    std::set<std::pair<std::uint64_t, std::uint64_t>> known;
+    for (const auto& [view_id, number] : job_.chiefs()) {
+      const auto& life = *job_.lives()[number - 1];
+      if (!known.emplace(view_id, number).second)
+        fail("view " + std::to_string(view_id) + " has two chiefs in "
+             + name(life));
+      const auto own =
+        std::ranges::find(life.views, view_id, &membership::view::view_id);
+      const auto* content = own != life.views.end() ? &*own : nullptr;
+      if (const auto other = views_.find(view_id);
+          !content && other != views_.end())
+        content = &other->second;
+      if (content && content->members.at(0).incarnation != life.incarnation)
         fail("another process than the first one leads view "
              + std::to_string(view_id));
     }
@@ -603,7 +654,8 @@ private:
     }
     others_are_dead &= last_death + death_is_known_after <= first_end;
     if (has_state && known_since + view_is_known_after <= first_end
-        && 2 * unhurt + (others_are_dead ? 1 : 0) > members.size())
+        && (2 * unhurt + (others_are_dead ? 1 : 0) > members.size()
+            || (plan_.has_launcher && others_are_dead)))
       fail("no process has completed the job, but enough remain: " + states());
   }
 
@@ -623,7 +675,7 @@ private:
 
   /// The job must be completed if more than half of the processes remain, or
   /// half of them and all others are known to be dead, or if a launcher ends
-  /// all that do not answer.
+  /// all that do not answer, or says that they are dead.
   void check_completion() {
     std::set<std::uint32_t> tasks;
     for (const auto* lives : {&lost_, &leavers_})
@@ -643,7 +695,8 @@ private:
     const auto hit = tasks.size() + cut_count_;
     const bool all_dead = plan_.on_one_host && silent_losses_ == 0
                           && cut_count_ == 0 && leavers_.empty();
-    if (hit >= n || 2 * (n - hit) + (all_dead ? 1 : 0) <= n)
+    const bool is_known = all_dead && plan_.has_launcher;
+    if (hit >= n || (!is_known && 2 * (n - hit) + (all_dead ? 1 : 0) <= n))
       return;
     if (out_.completed == 0)
       return fail("no process has completed the job: " + states());

@@ -44,6 +44,8 @@ struct recovery_result {
   std::size_t joined = 0;         ///< Of these: processes that have joined.
   std::size_t left = 0;           ///< Processes that have left.
   std::size_t launcher_kills = 0; ///< Processes that the launcher has ended.
+  /// How often the launcher has said which processes live.
+  std::size_t survivors_named = 0;
   std::size_t view_changes = 0;
   std::size_t repeated = 0;  ///< Callbacks of steps that were repeated.
   std::size_t delivered = 0; ///< Delivered messages.

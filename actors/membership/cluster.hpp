@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/group/replica_group.hpp"
+#include "troupe/actors/membership/witness.hpp"
 #include "troupe/net/base/address.hpp"
 #include "troupe/net/base/log_function.hpp"
 #include "troupe/net/session/connection_options.hpp"
@@ -74,10 +75,8 @@ struct cluster_options {
   /// Receives a line for each connection that was rejected or has ended. Null:
   /// no log.
   net::log_function log{};
-  /// Reports the number (pid) of a process of this host that does not answer to
-  /// the parent of all processes of the job, which ends it. Null: there is no
-  /// such parent.
-  std::function<void(std::uint64_t number)> report_unreachable{};
+  /// The parent of processes of the job on this host. Null: there is none.
+  std::shared_ptr<witness> parent{};
   /// Router of an endpoint that already accepts this process's connections.
   /// Null: the cluster opens an endpoint with the credentials and heartbeat
   /// options above.

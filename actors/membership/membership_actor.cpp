@@ -62,6 +62,8 @@ constexpr auto early_check_interval = 1ms;
 constexpr std::uint32_t decisive_checks = 50;
 /// Time in which the parent of the processes ends one that does not answer.
 constexpr auto parent_timeout = 3s;
+/// Interval in which its answer is looked for.
+constexpr auto parent_interval = 5ms;
 /// Time beyond the start timeout in which the processes have to open their
 /// lanes.
 constexpr auto lane_timeout = 5s;
@@ -606,6 +608,11 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (request.host.empty() || request.port == 0 || request.replicas == 0
         || request.replicas > max_replicas)
       return reject_candidate(*connection, "its request is malformed");
+    if (options.parent) {
+      const auto process = watch(connection->peer());
+      if (!options.parent->report_candidate(process ? process->number() : 0))
+        return connection->close("the process cannot join at present");
+    }
     add_peer(task, request.incarnation, connection);
     peers.at(task).request = request;
     send_view(task);
@@ -1011,6 +1018,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
            ++last_connection,
            watch(connection->peer()),
            0};
+    if (one.process)
+      process_numbers[incarnation] = one.process->number();
     note_connected(task, incarnation);
     options.peers->update([&] {
       auto& entry = options.peers->entries[task];
@@ -1230,7 +1239,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     report_half(silent_tasks);
   }
   void on_no_majority(const std::vector<std::uint32_t>& silent_tasks) override {
-    if (!report_half(silent_tasks))
+    if (!report_half(silent_tasks) && !ask_for_survivors())
       return give_up(silent_tasks);
     self->delayed_send(self, parent_timeout,
                        membership_event{membership_event::undecided{
@@ -1247,16 +1256,57 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       is_reported |= report(task);
     return is_reported;
   }
+  /// Asks the parent whether only the members that answer live. They are fewer
+  /// than half, so it is certain only if the parent knows all processes that
+  /// may belong to the job.
+  /// @returns false if there is no parent that can know all members.
+  bool ask_for_survivors() {
+    if (!options.parent)
+      return false;
+    net::survivors_question question;
+    std::vector<view_change::process_id> living;
+    for (const auto& x : options.peers->view.members) {
+      if (x.incarnation == options.self.incarnation)
+        continue;
+      const auto known = process_numbers.find(x.incarnation);
+      if (known == process_numbers.end())
+        return false;
+      question.members.push_back(known->second);
+      if (!find(x.task, x.incarnation))
+        continue;
+      question.living.push_back(known->second);
+      living.push_back({x.task, x.incarnation});
+    }
+    question.number = ++last_question;
+    options.parent->ask(question);
+    await_survivors(
+      {options.peers->view.view_id, question.number, std::move(living)});
+    return true;
+  }
+  void await_survivors(membership_event::survivors_asked asked) {
+    pass_later(parent_interval, membership_event{std::move(asked)});
+  }
+  void on(const membership_event::survivors_asked& x) {
+    const bool is_awaited = options.peers->get([&] {
+      return options.peers->view.view_id == x.view_id
+             && !options.peers->no_next_view && !options.peers->excluded;
+    });
+    if (!is_awaited || x.question != last_question)
+      return;
+    if (options.parent->last_confirmed() == x.question)
+      view_changes.on_survivors(x.living);
+    else
+      await_survivors(x);
+  }
   /// Reports a process that does not answer to its parent.
   /// @returns false if it has left or ended, or has no parent that this process
   ///          knows.
   bool report(std::uint32_t task) const {
     const auto& entry = options.peers->entries[task];
     const auto it = lost_processes.find(entry.incarnation);
-    if (!options.report_unreachable || entry.has_left
-        || it == lost_processes.end())
+    if (!options.parent || entry.has_left || it == lost_processes.end())
       return false;
-    options.report_unreachable(it->second->number());
+    options.parent->report_unreachable(it->second->number());
     return true;
   }
   void give_up(const std::vector<std::uint32_t>& silent_tasks) {
@@ -1412,6 +1462,9 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   /// and which have not ended.
   std::map<std::uint64_t, std::shared_ptr<const net::process_handle>>
     lost_processes;
+  /// By incarnation: numbers of the processes of this host that were connected.
+  std::map<std::uint64_t, std::uint64_t> process_numbers;
+  std::uint64_t last_question = 0; ///< Number of the last one to the parent.
   /// Incarnations of the processes of this host that may be ending.
   std::set<std::uint64_t> ending;
   /// By task: why the leader last rejected a process that asked for it.

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/membership/peer_table.hpp"
+#include "troupe/actors/membership/witness.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/net/base/log_function.hpp"
 #include "troupe/net/io/process_handle.hpp"
@@ -115,6 +116,13 @@ struct membership_event {
     std::uint64_t view_id = 0;
     std::vector<std::uint32_t> silent_tasks;
   };
+  /// The parent of the processes was asked in the view with this id which of
+  /// them live, and may have answered.
+  struct survivors_asked {
+    std::uint64_t view_id = 0;
+    std::uint64_t question = 0; ///< Its number.
+    std::vector<view_change::process_id> living;
+  };
   /// Candidate: its last connection to a process of the job has ended some time
   /// ago.
   struct connections_overdue {};
@@ -139,8 +147,9 @@ struct membership_event {
   std::variant<accepted, candidate_accepted, dialed, received, closed,
                peer_lost, end_check, accepted_again, dial_again, dialed_again,
                not_reconnected, renewal_wanted, lanes_open, aborted,
-               replicas_stopped, stop_overdue, undecided, connections_overdue,
-               ask_to_join, request_results, leaving, leave>
+               replicas_stopped, stop_overdue, undecided, survivors_asked,
+               connections_overdue, ask_to_join, request_results, leaving,
+               leave>
     what;
 };
 
@@ -221,7 +230,7 @@ struct membership_options {
   std::function<std::string()> describe_rejected_peers{};
   net::log_function log{}; ///< Null: no log.
   /// As in `cluster_options`.
-  std::function<void(std::uint64_t number)> report_unreachable{};
+  std::shared_ptr<witness> parent{};
   /// Returns a handle of the process with this identity; null if it is not on
   /// this host. Null: processes of the system.
   std::function<std::shared_ptr<const net::process_handle>(

@@ -27,6 +27,12 @@ void view_change_host::on_dead(std::uint64_t incarnation) {
     perform(machine_->on_dead(incarnation));
 }
 
+void view_change_host::on_survivors(
+  const std::vector<view_change::process_id>& living) {
+  if (machine_)
+    perform(machine_->on_survivors(living));
+}
+
 void view_change_host::on(const view_change::process_id& sender,
                           const view_change::message& received) {
   if (machine_)

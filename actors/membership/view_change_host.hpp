@@ -83,6 +83,8 @@ public:
   /// A process is known to have ended, or has said that it takes no further
   /// part.
   void on_dead(std::uint64_t incarnation);
+  /// The parent of all processes of the job says which of them live.
+  void on_survivors(const std::vector<view_change::process_id>& living);
   void on(const view_change::process_id& sender,
           const view_change::message& received);
   /// The replicas have stopped, after `stop_replicas`.

@@ -97,22 +97,29 @@ struct child_processes::child {
   bool may_fail = false;
   bool ended = false;
   bool is_unreachable = false; ///< Reported by another one, and killed.
+  bool has_begun = false;      ///< It has said that it belongs to its job.
   bool has_left = false;       ///< It has said that it has left its job.
-  bool knows_end = false;      ///< `end` has been sent over its link.
+  bool is_superseded = false;  ///< As `process_exit::was_superseded`.
+  /// What it has asked, and has got no answer to.
+  std::optional<troupe::net::survivors_question> question{};
+  bool knows_end = false; ///< `end` has been sent over its link.
 
   /// Sends a signal to the process group.
   void send(int signal_number) const { ::kill(-process.id, signal_number); }
 
+  /// Sends a line over its link.
+  void tell(std::string line) const {
+    line += '\n';
+    [[maybe_unused]] const auto sent =
+      ::send(process.link.get(), line.data(), line.size(),
+             MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+
   /// Sends a signal that ends the process. A child that does not read its link
   /// gets the signal only.
   void end_by(int signal_number) {
-    if (!std::exchange(knows_end, true)) {
-      const auto line =
-        std::string{troupe::net::launcher_link::end_line} + '\n';
-      [[maybe_unused]] const auto sent =
-        ::send(process.link.get(), line.data(), line.size(),
-               MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
+    if (!std::exchange(knows_end, true))
+      tell(troupe::net::launcher_link::end_line);
     send(signal_number);
   }
 
@@ -259,7 +266,8 @@ void child_processes::reap(child& target) {
   const bool killed = info.si_code != CLD_EXITED;
   ended_.push_back({target.name, info.si_status + (killed ? 128 : 0),
                     killed ? info.si_status : 0,
-                    target.may_fail || target.has_left, target.has_left});
+                    target.may_fail || target.has_left, target.has_left,
+                    target.is_superseded});
   const auto& end = ended_.back();
   if (options_.on_end)
     options_.on_end(end);
@@ -288,18 +296,88 @@ void child_processes::on_report(child& sender, std::string_view line) {
   pid_t number = 0;
   if (line == link::left_line)
     sender.has_left = true;
-  has_begun_ |= line == link::begun_line;
-  if (!options_.is_job || sender.is_unreachable || !line.starts_with(start))
+  sender.has_begun |= line == link::begun_line;
+  has_begun_ |= sender.has_begun;
+  if (!options_.is_job || sender.is_unreachable)
+    return;
+  if (const std::string_view begin{link::candidate_line};
+      line.starts_with(begin))
+    return on_candidate(line.substr(begin.size()));
+  if (const std::string_view begin{link::survivors_line};
+      line.starts_with(begin))
+    sender.question =
+      troupe::net::parse_survivors_question(line.substr(begin.size()));
+  if (!line.starts_with(start))
     return;
   line.remove_prefix(start.size());
   std::from_chars(line.data(), line.data() + line.size(), number);
   for (const auto& x : children_)
-    if (x->process.id == number && x.get() != &sender && !x->ended
-        && !std::exchange(x->is_unreachable, true)) {
-      if (options_.on_unreachable)
-        options_.on_unreachable(x->name);
+    if (x->process.id == number && x.get() != &sender && !x->ended)
+      kill_unreachable(*x);
+}
+
+void child_processes::kill_unreachable(child& target) {
+  if (std::exchange(target.is_unreachable, true))
+    return;
+  if (options_.on_unreachable)
+    options_.on_unreachable(target.name);
+  target.send(SIGKILL);
+}
+
+/// A process has asked a worker to join the job. A number that cannot be read
+/// may be that of any process.
+void child_processes::on_candidate(std::string_view number) {
+  pid_t id = 0;
+  std::from_chars(number.data(), number.data() + number.size(), id);
+  has_foreign_worker_ |= std::ranges::none_of(
+    children_, [id](const auto& x) { return x->process.id == id; });
+}
+
+/// Answers the question of a worker if it is certain which processes of the job
+/// live: if this object has started all members of the view and all that may
+/// have joined since, and each one that lives has been named, or has left the
+/// job. Those that have not joined are killed first: they may do so in the
+/// meantime. Other workers that live are killed if they are not more than those
+/// that ask and are named: of two that ask, the first question decides. If they
+/// are more, the answer waits for their ends.
+void child_processes::answer(child& asker) {
+  const auto& asked = *asker.question;
+  const auto is_in = [](const auto& numbers, const child& x) {
+    return std::ranges::count(numbers, static_cast<std::uint64_t>(x.process.id))
+           > 0;
+  };
+  const auto is_child = [this](std::uint64_t number) {
+    return std::ranges::any_of(children_, [number](const auto& x) {
+      return static_cast<std::uint64_t>(x->process.id) == number;
+    });
+  };
+  if (asker.ended || asker.is_unreachable || has_foreign_worker_
+      || !std::ranges::all_of(asked.members, is_child)
+      || !std::ranges::all_of(asked.living, is_child))
+    return asker.question.reset();
+  std::size_t named = 1;
+  std::vector<child*> starting, others;
+  for (const auto& x : children_) {
+    if (x->ended || x.get() == &asker || x->has_left)
+      continue;
+    if (is_in(asked.living, *x))
+      ++named;
+    else if (x->has_begun || is_in(asked.members, *x))
+      others.push_back(x.get());
+    else
+      starting.push_back(x.get());
+  }
+  if (others.size() <= named)
+    for (auto* x : others)
+      kill_unreachable(*x);
+  for (auto* x : starting)
+    if (!std::exchange(x->is_superseded, true))
       x->send(SIGKILL);
-    }
+  if (!others.empty() || !starting.empty())
+    return; // until they have ended
+  asker.tell(troupe::net::launcher_link::survivors_line
+             + std::to_string(asked.number));
+  asker.question.reset();
 }
 
 void child_processes::reap_exited() {
@@ -318,9 +396,12 @@ void child_processes::poll_once(std::chrono::milliseconds max_wait, int extra) {
       descriptors.push_back({fd->get(), POLLIN, 0});
   ::poll(descriptors.data(), descriptors.size(), poll_timeout(max_wait));
   reap_exited();
-  for (const auto& x : children_) {
+  for (const auto& x : children_)
     read_reports(*x);
+  for (const auto& x : children_)
+    if (x->question)
+      answer(*x);
+  for (const auto& x : children_)
     x->read(options_.on_line);
-  }
   escalate_shutdown();
 }

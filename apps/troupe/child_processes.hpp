@@ -32,6 +32,9 @@ struct process_exit {
   bool may_fail = false; ///< As in `process_spec`.
   /// It had left its job, which goes on without it.
   bool left = false;
+  /// It was killed so that others could be certain which workers live. It had
+  /// not joined the job yet.
+  bool was_superseded = false;
 
   bool failed() const { return code != 0; }
   /// The process has completed its part of the job.
@@ -52,8 +55,8 @@ struct child_processes_options {
   /// left the job, the job is done: the others have to end within
   /// `grace_period`, and their exit codes are no failures.
   bool is_job = false;
-  /// Called before a process is killed because another one has reported that it
-  /// does not answer. Needs `is_job`.
+  /// Called before a process is killed because it does not answer another one.
+  /// Needs `is_job`.
   std::function<void(const std::string& name)> on_unreachable{};
   /// Called when a process has ended, before its last output is passed on.
   std::function<void(const process_exit&)> on_end{};
@@ -126,6 +129,9 @@ private:
   void kill_stopped();
   void read_reports(child& sender);
   void on_report(child& sender, std::string_view line);
+  void kill_unreachable(child& target);
+  void on_candidate(std::string_view number);
+  void answer(child& asker);
   void reap_exited();
   void reap(child& target);
   void escalate_shutdown();
@@ -138,6 +144,8 @@ private:
   std::vector<std::unique_ptr<child>> children_;
   std::vector<process_exit> ended_;
   bool has_begun_ = false;
+  /// A process that this object has not started may belong to the job.
+  bool has_foreign_worker_ = false;
   std::optional<process_exit> failure_;
   std::string stopped_note_;
   /// Time at which `next_signal_` is sent.

@@ -14,13 +14,23 @@ restart_policy::decision restart_policy::on_killed(const std::string& name,
     return decision::too_often;
   --left_;
   recent_.push_back(now);
+  schedule(name, now);
+  return decision::restart;
+}
+
+void restart_policy::repeat(const std::string& name, clock::time_point now) {
+  if (!is_cancelled_)
+    schedule(name, now);
+}
+
+/// Doubles the delay of the process, and starts it after that.
+void restart_policy::schedule(const std::string& name, clock::time_point now) {
   auto& delay = delays_[name];
   delay = delay.count() == 0 ? first_delay : std::min(2 * delay, last_delay);
   std::uniform_real_distribution<double> share{0.5, 1.0};
   due_.emplace(
     now + std::chrono::duration_cast<clock::duration>(delay * share(dice_)),
     name);
-  return decision::restart;
 }
 
 std::optional<std::string> restart_policy::take(clock::time_point now) {

@@ -36,6 +36,9 @@ public:
 
   /// A signal has ended a process. It is started again if restarts are left.
   decision on_killed(const std::string& name, clock::time_point now);
+  /// A process was killed on purpose and is needed again. It does not count as
+  /// one that was killed.
+  void repeat(const std::string& name, clock::time_point now);
   /// No process is started again.
   void cancel() {
     is_cancelled_ = true;
@@ -47,6 +50,8 @@ public:
   std::optional<clock::time_point> next() const;
 
 private:
+  void schedule(const std::string& name, clock::time_point now);
+
   std::uint64_t left_;
   bool is_cancelled_ = false;
   std::mt19937_64 dice_;

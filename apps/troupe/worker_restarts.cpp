@@ -37,6 +37,8 @@ void worker_restarts::on_end(const process_exit& ended) {
   note(ended.name + ": " + reason(ended));
   if (ended.signal == 0)
     return;
+  if (ended.was_superseded)
+    return policy_.repeat(ended.name, clock::now());
   using enum restart_policy::decision;
   const auto decision = policy_.on_killed(ended.name, clock::now());
   if (decision == restart || decision == cancelled

@@ -18,37 +18,61 @@ namespace {
 class launcher_messages {
 public:
   /// Reads what has arrived. @returns true if it has sent `end`.
-  bool read(int descriptor) noexcept {
+  bool read_end(int descriptor) noexcept {
     const std::lock_guard hold{lock_};
+    read(descriptor);
+    return has_end_;
+  }
+  /// Reads what has arrived. @returns the number of the last question that it
+  /// has answered with yes.
+  std::uint64_t read_confirmed(int descriptor) noexcept {
+    const std::lock_guard hold{lock_};
+    read(descriptor);
+    return confirmed_;
+  }
+
+private:
+  void read(int descriptor) noexcept {
     std::array<char, 64> buffer;
-    while (!has_end_) {
+    for (;;) {
       const auto n =
         ::recv(descriptor, buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (n < 0 && errno == EINTR)
         continue;
       if (n <= 0)
-        break;
+        return;
       for (const char c : std::string_view{buffer.data(), std::size_t(n)})
         add(c);
     }
-    return has_end_;
   }
 
-private:
   void add(char c) noexcept {
     if (c == '\n') {
-      has_end_ |=
-        std::string_view{line_.data(), size_} == launcher_link::end_line;
+      on_line({line_.data(), size_});
       size_ = 0;
     } else if (size_ < line_.size()) { // a longer line means nothing
       line_[size_++] = c;
     }
   }
 
+  void on_line(std::string_view line) noexcept {
+    constexpr std::string_view start = launcher_link::survivors_line;
+    has_end_ |= line == launcher_link::end_line;
+    if (!line.starts_with(start))
+      return;
+    line.remove_prefix(start.size());
+    std::uint64_t number = 0;
+    const auto [end, error] =
+      std::from_chars(line.data(), line.data() + line.size(), number);
+    if (error == std::errc{} && end == line.data() + line.size())
+      confirmed_ = number;
+  }
+
   std::mutex lock_;
-  std::array<char, 16> line_{};
+  std::array<char, 32> line_{};
   std::size_t size_ = 0; ///< Of the incomplete line.
   bool has_end_ = false;
+  std::uint64_t confirmed_ = 0; ///< Number of a question.
 };
 
 launcher_messages& messages() {
@@ -57,10 +81,12 @@ launcher_messages& messages() {
 }
 
 /// A launcher that has ended or does not read has no effect.
-void send_line(int descriptor, std::string line) noexcept {
+/// @returns false if the line was not sent.
+bool send_line(int descriptor, std::string line) noexcept {
   line += '\n';
-  [[maybe_unused]] const auto sent =
-    ::send(descriptor, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  return ::send(descriptor, line.data(), line.size(),
+                MSG_DONTWAIT | MSG_NOSIGNAL)
+         == static_cast<ssize_t>(line.size());
 }
 
 } // namespace
@@ -97,8 +123,20 @@ void launcher_link::report_left() const noexcept {
   send_line(descriptor_, left_line);
 }
 
+bool launcher_link::report_candidate(std::uint64_t number) const noexcept {
+  return send_line(descriptor_, candidate_line + std::to_string(number));
+}
+
+void launcher_link::ask(const survivors_question& question) const {
+  send_line(descriptor_, survivors_line + to_words(question));
+}
+
+std::uint64_t launcher_link::last_confirmed() const noexcept {
+  return messages().read_confirmed(descriptor_);
+}
+
 bool launcher_link::is_job_ended() const noexcept {
-  return messages().read(descriptor_);
+  return messages().read_end(descriptor_);
 }
 
 } // namespace troupe::net

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "troupe/net/cluster/survivors_question.hpp"
+
 #include <cstdint>
 #include <optional>
 
@@ -11,8 +13,21 @@ namespace troupe::net {
 ///   unreachable N  to the launcher: the process with this number (pid) does
 ///                  not answer. The launcher kills it, if it has started it,
 ///                  unless that process has reported this one before
-///   begun          to the launcher: the job of this process has begun. From
-///                  then on, a process that is started again joins it
+///   begun          to the launcher: this process belongs to a job that has
+///                  begun. From then on, a process that is started again joins
+///                  it
+///   candidate N    to the launcher: the process with this number (0: it is on
+///                  another host) has asked this one to join the job. It may
+///                  belong to the job from then on
+///   survivors Q    to the launcher: a question (survivors_question.hpp). The
+///                  launcher ends the processes that it has started and that
+///                  have not begun, because they ask to join at present. It
+///                  also ends those that have begun and that the question does
+///                  not name, if they are not more than the others. To the
+///                  process: it is certain. Q is the number of the question.
+///                  There is no answer if it is not certain, as when the
+///                  launcher has not started all processes that may belong to
+///                  the job
 ///   left           to the launcher: this process has left the job, as it has
 ///                  asked, or by an error of its own, or because the others
 ///                  could not reach it. It ends. The job goes on
@@ -40,6 +55,8 @@ public:
   /// Lines, each of which ends with a line break.
   static constexpr const char* unreachable_line = "unreachable ";
   static constexpr const char* begun_line = "begun";
+  static constexpr const char* candidate_line = "candidate ";
+  static constexpr const char* survivors_line = "survivors ";
   static constexpr const char* left_line = "left";
   static constexpr const char* end_line = "end";
 
@@ -54,8 +71,20 @@ public:
   /// @param number process number (pid).
   void report_unreachable(std::uint64_t number) const noexcept;
 
-  /// Reports that the job has begun.
+  /// Reports that this process belongs to a job that has begun.
   void report_begun() const noexcept;
+
+  /// Reports a process that asks to join. Call it before that process can join.
+  /// @param number process number (pid). Zero: it is on another host.
+  /// @returns false if the report cannot be sent, so it must not join.
+  bool report_candidate(std::uint64_t number) const noexcept;
+
+  /// Asks which processes of the job live.
+  void ask(const survivors_question& question) const;
+
+  /// Number of the last question of this process that the launcher has answered
+  /// with yes. Zero: none. Any thread may call it.
+  std::uint64_t last_confirmed() const noexcept;
 
   /// Reports that this process has left the job.
   void report_left() const noexcept;

@@ -76,9 +76,10 @@ public:
   /// effect for this process itself.
   reaction on_dead(std::uint64_t incarnation);
   /// A process that has started all processes of the job, such as a launcher,
-  /// says which of them live. All others have ended. The witness starts no
-  /// process again until a view has taken effect, and repeats the report after
-  /// each later death. Void as soon as a view takes effect.
+  /// says which of them live. All others that may have joined have ended, so a
+  /// process that is started later can join only by those that live. The
+  /// witness is asked again after each later death. Void as soon as a view
+  /// takes effect.
   reaction on_survivors(const std::vector<process_id>& living);
   /// A process that is connected to this one asks to join; it repeats that
   /// until it receives `install`. It joins when it has asked all members that

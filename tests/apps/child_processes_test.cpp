@@ -107,6 +107,109 @@ TEST(ChildProcesses, KillAWorkerThatAnotherOneReports) {
   EXPECT_TRUE(job.children.running());
 }
 
+/// The workers of a job, of which one asks which of them live.
+struct job_with_question : worker_scripts {
+  /// Starts a worker that writes its number. @returns this number.
+  std::string start_worker(const std::string& name, const std::string& text) {
+    start(name, "echo $$; " + text);
+    while (last_line[name].empty())
+      children.poll_once(60s);
+    return last_line[name];
+  }
+  /// Starts a worker that is killed. @returns its number.
+  std::string start_killed(const std::string& name) {
+    const auto number = start_worker(name, "kill -KILL $$");
+    while (children.ended().empty())
+      children.poll_once(60s);
+    return number;
+  }
+  /// Starts the worker that asks. It writes the answer, or "end", and whether
+  /// the process with the number `watched` lives at that time.
+  void ask(const std::string& words, const std::string& reports_before = {},
+           const std::string& watched = "-1") {
+    start("asker", "trap '' INT; echo begun >&$TROUPE_LAUNCHER; "
+                     + reports_before + "echo survivors " + words
+                     + " >&$TROUPE_LAUNCHER; echo asked; "
+                       "read -u $TROUPE_LAUNCHER line; "
+                       "if [ -d /proc/"
+                     + watched
+                     + " ]; then line+=' while it lives'; fi; echo $line; "
+                     + stay);
+    while (last_line["asker"].empty())
+      children.poll_once(60s);
+    children.poll_once(0ms); // reads the question
+  }
+  /// Sends `end`, and returns what the asker has read first.
+  std::string first_answer() {
+    children.send("asker", SIGINT);
+    while (last_line["asker"] == "asked")
+      children.poll_once(60s);
+    return last_line["asker"];
+  }
+};
+
+constexpr auto begin = "echo begun >&$TROUPE_LAUNCHER; ";
+
+TEST(ChildProcesses, SayWhichWorkersLive) {
+  job_with_question job;
+  const auto killed = job.start_killed("killed");
+  const auto named = job.start_worker("named", begin + std::string{stay});
+  job.start_worker("left", std::string{begin} + "echo left >&$TROUPE_LAUNCHER; "
+                             + stay);
+  const auto starting = job.start_worker("starting", stay);
+  job.ask("5 " + named + " / " + named + " " + killed,
+          "echo candidate " + killed + " >&$TROUPE_LAUNCHER; ", starting);
+  while (job.last_line["asker"] == "asked")
+    job.children.poll_once(60s);
+  EXPECT_EQ(job.last_line["asker"], "survivors 5");
+  // It could have joined in the meantime.
+  ASSERT_EQ(job.children.ended().size(), 2u);
+  EXPECT_FALSE(job.children.ended()[0].was_superseded);
+  EXPECT_EQ(job.children.ended()[1].name, "starting");
+  EXPECT_TRUE(job.children.ended()[1].was_superseded);
+}
+
+TEST(ChildProcesses, KillAWorkerThatAnotherOneDoesNotName) {
+  job_with_question job;
+  const auto killed = job.start_killed("killed");
+  const auto other = job.start_worker("other", begin + std::string{stay});
+  job.ask("1 / " + killed + " " + other, {}, other);
+  while (job.last_line["asker"] == "asked")
+    job.children.poll_once(60s);
+  EXPECT_EQ(job.last_line["asker"], "survivors 1");
+  EXPECT_EQ(job.unreachable, std::vector<std::string>{"other"});
+}
+
+TEST(ChildProcesses, DoNotSayWhichWorkersLiveWhileMoreLiveThanAreNamed) {
+  job_with_question job;
+  const auto killed = job.start_killed("killed");
+  const auto other = job.start_worker("other", begin + std::string{stay});
+  job.start_worker("third", begin + std::string{stay});
+  job.ask("1 / " + killed, {}, other);
+  EXPECT_TRUE(job.unreachable.empty());
+  job.children.send("other", SIGKILL);
+  job.children.send("third", SIGKILL);
+  while (job.last_line["asker"] == "asked")
+    job.children.poll_once(60s);
+  EXPECT_EQ(job.last_line["asker"], "survivors 1");
+}
+
+TEST(ChildProcesses, DoNotSayWhichWorkersLiveIfOthersMayBelongToTheJob) {
+  for (const auto* number : {"0", "1", "x", "$PPID"}) {
+    job_with_question job;
+    const auto killed = job.start_killed("killed");
+    job.ask("1 / " + killed,
+            "echo candidate " + std::string{number} + " >&$TROUPE_LAUNCHER; ");
+    EXPECT_EQ(job.first_answer(), "end") << number;
+  }
+  for (const auto* words : {"1 / 1 ", "1 1 / ", "x / "}) {
+    job_with_question job;
+    const auto killed = job.start_killed("killed");
+    job.ask(words + killed);
+    EXPECT_EQ(job.first_answer(), "end") << words;
+  }
+}
+
 using ChildProcessesWithFiles = troupe::scratch_test;
 
 TEST_F(ChildProcessesWithFiles, KillOneOfTwoWorkersThatReportEachOther) {

@@ -47,6 +47,7 @@ protected:
       sum.joined += one.joined;
       sum.left += one.left;
       sum.view_changes += one.view_changes;
+      sum.survivors_named += one.survivors_named;
     }
     return sum;
   }
@@ -121,6 +122,66 @@ TEST_F(SimulatedRecovery, TheChiefAndAnotherProcessMayDieAtOnce) {
     run({.processes = 4,
          .faults = {fault(kill, 0, 7), at_once(fault(kill, 2, 7))}});
   EXPECT_EQ(sum.completed, 2 * test::seeds_of(20));
+}
+
+// Those left are fewer than half, so that only the launcher can say that the
+// others are dead. They are killed before any of them has agreed on a view with
+// those left. One of them may have been started again, and asks to join.
+TEST_F(SimulatedRecovery, TheLauncherSaysWhoIsLeftOfTheMajority) {
+  for (const auto program : all_programs)
+    for (const std::uint32_t processes : {3u, 4u})
+      for (std::uint32_t left = 0; left < processes; ++left) {
+        std::vector<process_fault> faults;
+        for (std::uint32_t task = 0; task < processes; ++task) {
+          if (task == left)
+            continue;
+          faults.push_back(fault(kill, task, 7));
+          if (faults.size() > 1)
+            faults.back() = at_once(faults.back());
+          else
+            faults.back().until = 1ms;
+        }
+        const auto count = test::seeds_of(3);
+        const auto sum = run({.processes = processes,
+                              .program = program,
+                              .has_launcher = true,
+                              .faults = faults},
+                             count);
+        SCOPED_TRACE("process " + std::to_string(left) + " of "
+                     + std::to_string(processes) + " is left");
+        EXPECT_GE(sum.completed, count);
+        EXPECT_GE(sum.survivors_named, count);
+      }
+}
+
+// The third one is dead, so neither has a majority, and each asks the launcher.
+TEST_F(SimulatedRecovery,
+       OfTwoThatCannotReachEachOtherTheFirstQuestionDecides) {
+  for (const auto program : all_programs)
+    for (std::uint32_t killed = 0; killed < 3; ++killed)
+      for (std::uint64_t seed = 1; seed <= test::seeds_of(3); ++seed) {
+        auto cut_off = at_once(fault(cut, (killed + 1) % 3, 7));
+        cut_off.peer = (killed + 2) % 3;
+        const auto one =
+          run_seed(seed, {.processes = 3,
+                          .program = program,
+                          .has_launcher = true,
+                          .reconnects = false,
+                          .faults = {fault(kill, killed, 7), cut_off}});
+        EXPECT_EQ(one.fired, 2u) << one.plan;
+        EXPECT_EQ(one.completed, 1u) << one.plan;
+        EXPECT_EQ(one.launcher_kills, 1u) << one.plan;
+      }
+}
+
+// Without a launcher they end, because the others may have agreed on a view
+// that they do not know.
+TEST_F(SimulatedRecovery, OneOfThreeEndsWithoutALauncher) {
+  const auto sum =
+    run({.processes = 3,
+         .faults = {fault(kill, 0, 7), at_once(fault(kill, 2, 7))}});
+  EXPECT_EQ(sum.completed, 0u);
+  EXPECT_EQ(sum.survivors_named, 0u);
 }
 
 // Process 0 proposes the view without process 3. The next proposer has to
@@ -242,8 +303,9 @@ TEST_P(PartitionOfAJob, EndsAsDecided) {
         // see before that it has no majority.
         const auto ended = of.has_witness ? processes - of.completed : 0;
         EXPECT_LE(one.launcher_kills, ended);
-        if (2 * of.completed == processes)
+        if (2 * of.completed == processes) {
           EXPECT_EQ(one.launcher_kills, ended);
+        }
         const auto of_first_group =
           std::ranges::count_if(one.completed_tasks, [&](std::uint32_t x) {
             return x == task || (of.first_group == 2 && x == partitioned.peer);

@@ -15,6 +15,7 @@
 #include <iterator>
 #include <span>
 #include <thread>
+#include <utility>
 
 namespace troupe {
 
@@ -431,7 +432,8 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
                  : nullptr);
   if (call.resume)
     call.resume(latest);
-  state->lacks_state = false;
+  if (std::exchange(state->lacks_state, false) && state->launcher)
+    state->launcher->report_begun();
   if (is_needed) // no process completes the call before all have the state
     gather_text_once(state, {}, state->callback_timeout);
   state->must_catch_up = false;

@@ -64,6 +64,26 @@ std::optional<net::cluster_task> own_task(const net::cluster_spec& cluster,
   return task;
 }
 
+/// The launcher of this process as the witness of its job.
+class launcher_witness final : public witness {
+public:
+  explicit launcher_witness(const net::launcher_link& link) : link_{link} {}
+
+  void report_unreachable(std::uint64_t number) override {
+    link_.report_unreachable(number);
+  }
+  bool report_candidate(std::uint64_t number) override {
+    return link_.report_candidate(number);
+  }
+  void ask(const net::survivors_question& question) override {
+    link_.ask(question);
+  }
+  std::uint64_t last_confirmed() override { return link_.last_confirmed(); }
+
+private:
+  const net::launcher_link link_;
+};
+
 cluster_options
 to_cluster_options(const net::cluster_spec& cluster,
                    const net::cluster_task& task,
@@ -108,9 +128,7 @@ to_cluster_options(const net::cluster_spec& cluster,
         {options.fault_plan}, result.addresses, result.task,
         result.replicas * static_cast<std::uint32_t>(result.addresses.size()));
   if (launcher && launcher->is_witness())
-    result.report_unreachable = [launcher](std::uint64_t number) {
-      launcher->report_unreachable(number);
-    };
+    result.parent = std::make_shared<launcher_witness>(*launcher);
   result.log = options.log ? options.log : log_of_connections;
   const auto* const plan = std::getenv(injection::plan_location::variable);
   if (options.any_task && !options.faults && plan && *plan)
@@ -166,8 +184,8 @@ make_multi_worker_state(runtime& local_runtime,
   }
   state->cluster = std::move(joined);
   state->launcher = launcher;
-  if (launcher && state->cluster)
-    launcher->report_begun();
+  if (launcher && state->cluster && !state->lacks_state)
+    launcher->report_begun(); // one that joins has not begun yet
   return state;
 }
 

@@ -1,8 +1,10 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/tests/actors/membership/clusters.hpp"
 
+#include <array>
 #include <atomic>
 #include <future>
+#include <unistd.h>
 
 // A process that asks for a task whose process is connected, at another
 // address.
@@ -71,6 +73,43 @@ TEST(ClusterJoin, OfASecondProcessSucceedsWhenTheFirstOneIsLost) {
   joining.join();
   EXPECT_EQ(second.process.problem, "");
   EXPECT_TRUE(second.process.joined_cluster);
+}
+
+/// A parent that gets the first report of a candidate only when it is repeated.
+class busy_parent final : public witness {
+public:
+  void report_unreachable(std::uint64_t) override {}
+  bool report_candidate(std::uint64_t number) override {
+    EXPECT_EQ(number, std::uint64_t(::getpid()));
+    return ++reports > 1;
+  }
+  void ask(const net::survivors_question&) override {}
+  std::uint64_t last_confirmed() override { return 0; }
+
+  std::atomic<int> reports = 0;
+};
+
+TEST(ClusterJoin, OfAProcessWaitsUntilItIsReportedToTheParent) {
+  cluster_fixture processes{3};
+  std::array<std::shared_ptr<busy_parent>, 3> parents;
+  processes.adjust_options = [&](std::uint32_t task, cluster_options& options) {
+    options.parent = parents[task] = std::make_shared<busy_parent>();
+  };
+  processes.join();
+  auto& lost = *processes.members[2].joined_cluster->implementation().peers();
+  for (const auto task : {0, 1})
+    lost.get([&] { return lost.entries[task].connection; })
+      ->close("the test cuts it");
+  for (const auto task : {0, 1})
+    EXPECT_EQ(parents[task]->reports, 0);
+  processes.adjust_options = {};
+  second_process second{processes};
+  second.options.start_timeout = patience;
+  second.join();
+  EXPECT_EQ(second.process.problem, "");
+  // It has joined one of them when it knows the job.
+  EXPECT_GE(parents[0]->reports + parents[1]->reports, 2);
+  EXPECT_EQ(processes.members[0].problem, "");
 }
 
 /// The members end before its attempts do, so the last ones reach no process.

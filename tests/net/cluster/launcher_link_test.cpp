@@ -57,6 +57,36 @@ TEST_F(LauncherLink, ReportsInLines) {
   EXPECT_EQ(said(), "left\n");
 }
 
+TEST_F(LauncherLink, AsksWhichProcessesLive) {
+  const auto link = open();
+  ASSERT_TRUE(link);
+  EXPECT_TRUE(link->report_candidate(4711));
+  EXPECT_EQ(said(), "candidate 4711\n");
+  link->ask({3, {5, 6}, {5, 6, 7}});
+  EXPECT_EQ(said(), "survivors 3 5 6 / 5 6 7\n");
+  const auto before = link->last_confirmed();
+  for (const auto* text : {"survivors\n", "survivors x\n", "survivors 9 1\n",
+                           "survivors -9\n", "survivors 9"}) {
+    say(text);
+    EXPECT_EQ(link->last_confirmed(), before) << text;
+  }
+  say("\n");
+  EXPECT_EQ(link->last_confirmed(), 9u);
+  launcher.reset();
+  EXPECT_FALSE(link->report_candidate(4711));
+}
+
+TEST(SurvivorsQuestion, IsReadAsItIsWritten) {
+  using namespace troupe::net;
+  for (const auto& one :
+       {survivors_question{1, {}, {}}, survivors_question{7, {}, {4}},
+        survivors_question{~std::uint64_t{0}, {1, 2}, {1, 2, 3}}})
+    EXPECT_EQ(parse_survivors_question(to_words(one)), one) << to_words(one);
+  for (const auto* text : {"", "1", "0 /", "x /", "1 2 3", "1 0 /", "1 -2 / 3",
+                           "1 / 2 / 3", "1 2x / 3", "99999999999999999999 /"})
+    EXPECT_EQ(parse_survivors_question(text), std::nullopt) << text;
+}
+
 TEST_F(LauncherLink, KnowsWhetherTheLauncherIsAWitness) {
   const auto link = open(launcher_link::no_witness);
   ASSERT_TRUE(link);
