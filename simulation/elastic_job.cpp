@@ -11,6 +11,7 @@
 #include "troupe/actors/membership/membership_actor.hpp"
 #include "troupe/actors/membership/reconnect_admission.hpp"
 #include "troupe/actors/membership/stream_admission.hpp"
+#include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
@@ -265,7 +266,9 @@ struct elastic_job::impl {
     bool has_started = false; ///< The job has begun, or it has joined.
     /// What it has asked the launcher without an answer.
     std::optional<net::survivors_question> question;
-    std::uint64_t last_confirmed = 0; ///< Number of a question.
+    caf::timespan question_due{};          ///< When the launcher gives up.
+    std::uint64_t last_question = 0;       ///< Number of the last one.
+    std::map<std::uint64_t, bool> answers; ///< By question.
     /// When it has given up its job in the current view. None: it has not.
     std::optional<caf::timespan> gave_up_at;
     std::weak_ptr<const strategy_state> state; ///< Of its strategy.
@@ -406,7 +409,7 @@ struct elastic_job::impl {
       return handle_of(of);
     };
     if (options.has_launcher)
-      settings.parent = std::make_shared<launcher>(*this, it);
+      settings.launcher = std::make_shared<launcher>(*this, it);
     it.membership = spawn_membership(sim.sys, settings);
     sim.own(it.membership);
     caf::actor_cast<caf::actor>(it.membership)
@@ -468,65 +471,61 @@ struct elastic_job::impl {
     return std::make_shared<const simulated_handle>(has_exited, of.number);
   }
 
-  /// The launcher as one process sees it.
-  class launcher final : public witness {
+  /// The launcher as one process sees it. It has started all processes.
+  class launcher final : public job_launcher {
   public:
     launcher(impl& job, process& by) : job_{job}, by_{by} {}
 
     void report_unreachable(std::uint64_t number) override {
       job_.report(by_, number);
     }
-    bool report_candidate(std::uint64_t) override {
-      return true; // it has started all processes
+    bool report_candidate(const net::process_identity&) override {
+      return true;
     }
-    void ask(const net::survivors_question& question) override {
+    std::uint64_t ask(const net::survivors_question& question) override {
       by_.question = question;
-      job_.at(launcher_delay, [this] { job_.answer_later(by_); });
+      by_.question_due = job_.sim.elapsed() + launcher_delay
+                         + net::launcher_link::question_timeout;
+      ++by_.last_question;
+      // The membership actor may end before that, and this object with it.
+      job_.at(launcher_delay, [&job = job_, &by = by_] { job.consider(by); });
+      return by_.last_question;
     }
-    std::uint64_t last_confirmed() override { return by_.last_confirmed; }
+    std::optional<bool> answer_to(std::uint64_t question) override {
+      const auto found = by_.answers.find(question);
+      return found == by_.answers.end() ? std::nullopt
+                                        : std::optional{found->second};
+    }
+    void withdraw() override { by_.question.reset(); }
 
   private:
     impl& job_;
     process& by_;
   };
 
-  /// True if the process belongs to the job, and has its state.
-  static bool has_begun(const process& x) {
-    const auto state = x.state.lock();
-    return state && !state->lacks_state;
-  }
-
-  /// As `child_processes::answer`.
-  void answer_later(process& by) {
+  /// As `child_processes::consider_question`.
+  void consider(process& by) {
     if (!by.question || by.has_ended)
       return;
-    std::size_t named = 1;
-    std::vector<process*> starting, others;
-    for (const auto& x : processes) {
-      const auto is_in = [number = x->life->number](const auto& numbers) {
-        return std::ranges::count(numbers, number) > 0;
-      };
-      if (x->has_ended || x.get() == &by || x->life->peers->excluded)
-        continue;
-      if (is_in(by.question->living))
-        ++named;
-      else if (has_begun(*x) || is_in(by.question->members))
-        others.push_back(x.get());
-      else
-        starting.push_back(x.get());
+    std::vector<net::launched_process> living;
+    for (const auto& x : processes)
+      if (!x->has_ended) {
+        const auto state = x->state.lock();
+        living.push_back({x->life->number, state && !state->lacks_state,
+                          x->life->peers->excluded});
+      }
+    const auto ruling = net::rule_on(*by.question, by.life->number, living);
+    if (ruling.is_certain() || sim.elapsed() >= by.question_due) {
+      by.answers[by.last_question] = ruling.is_certain();
+      survivors_named += ruling.is_certain();
+      return by.question.reset();
     }
-    const bool is_certain = others.empty() && starting.empty();
-    if (others.size() <= named)
-      starting.insert(starting.end(), others.begin(), others.end());
-    for (auto* x : starting) {
-      ++launcher_kills;
-      kill(*x, true);
-    }
-    if (!is_certain)
-      return at(launcher_delay, [this, &by] { answer_later(by); });
-    ++survivors_named;
-    by.last_confirmed = by.question->number;
-    by.question.reset();
+    for (const auto* numbers : {&ruling.unreachable, &ruling.starting})
+      for (const auto number : *numbers) {
+        ++launcher_kills;
+        kill(*processes[number - 1], true);
+      }
+    at(launcher_delay, [this, &by] { consider(by); });
   }
 
   /// The launcher decides by the first report. A process that it has ended

@@ -29,8 +29,8 @@ struct elastic_job_options {
   simulation::network_options network{};
   /// True: each process learns that another one has ended, as on one host.
   bool on_one_host = true;
-  /// True: a launcher ends a process that others report as unreachable. Needs
-  /// `on_one_host`.
+  /// True: a launcher ends a process that others report as unreachable, and
+  /// says which processes live. Needs `on_one_host`.
   bool has_launcher = false;
   /// True: processes make a connection that was cut again. False: the network
   /// no longer connects the two processes.

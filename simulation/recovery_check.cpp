@@ -1,6 +1,7 @@
 #include "troupe/simulation/recovery_check.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/simulation/determinism_check.hpp"
 #include "troupe/simulation/elastic_job.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
@@ -25,10 +26,9 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 /// Maximum time from a fault to the next view: the fault is noticed, and what
-/// can be connected again is, each within the heartbeat timeout (1 s). The
-/// launcher may be asked who lives (3 s). The rest is for the view change and
-/// the step that is made again.
-constexpr std::chrono::seconds recovery_time{6};
+/// can be connected again is, each within the heartbeat timeout (1 s). The rest
+/// is for the view change and the step that is made again.
+constexpr std::chrono::seconds recovery_time{3};
 /// Time after the start timeout in which a participant waits for the leader.
 constexpr std::chrono::seconds first_lanes_time{5};
 /// Maximum number of messages of a job that wait for one another.
@@ -181,9 +181,13 @@ private:
   /// example; the longest of them is the one for the start, and for the lanes
   /// that a participant waits for then.
   static std::chrono::seconds time_limit_of(const recovery_plan& plan) {
-    auto out = options_of(plan).start_timeout + first_lanes_time
-               + user_code_pieces(plan.program) * plan.user_code_time
-               + plan.faults.size() * milliseconds{recovery_time};
+    milliseconds out =
+      options_of(plan).start_timeout + first_lanes_time
+      + user_code_pieces(plan.program) * plan.user_code_time
+      + plan.faults.size()
+          * (recovery_time
+             + (plan.has_launcher ? net::launcher_link::question_timeout
+                                  : 0ms));
     for (const auto& one : plan.faults)
       out += one.until.value_or(0ms);
     const auto message_time = 2 * plan.latency + (plan.delayed > 0 ? 1ms : 0ms);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/group/replica_group.hpp"
-#include "troupe/actors/membership/witness.hpp"
+#include "troupe/actors/membership/job_launcher.hpp"
 #include "troupe/net/base/address.hpp"
 #include "troupe/net/base/log_function.hpp"
 #include "troupe/net/session/connection_options.hpp"
@@ -75,8 +75,8 @@ struct cluster_options {
   /// Receives a line for each connection that was rejected or has ended. Null:
   /// no log.
   net::log_function log{};
-  /// The parent of processes of the job on this host. Null: there is none.
-  std::shared_ptr<witness> parent{};
+  /// The launcher of processes of the job on this host. Null: there is none.
+  std::shared_ptr<job_launcher> launcher{};
   /// Router of an endpoint that already accepts this process's connections.
   /// Null: the cluster opens an endpoint with the credentials and heartbeat
   /// options above.

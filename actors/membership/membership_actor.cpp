@@ -60,10 +60,12 @@ constexpr auto early_check_interval = 1ms;
 /// Number of the first of these checks during which no lack of a majority is
 /// reported.
 constexpr std::uint32_t decisive_checks = 50;
-/// Time in which the parent of the processes ends one that does not answer.
-constexpr auto parent_timeout = 3s;
+/// Time in which the launcher ends a process that does not answer.
+constexpr auto launcher_timeout = 3s;
+/// Time in which it answers a question. It needs less, unless it is stopped.
+constexpr auto answer_timeout = 15s;
 /// Interval in which its answer is looked for.
-constexpr auto parent_interval = 5ms;
+constexpr auto answer_interval = 5ms;
 /// Time beyond the start timeout in which the processes have to open their
 /// lanes.
 constexpr auto lane_timeout = 5s;
@@ -402,11 +404,23 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       return options.peers->stop.requested
              && options.peers->view.view_id == x.view_id;
     });
-    const auto is_silent = [this](std::uint32_t task) {
-      return !peers.contains(task);
-    };
-    if (is_awaited && std::ranges::all_of(x.silent_tasks, is_silent))
-      give_up(x.silent_tasks);
+    if (is_awaited)
+      give_up_if_silent(x.silent_tasks);
+  }
+
+  void give_up_if_silent(const std::vector<std::uint32_t>& tasks) {
+    if (are_silent(tasks))
+      give_up(tasks);
+    else
+      view_changes.await_majority();
+  }
+
+  /// True if there is no connection to the members with these tasks.
+  bool are_silent(const std::vector<std::uint32_t>& tasks) {
+    return std::ranges::none_of(tasks, [this](std::uint32_t task) {
+      const auto* const member = options.peers->view.find(task);
+      return member && find(task, member->incarnation);
+    });
   }
 
   void on(const membership_event::leaving& x) {
@@ -608,11 +622,11 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (request.host.empty() || request.port == 0 || request.replicas == 0
         || request.replicas > max_replicas)
       return reject_candidate(*connection, "its request is malformed");
-    if (options.parent) {
-      const auto process = watch(connection->peer());
-      if (!options.parent->report_candidate(process ? process->number() : 0))
-        return connection->close("the process cannot join at present");
-    }
+    if (options.launcher
+        && !options.launcher->report_candidate(
+          watch(connection->peer()) ? read_process_identity(connection->peer())
+                                    : net::process_identity{}))
+      return connection->close("the process cannot join at present");
     add_peer(task, request.incarnation, connection);
     peers.at(task).request = request;
     send_view(task);
@@ -1181,6 +1195,16 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     return ending.contains(options.peers->entries[task].incarnation);
   }
   void on_installed(const membership::view& next) override {
+    withdraw_question();
+    std::erase_if(process_numbers, [&](const auto& x) {
+      return std::ranges::none_of(next.members,
+                                  [&](const auto& member) {
+                                    return member.incarnation == x.first;
+                                  })
+             && std::ranges::none_of(peers, [&](const auto& one) {
+                  return one.second.incarnation == x.first;
+                });
+    });
     note_installed(next);
     log("view " + std::to_string(next.view_id) + " of the job has "
         + std::to_string(next.members.size()) + " of its "
@@ -1232,20 +1256,21 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (!left)
       close_all(line);
   }
-  /// The processes that do not answer may be stopped. If they have a parent,
+  /// The processes that do not answer may be stopped. If they have a launcher,
   /// it ends them, and then they are known to be dead. That helps only those
   /// that are half of the members; fewer must not end the others.
   void on_silence(const std::vector<std::uint32_t>& silent_tasks) override {
     report_half(silent_tasks);
   }
   void on_no_majority(const std::vector<std::uint32_t>& silent_tasks) override {
-    if (!report_half(silent_tasks) && !ask_for_survivors())
-      return give_up(silent_tasks);
-    self->delayed_send(self, parent_timeout,
-                       membership_event{membership_event::undecided{
-                         options.peers->view.view_id, silent_tasks}});
+    if (report_half(silent_tasks))
+      self->delayed_send(self, launcher_timeout,
+                         membership_event{membership_event::undecided{
+                           options.peers->view.view_id, silent_tasks}});
+    else if (!ask_for_survivors(silent_tasks))
+      give_up(silent_tasks);
   }
-  /// Reports processes to their parent, if they are at most half of the
+  /// Reports processes to their launcher, if they are at most half of the
   /// members.
   /// @returns false if none was reported.
   bool report_half(const std::vector<std::uint32_t>& silent_tasks) const {
@@ -1256,15 +1281,16 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       is_reported |= report(task);
     return is_reported;
   }
-  /// Asks the parent whether only the members that answer live. They are fewer
-  /// than half, so it is certain only if the parent knows all processes that
-  /// may belong to the job.
-  /// @returns false if there is no parent that can know all members.
-  bool ask_for_survivors() {
-    if (!options.parent)
+  /// Asks the launcher whether only the members that answer live. They are
+  /// fewer than half, so it is certain only if the launcher knows all processes
+  /// that may belong to the job. A connection that is being made again may
+  /// answer.
+  /// @returns false if there is no launcher that can know all members.
+  bool ask_for_survivors(const std::vector<std::uint32_t>& silent_tasks) {
+    if (!options.launcher)
       return false;
     net::survivors_question question;
-    std::vector<view_change::process_id> living;
+    membership_event::survivors_asked asked;
     for (const auto& x : options.peers->view.members) {
       if (x.incarnation == options.self.incarnation)
         continue;
@@ -1272,41 +1298,52 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       if (known == process_numbers.end())
         return false;
       question.members.push_back(known->second);
-      if (!find(x.task, x.incarnation))
-        continue;
-      question.living.push_back(known->second);
-      living.push_back({x.task, x.incarnation});
+      const auto& entry = options.peers->entries[x.task];
+      if (entry.incarnation == x.incarnation && entry.has_left) {
+        question.left.push_back(known->second);
+      } else if (find(x.task, x.incarnation)
+                 || is_awaited(x.task, x.incarnation)) {
+        question.living.push_back(known->second);
+        asked.living.push_back({x.task, x.incarnation});
+      }
     }
-    question.number = ++last_question;
-    options.parent->ask(question);
-    await_survivors(
-      {options.peers->view.view_id, question.number, std::move(living)});
+    open_question = options.launcher->ask(question);
+    asked.view_id = options.peers->view.view_id;
+    asked.question = open_question;
+    asked.deadline = now() + answer_timeout;
+    asked.silent_tasks = silent_tasks;
+    pass_later(answer_interval, membership_event{std::move(asked)});
     return true;
-  }
-  void await_survivors(membership_event::survivors_asked asked) {
-    pass_later(parent_interval, membership_event{std::move(asked)});
   }
   void on(const membership_event::survivors_asked& x) {
     const bool is_awaited = options.peers->get([&] {
       return options.peers->view.view_id == x.view_id
-             && !options.peers->no_next_view && !options.peers->excluded;
+             && !options.peers->excluded;
     });
-    if (!is_awaited || x.question != last_question)
+    if (!is_awaited || x.question != open_question)
       return;
-    if (options.parent->last_confirmed() == x.question)
+    const auto answer = options.launcher->answer_to(x.question);
+    if (!answer && now() < x.deadline)
+      return pass_later(answer_interval, membership_event{x});
+    open_question = 0;
+    if (answer && *answer)
       view_changes.on_survivors(x.living);
     else
-      await_survivors(x);
+      give_up_if_silent(x.silent_tasks);
   }
-  /// Reports a process that does not answer to its parent.
-  /// @returns false if it has left or ended, or has no parent that this process
-  ///          knows.
+  void withdraw_question() {
+    if (std::exchange(open_question, 0) > 0)
+      options.launcher->withdraw();
+  }
+  /// Reports a process that does not answer to its launcher.
+  /// @returns false if it has left or ended, or has no launcher that this
+  ///          process knows.
   bool report(std::uint32_t task) const {
     const auto& entry = options.peers->entries[task];
     const auto it = lost_processes.find(entry.incarnation);
-    if (!options.parent || entry.has_left || it == lost_processes.end())
+    if (!options.launcher || entry.has_left || it == lost_processes.end())
       return false;
-    options.parent->report_unreachable(it->second->number());
+    options.launcher->report_unreachable(it->second->number());
     return true;
   }
   void give_up(const std::vector<std::uint32_t>& silent_tasks) {
@@ -1314,6 +1351,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     for (const auto task : silent_tasks)
       if (!options.peers->entries[task].has_left)
         names += (names.empty() ? "" : ", ") + options.processes.names[task];
+    withdraw_question();
     note({.kind = flight_event_kind::no_majority, .text = names});
     options.peers->update([&] { options.peers->no_next_view = true; });
     if (!names.empty())
@@ -1464,7 +1502,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     lost_processes;
   /// By incarnation: numbers of the processes of this host that were connected.
   std::map<std::uint64_t, std::uint64_t> process_numbers;
-  std::uint64_t last_question = 0; ///< Number of the last one to the parent.
+  /// Number of the question to the launcher that has no answer. Zero: none.
+  std::uint64_t open_question = 0;
   /// Incarnations of the processes of this host that may be ending.
   std::set<std::uint64_t> ending;
   /// By task: why the leader last rejected a process that asked for it.

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/actors/core/failure_text.hpp"
+#include "troupe/actors/membership/job_launcher.hpp"
 #include "troupe/actors/membership/peer_table.hpp"
-#include "troupe/actors/membership/witness.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/net/base/log_function.hpp"
 #include "troupe/net/io/process_handle.hpp"
@@ -111,17 +111,19 @@ struct membership_event {
     std::uint64_t view_id = 0;
   };
   /// Those that answer were too few for the view that follows this one. Since
-  /// then the others were reported to the parent of the processes.
+  /// then the others were reported to the launcher.
   struct undecided {
     std::uint64_t view_id = 0;
     std::vector<std::uint32_t> silent_tasks;
   };
-  /// The parent of the processes was asked in the view with this id which of
-  /// them live, and may have answered.
+  /// The launcher was asked in the view with this id which processes live, and
+  /// may have answered.
   struct survivors_asked {
     std::uint64_t view_id = 0;
     std::uint64_t question = 0; ///< Its number.
+    caf::timespan deadline{};   ///< When this process gives up.
     std::vector<view_change::process_id> living;
+    std::vector<std::uint32_t> silent_tasks; ///< As in `undecided`.
   };
   /// Candidate: its last connection to a process of the job has ended some time
   /// ago.
@@ -230,7 +232,7 @@ struct membership_options {
   std::function<std::string()> describe_rejected_peers{};
   net::log_function log{}; ///< Null: no log.
   /// As in `cluster_options`.
-  std::shared_ptr<witness> parent{};
+  std::shared_ptr<job_launcher> launcher{};
   /// Returns a handle of the process with this identity; null if it is not on
   /// this host. Null: processes of the system.
   std::function<std::shared_ptr<const net::process_handle>(

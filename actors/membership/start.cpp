@@ -191,7 +191,7 @@ void cluster::impl::begin_membership(std::chrono::milliseconds timeout,
              + rejected.last;
     };
   settings.log = options.log;
-  settings.parent = options.parent;
+  settings.launcher = options.launcher;
   membership_ = spawn_membership(local_runtime.system(), settings);
 }
 

@@ -52,7 +52,7 @@ public:
       return false;
     }
     /// The members that answer are too few to agree on another view. The others
-    /// may be reported to their parent; it is too early to give up.
+    /// may be reported to their launcher; it is too early to give up.
     virtual void on_silence(const std::vector<std::uint32_t>& silent_tasks) = 0;
     /// The same, for some time already.
     virtual void
@@ -83,7 +83,7 @@ public:
   /// A process is known to have ended, or has said that it takes no further
   /// part.
   void on_dead(std::uint64_t incarnation);
-  /// The parent of all processes of the job says which of them live.
+  /// The launcher of all processes of the job says which of them live.
   void on_survivors(const std::vector<view_change::process_id>& living);
   void on(const view_change::process_id& sender,
           const view_change::message& received);
@@ -96,6 +96,9 @@ public:
   void on_renewal_wanted();
   /// A process that is connected to this one asks to join.
   void on_join(const membership::member& candidate);
+  /// The members that do not answer were not given up: `on_no_majority` is
+  /// called again if they are too few still.
+  void await_majority() { silent_.clear(); }
   /// True if a member is known to be lost.
   bool misses_members() const { return machine_ && machine_->misses_members(); }
   /// True if a member is known to want to leave.

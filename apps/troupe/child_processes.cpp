@@ -73,6 +73,14 @@ private:
   std::string partial_line_;
 };
 
+/// Reads a number. Zero: the text is none.
+std::uint64_t number_in(std::string_view text) {
+  std::uint64_t out = 0;
+  const auto [end, error] =
+    std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end == text.data() + text.size() ? out : 0;
+}
+
 bool is_stopped(pid_t id) {
   siginfo_t info{};
   return ::waitid(P_PID, static_cast<id_t>(id), &info,
@@ -90,6 +98,13 @@ constexpr std::size_t max_final_output = std::size_t{8} << 20;
 
 } // namespace
 
+/// A question of a worker that has no answer yet.
+struct open_question {
+  std::uint64_t number = 0;
+  troupe::net::survivors_question asked;
+  std::chrono::steady_clock::time_point due; ///< Then it is not considered.
+};
+
 struct child_processes::child {
   std::string name;
   child_process process;
@@ -101,8 +116,12 @@ struct child_processes::child {
   bool has_left = false;       ///< It has said that it has left its job.
   bool is_superseded = false;  ///< As `process_exit::was_superseded`.
   /// What it has asked, and has got no answer to.
-  std::optional<troupe::net::survivors_question> question{};
+  std::optional<open_question> question{};
   bool knows_end = false; ///< `end` has been sent over its link.
+
+  std::uint64_t number() const {
+    return static_cast<std::uint64_t>(process.id);
+  }
 
   /// Sends a signal to the process group.
   void send(int signal_number) const { ::kill(-process.id, signal_number); }
@@ -246,6 +265,10 @@ int child_processes::poll_timeout(std::chrono::milliseconds max_wait) const {
   auto wait = max_wait;
   if (due_)
     wait = std::min(wait, ceil<milliseconds>(*due_ - clock::now()));
+  for (const auto& x : children_)
+    if (x->question)
+      wait =
+        std::min(wait, ceil<milliseconds>(x->question->due - clock::now()));
   return static_cast<int>(std::clamp(wait, 0ms, milliseconds{60'000}).count());
 }
 
@@ -257,7 +280,7 @@ void child_processes::reap(child& target) {
   if (::waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0
       || info.si_pid == 0)
     return;
-  read_reports(target); // it may have left
+  read_reports(target, max_final_output); // it may have left
   // Kill the group before `waitpid`: afterwards the id may be reused.
   target.send(SIGKILL);
   ::waitpid(target.process.id, nullptr, 0);
@@ -283,8 +306,8 @@ void child_processes::reap(child& target) {
     schedule_signal(options_.grace_period, SIGTERM);
 }
 
-void child_processes::read_reports(child& sender) {
-  sender.reports.read(sender.process.link, max_read_per_turn,
+void child_processes::read_reports(child& sender, std::size_t max_bytes) {
+  sender.reports.read(sender.process.link, max_bytes,
                       [&](std::string_view line) { on_report(sender, line); });
 }
 
@@ -298,15 +321,16 @@ void child_processes::on_report(child& sender, std::string_view line) {
     sender.has_left = true;
   sender.has_begun |= line == link::begun_line;
   has_begun_ |= sender.has_begun;
+  if (const std::string_view prefix{link::candidate_line};
+      line.starts_with(prefix)) // also of a process that is being killed
+    on_candidate(line.substr(prefix.size()));
   if (!options_.is_job || sender.is_unreachable)
     return;
-  if (const std::string_view begin{link::candidate_line};
-      line.starts_with(begin))
-    return on_candidate(line.substr(begin.size()));
-  if (const std::string_view begin{link::survivors_line};
-      line.starts_with(begin))
-    sender.question =
-      troupe::net::parse_survivors_question(line.substr(begin.size()));
+  if (const std::string_view prefix{link::survivors_line};
+      line.starts_with(prefix))
+    on_question(sender, line.substr(prefix.size()));
+  if (line == link::withdrawn_line)
+    sender.question.reset();
   if (!line.starts_with(start))
     return;
   line.remove_prefix(start.size());
@@ -316,68 +340,87 @@ void child_processes::on_report(child& sender, std::string_view line) {
       kill_unreachable(*x);
 }
 
-void child_processes::kill_unreachable(child& target) {
+/// @returns false if it was killed before.
+bool child_processes::kill_unreachable(child& target) {
   if (std::exchange(target.is_unreachable, true))
-    return;
+    return false;
   if (options_.on_unreachable)
     options_.on_unreachable(target.name);
   target.send(SIGKILL);
+  return true;
 }
 
-/// A process has asked a worker to join the job. A number that cannot be read
-/// may be that of any process.
-void child_processes::on_candidate(std::string_view number) {
-  pid_t id = 0;
-  std::from_chars(number.data(), number.data() + number.size(), id);
-  has_foreign_worker_ |= std::ranges::none_of(
-    children_, [id](const auto& x) { return x->process.id == id; });
+/// A process has asked a worker to join the job.
+/// @param words its number and its start time.
+void child_processes::on_candidate(std::string_view words) {
+  const auto space = words.find(' ');
+  const auto number = number_in(words.substr(0, space));
+  const auto start_time =
+    number_in(space == words.npos ? "" : words.substr(space + 1));
+  has_foreign_worker_ |= std::ranges::none_of(children_, [&](const auto& x) {
+    return x->number() == number && x->process.start_time == start_time;
+  });
 }
 
-/// Answers the question of a worker if it is certain which processes of the job
-/// live: if this object has started all members of the view and all that may
-/// have joined since, and each one that lives has been named, or has left the
-/// job. Those that have not joined are killed first: they may do so in the
-/// meantime. Other workers that live are killed if they are not more than those
-/// that ask and are named: of two that ask, the first question decides. If they
-/// are more, the answer waits for their ends.
-void child_processes::answer(child& asker) {
-  const auto& asked = *asker.question;
-  const auto is_in = [](const auto& numbers, const child& x) {
-    return std::ranges::count(numbers, static_cast<std::uint64_t>(x.process.id))
-           > 0;
+/// @param words number of the question, and the question.
+void child_processes::on_question(child& sender, std::string_view words) {
+  const auto space = std::min(words.find(' '), words.size());
+  const auto number = number_in(words.substr(0, space));
+  const auto asked = troupe::net::parse_survivors_question(words.substr(space));
+  sender.question.reset();
+  if (asked && number > 0)
+    sender.question = {number, *asked,
+                       clock::now()
+                         + troupe::net::launcher_link::question_timeout};
+}
+
+child_processes::child*
+child_processes::running_child(std::uint64_t number) const {
+  const auto found = std::ranges::find_if(children_, [number](const auto& x) {
+    return !x->ended && x->number() == number;
+  });
+  return found == children_.end() ? nullptr : found->get();
+}
+
+/// Answers the question of a worker, or ends the processes that must end before
+/// that.
+void child_processes::consider_question(child& asker) {
+  using link = troupe::net::launcher_link;
+  const auto& [number, asked, due] = *asker.question;
+  const auto is_child = [this](std::uint64_t x) {
+    return std::ranges::any_of(
+      children_, [x](const auto& one) { return one->number() == x; });
   };
-  const auto is_child = [this](std::uint64_t number) {
-    return std::ranges::any_of(children_, [number](const auto& x) {
-      return static_cast<std::uint64_t>(x->process.id) == number;
-    });
-  };
-  if (asker.ended || asker.is_unreachable || has_foreign_worker_
-      || !std::ranges::all_of(asked.members, is_child)
-      || !std::ranges::all_of(asked.living, is_child))
+  const bool is_done =
+    due_ || std::ranges::any_of(ended_, &process_exit::completed);
+  if (asker.ended || asker.is_unreachable)
     return asker.question.reset();
-  std::size_t named = 1;
-  std::vector<child*> starting, others;
-  for (const auto& x : children_) {
-    if (x->ended || x.get() == &asker || x->has_left)
-      continue;
-    if (is_in(asked.living, *x))
-      ++named;
-    else if (x->has_begun || is_in(asked.members, *x))
-      others.push_back(x.get());
-    else
-      starting.push_back(x.get());
+  if (is_done || has_foreign_worker_ || clock::now() >= due
+      || !std::ranges::all_of(asked.members, is_child)) {
+    asker.tell(link::undecided_line + std::to_string(number));
+    return asker.question.reset();
   }
-  if (others.size() <= named)
-    for (auto* x : others)
-      kill_unreachable(*x);
-  for (auto* x : starting)
-    if (!std::exchange(x->is_superseded, true))
-      x->send(SIGKILL);
-  if (!others.empty() || !starting.empty())
-    return; // until they have ended
-  asker.tell(troupe::net::launcher_link::survivors_line
-             + std::to_string(asked.number));
-  asker.question.reset();
+  std::vector<troupe::net::launched_process> running;
+  for (const auto& x : children_)
+    if (!x->ended)
+      running.push_back({x->number(), x->has_begun, x->has_left});
+  const auto ruling = troupe::net::rule_on(asked, asker.number(), running);
+  if (ruling.is_certain()) {
+    asker.tell(link::survivors_line + std::to_string(number));
+    return asker.question.reset();
+  }
+  bool is_killing = false;
+  for (const auto x : ruling.unreachable)
+    is_killing |= kill_unreachable(*running_child(x));
+  for (const auto x : ruling.starting) {
+    auto& target = *running_child(x);
+    if (std::exchange(target.is_superseded, true))
+      continue;
+    target.send(SIGKILL);
+    is_killing = true;
+  }
+  if (is_killing)
+    asker.question->due = clock::now() + link::question_timeout;
 }
 
 void child_processes::reap_exited() {
@@ -397,10 +440,10 @@ void child_processes::poll_once(std::chrono::milliseconds max_wait, int extra) {
   ::poll(descriptors.data(), descriptors.size(), poll_timeout(max_wait));
   reap_exited();
   for (const auto& x : children_)
-    read_reports(*x);
+    read_reports(*x, max_read_per_turn);
   for (const auto& x : children_)
     if (x->question)
-      answer(*x);
+      consider_question(*x);
   for (const auto& x : children_)
     x->read(options_.on_line);
   escalate_shutdown();

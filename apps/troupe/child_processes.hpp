@@ -51,7 +51,9 @@ struct child_processes_options {
   /// that is stopped (SIGSTOP) at the first failure gets SIGKILL immediately.
   std::chrono::milliseconds grace_period{10'000};
   /// The processes are the workers of one job. If a signal ends some of them,
-  /// the others may go on without them. When one exits with code 0 and has not
+  /// the others may go on without them. A worker may ask which of them live
+  /// (`net::launcher_link`); then some may be killed, as `net::rule_on` says.
+  /// When one exits with code 0 and has not
   /// left the job, the job is done: the others have to end within
   /// `grace_period`, and their exit codes are no failures.
   bool is_job = false;
@@ -127,11 +129,13 @@ private:
   void schedule_signal(std::chrono::milliseconds delay, int signal_number);
   void request_end();
   void kill_stopped();
-  void read_reports(child& sender);
+  void read_reports(child& sender, std::size_t max_bytes);
   void on_report(child& sender, std::string_view line);
-  void kill_unreachable(child& target);
-  void on_candidate(std::string_view number);
-  void answer(child& asker);
+  bool kill_unreachable(child& target);
+  void on_candidate(std::string_view words);
+  void on_question(child& sender, std::string_view words);
+  void consider_question(child& asker);
+  child* running_child(std::uint64_t number) const;
   void reap_exited();
   void reap(child& target);
   void escalate_shutdown();

@@ -10,8 +10,8 @@
 
 /// Decides which processes of a job are started again after a signal has ended
 /// them, and when. The delays of one process double from 100 ms to 5 s, and are
-/// shortened at random by up to a half. If 10 processes are started again
-/// within 10 s, no further one is.
+/// shortened at random by up to a half. If 10 processes that were killed are
+/// started again within 10 s, no further one is.
 class restart_policy {
 public:
   using clock = std::chrono::steady_clock;

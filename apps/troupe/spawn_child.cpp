@@ -1,6 +1,7 @@
 #include "spawn_child.hpp"
 
 #include "troupe/net/cluster/launcher_link.hpp"
+#include "troupe/net/io/process_handle.hpp"
 
 #include <array>
 #include <cerrno>
@@ -163,6 +164,10 @@ child_process spawn_child(const process_spec& spec, bool is_witness) {
   }
   for (const auto* end : {&out.read, &err.read, &link.own})
     ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
-  return {id, std::move(pidfd), std::move(out.read), std::move(err.read),
+  return {id,
+          troupe::net::start_time_of_process(static_cast<std::uint64_t>(id)),
+          std::move(pidfd),
+          std::move(out.read),
+          std::move(err.read),
           std::move(link.own)};
 }

@@ -3,12 +3,14 @@
 #include "child_processes.hpp"
 #include "troupe/net/base/descriptor.hpp"
 
+#include <cstdint>
 #include <sys/types.h>
 
 /// A running child process and the descriptors that report its end and its
 /// output.
 struct child_process {
   pid_t id = 0;
+  std::uint64_t start_time = 0;  ///< As in `net::process_identity`.
   troupe::net::descriptor pidfd; ///< Readable once the process has ended.
   troupe::net::descriptor out, err;
   troupe::net::descriptor link; ///< To the child's `launcher_link`.

@@ -1,6 +1,7 @@
 #include "troupe/net/cluster/launcher_link.hpp"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -23,12 +24,15 @@ public:
     read(descriptor);
     return has_end_;
   }
-  /// Reads what has arrived. @returns the number of the last question that it
-  /// has answered with yes.
-  std::uint64_t read_confirmed(int descriptor) noexcept {
+  /// Reads what has arrived. @returns the answer to a question, if it is the
+  /// last one that was answered.
+  std::optional<bool> read_answer(int descriptor,
+                                  std::uint64_t question) noexcept {
     const std::lock_guard hold{lock_};
     read(descriptor);
-    return confirmed_;
+    if (answered_ != question)
+      return {};
+    return answer_;
   }
 
 private:
@@ -56,23 +60,31 @@ private:
   }
 
   void on_line(std::string_view line) noexcept {
-    constexpr std::string_view start = launcher_link::survivors_line;
     has_end_ |= line == launcher_link::end_line;
+    read_answer(line, launcher_link::survivors_line, true);
+    read_answer(line, launcher_link::undecided_line, false);
+  }
+
+  void read_answer(std::string_view line, std::string_view start,
+                   bool answer) noexcept {
     if (!line.starts_with(start))
       return;
     line.remove_prefix(start.size());
     std::uint64_t number = 0;
     const auto [end, error] =
       std::from_chars(line.data(), line.data() + line.size(), number);
-    if (error == std::errc{} && end == line.data() + line.size())
-      confirmed_ = number;
+    if (error != std::errc{} || end != line.data() + line.size())
+      return;
+    answered_ = number;
+    answer_ = answer;
   }
 
   std::mutex lock_;
   std::array<char, 32> line_{};
   std::size_t size_ = 0; ///< Of the incomplete line.
   bool has_end_ = false;
-  std::uint64_t confirmed_ = 0; ///< Number of a question.
+  std::uint64_t answered_ = 0; ///< Number of a question.
+  bool answer_ = false;
 };
 
 launcher_messages& messages() {
@@ -123,16 +135,28 @@ void launcher_link::report_left() const noexcept {
   send_line(descriptor_, left_line);
 }
 
-bool launcher_link::report_candidate(std::uint64_t number) const noexcept {
-  return send_line(descriptor_, candidate_line + std::to_string(number));
+bool launcher_link::report_candidate(
+  const process_identity& candidate) const noexcept {
+  return send_line(descriptor_, candidate_line
+                                  + std::to_string(candidate.number) + ' '
+                                  + std::to_string(candidate.start_time));
 }
 
-void launcher_link::ask(const survivors_question& question) const {
-  send_line(descriptor_, survivors_line + to_words(question));
+std::uint64_t launcher_link::ask(const survivors_question& question) const {
+  static std::atomic<std::uint64_t> last = 0;
+  const auto number = ++last;
+  send_line(descriptor_,
+            survivors_line + std::to_string(number) + ' ' + to_words(question));
+  return number;
 }
 
-std::uint64_t launcher_link::last_confirmed() const noexcept {
-  return messages().read_confirmed(descriptor_);
+std::optional<bool>
+launcher_link::answer_to(std::uint64_t question) const noexcept {
+  return messages().read_answer(descriptor_, question);
+}
+
+void launcher_link::withdraw() const noexcept {
+  send_line(descriptor_, withdrawn_line);
 }
 
 bool launcher_link::is_job_ended() const noexcept {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include "troupe/net/cluster/survivors_question.hpp"
+#include "troupe/net/io/process_handle.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -16,18 +18,17 @@ namespace troupe::net {
 ///   begun          to the launcher: this process belongs to a job that has
 ///                  begun. From then on, a process that is started again joins
 ///                  it
-///   candidate N    to the launcher: the process with this number (0: it is on
-///                  another host) has asked this one to join the job. It may
-///                  belong to the job from then on
-///   survivors Q    to the launcher: a question (survivors_question.hpp). The
-///                  launcher ends the processes that it has started and that
-///                  have not begun, because they ask to join at present. It
-///                  also ends those that have begun and that the question does
-///                  not name, if they are not more than the others. To the
-///                  process: it is certain. Q is the number of the question.
-///                  There is no answer if it is not certain, as when the
+///   candidate N T  to the launcher: the process with this number and start
+///                  time (0 0: it is on another host) has asked this one to
+///                  join the job. It may belong to the job from then on
+///   survivors Q W  to the launcher: a question with a number and words
+///                  (survivors_question.hpp). The launcher ends processes as
+///                  `rule_on` says. To the process, without words: it is
+///                  certain
+///   undecided Q    to the process: the question cannot be decided, because the
 ///                  launcher has not started all processes that may belong to
-///                  the job
+///                  the job, or more live than the question names
+///   withdrawn      to the launcher: this process asks no more
 ///   left           to the launcher: this process has left the job, as it has
 ///                  asked, or by an error of its own, or because the others
 ///                  could not reach it. It ends. The job goes on
@@ -44,7 +45,7 @@ class launcher_link {
 public:
   /// Environment variable with the number of the inherited descriptor. If
   /// `no_witness` follows the number, the launcher is no witness: it ignores
-  /// `unreachable`.
+  /// `unreachable` and questions.
   static constexpr const char* variable = "TROUPE_LAUNCHER";
   static constexpr const char* no_witness = ":no-witness";
 
@@ -57,6 +58,8 @@ public:
   static constexpr const char* begun_line = "begun";
   static constexpr const char* candidate_line = "candidate ";
   static constexpr const char* survivors_line = "survivors ";
+  static constexpr const char* undecided_line = "undecided ";
+  static constexpr const char* withdrawn_line = "withdrawn";
   static constexpr const char* left_line = "left";
   static constexpr const char* end_line = "end";
 
@@ -64,7 +67,12 @@ public:
   /// None: no launcher has started this process, or it has closed the link.
   static std::optional<launcher_link> from_environment();
 
-  /// The launcher ends processes that are reported as unreachable.
+  /// Time for which the launcher considers a question, after it was asked and
+  /// after the launcher has ended a process for it.
+  static constexpr std::chrono::milliseconds question_timeout{3000};
+
+  /// The launcher ends processes that are reported as unreachable, and answers
+  /// questions.
   bool is_witness() const { return is_witness_; }
 
   /// Reports that a process of the job does not answer.
@@ -75,16 +83,20 @@ public:
   void report_begun() const noexcept;
 
   /// Reports a process that asks to join. Call it before that process can join.
-  /// @param number process number (pid). Zero: it is on another host.
+  /// @param candidate without a number: it is on another host.
   /// @returns false if the report cannot be sent, so it must not join.
-  bool report_candidate(std::uint64_t number) const noexcept;
+  bool report_candidate(const process_identity& candidate) const noexcept;
 
   /// Asks which processes of the job live.
-  void ask(const survivors_question& question) const;
+  /// @returns the number of the question, which this process uses once.
+  std::uint64_t ask(const survivors_question& question) const;
 
-  /// Number of the last question of this process that the launcher has answered
-  /// with yes. Zero: none. Any thread may call it.
-  std::uint64_t last_confirmed() const noexcept;
+  /// The answer to a question, if it was the last one that was answered. Any
+  /// thread may call it.
+  std::optional<bool> answer_to(std::uint64_t question) const noexcept;
+
+  /// Withdraws the last question.
+  void withdraw() const noexcept;
 
   /// Reports that this process has left the job.
   void report_left() const noexcept;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,19 +13,49 @@ namespace troupe::net {
 /// processes which may belong to the job only some live. Processes are given by
 /// their numbers (pids), without the one that asks.
 struct survivors_question {
-  std::uint64_t number = 0;           ///< Of the question, from 1 on.
   std::vector<std::uint64_t> living;  ///< Those that answer.
-  std::vector<std::uint64_t> members; ///< All of the view, also `living`.
+  std::vector<std::uint64_t> members; ///< All of the view.
+  std::vector<std::uint64_t> left;    ///< Those that take no further part.
 
   bool operator==(const survivors_question&) const = default;
 };
 
-/// Returns the question as words, without a line break: the number, `living`,
-/// "/", `members`.
+/// Returns the question as words, without a line break: `living`, "/",
+/// `members`, "/", `left`.
 std::string to_words(const survivors_question& question);
 
 /// Reads what `to_words` has returned. None: the text is something else.
 std::optional<survivors_question>
 parse_survivors_question(std::string_view words);
+
+/// A process that the launcher has started, and that lives.
+struct launched_process {
+  std::uint64_t number = 0;
+  bool has_begun = false; ///< It belongs to a job, and has its state.
+  bool has_left = false;  ///< It has left its job.
+};
+
+/// What the launcher has to do before it can answer a question.
+struct survivors_ruling {
+  /// Processes to end: other ones that live and do not answer, and those that
+  /// have not joined yet, because they could do so in the meantime.
+  std::vector<std::uint64_t> unreachable, starting;
+  /// More live than the question names, so none of them is ended.
+  bool is_minority = false;
+
+  /// It is certain that only those live which the question names.
+  bool is_certain() const {
+    return unreachable.empty() && starting.empty() && !is_minority;
+  }
+};
+
+/// Decides about a question. Of two processes that do not name each other, the
+/// one whose question is decided first is not ended. @pre the launcher has
+/// started all members and all other processes that may have joined.
+/// @param asker number of the process that asks.
+/// @param all   the processes that live, also the one that asks.
+survivors_ruling rule_on(const survivors_question& question,
+                         std::uint64_t asker,
+                         std::span<const launched_process> all);
 
 } // namespace troupe::net

@@ -49,6 +49,10 @@ process_identity own_process_identity() {
           start_time_of("self")};
 }
 
+std::uint64_t start_time_of_process(std::uint64_t number) {
+  return start_time_of(std::to_string(number));
+}
+
 std::optional<process_handle> process_handle::open(const process_identity& of) {
   constexpr std::uint64_t max_number = std::numeric_limits<pid_t>::max();
   if (of.host.empty() || of.number == 0 || of.number > max_number

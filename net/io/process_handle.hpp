@@ -31,6 +31,10 @@ void serialize(Archive& archive, process_identity& x) {
 /// read.
 process_identity own_process_identity();
 
+/// Returns the start time of a process as in its identity. Zero: there is no
+/// such process.
+std::uint64_t start_time_of_process(std::uint64_t number);
+
 /// Another process of this host. Says when it has ended.
 class process_handle {
 public:

@@ -117,8 +117,9 @@ struct job_with_question : worker_scripts {
     return last_line[name];
   }
   /// Starts a worker that is killed. @returns its number.
-  std::string start_killed(const std::string& name) {
-    const auto number = start_worker(name, "kill -KILL $$");
+  std::string start_killed(const std::string& name,
+                           const std::string& reports_before = {}) {
+    const auto number = start_worker(name, reports_before + "kill -KILL $$");
     while (children.ended().empty())
       children.poll_once(60s);
     return number;
@@ -150,19 +151,25 @@ struct job_with_question : worker_scripts {
 
 constexpr auto begin = "echo begun >&$TROUPE_LAUNCHER; ";
 
+/// Reports the worker itself as a candidate, by its number and start time.
+constexpr auto report_self = "set -- $(sed 's/.*) //' /proc/$$/stat); "
+                             "echo candidate $$ ${20} >&$TROUPE_LAUNCHER; ";
+
 TEST(ChildProcesses, SayWhichWorkersLive) {
   job_with_question job;
-  const auto killed = job.start_killed("killed");
+  const auto killed = job.start_killed("killed", report_self);
   const auto named = job.start_worker("named", begin + std::string{stay});
   job.start_worker("left", std::string{begin} + "echo left >&$TROUPE_LAUNCHER; "
                              + stay);
-  const auto starting = job.start_worker("starting", stay);
-  job.ask("5 " + named + " / " + named + " " + killed,
-          "echo candidate " + killed + " >&$TROUPE_LAUNCHER; ", starting);
+  const auto completed =
+    job.start_worker("completed", begin + std::string{stay});
+  const auto starting =
+    job.start_worker("starting", report_self + std::string{stay});
+  job.ask("5 " + named + " / " + named + " " + killed + " / " + completed, {},
+          starting);
   while (job.last_line["asker"] == "asked")
     job.children.poll_once(60s);
   EXPECT_EQ(job.last_line["asker"], "survivors 5");
-  // It could have joined in the meantime.
   ASSERT_EQ(job.children.ended().size(), 2u);
   EXPECT_FALSE(job.children.ended()[0].was_superseded);
   EXPECT_EQ(job.children.ended()[1].name, "starting");
@@ -173,7 +180,7 @@ TEST(ChildProcesses, KillAWorkerThatAnotherOneDoesNotName) {
   job_with_question job;
   const auto killed = job.start_killed("killed");
   const auto other = job.start_worker("other", begin + std::string{stay});
-  job.ask("1 / " + killed + " " + other, {}, other);
+  job.ask("1 / " + killed + " " + other + " /", {}, other);
   while (job.last_line["asker"] == "asked")
     job.children.poll_once(60s);
   EXPECT_EQ(job.last_line["asker"], "survivors 1");
@@ -185,29 +192,67 @@ TEST(ChildProcesses, DoNotSayWhichWorkersLiveWhileMoreLiveThanAreNamed) {
   const auto killed = job.start_killed("killed");
   const auto other = job.start_worker("other", begin + std::string{stay});
   job.start_worker("third", begin + std::string{stay});
-  job.ask("1 / " + killed, {}, other);
+  const auto starting = job.start_worker("starting", stay);
+  job.ask("1 / " + killed + " /", {}, other);
   EXPECT_TRUE(job.unreachable.empty());
+  EXPECT_EQ(job.children.ended().size(), 1u);
   job.children.send("other", SIGKILL);
-  job.children.send("third", SIGKILL);
   while (job.last_line["asker"] == "asked")
     job.children.poll_once(60s);
   EXPECT_EQ(job.last_line["asker"], "survivors 1");
 }
 
 TEST(ChildProcesses, DoNotSayWhichWorkersLiveIfOthersMayBelongToTheJob) {
-  for (const auto* number : {"0", "1", "x", "$PPID"}) {
+  // The last one has the number of a worker that has ended, but is another
+  // process.
+  for (const auto* candidate : {"0 0", "1 1", "x", "$PPID 1", "$dead 1"}) {
     job_with_question job;
     const auto killed = job.start_killed("killed");
-    job.ask("1 / " + killed,
-            "echo candidate " + std::string{number} + " >&$TROUPE_LAUNCHER; ");
-    EXPECT_EQ(job.first_answer(), "end") << number;
+    job.ask("1 / " + killed + " /", "dead=" + killed + "; echo candidate "
+                                      + std::string{candidate}
+                                      + " >&$TROUPE_LAUNCHER; ");
+    while (job.last_line["asker"] == "asked")
+      job.children.poll_once(60s);
+    EXPECT_EQ(job.last_line["asker"], "undecided 1") << candidate;
   }
-  for (const auto* words : {"1 / 1 ", "1 1 / ", "x / "}) {
+  job_with_question job;
+  job.ask("1 / 1 /"); // a member that it has not started
+  while (job.last_line["asker"] == "asked")
+    job.children.poll_once(60s);
+  EXPECT_EQ(job.last_line["asker"], "undecided 1");
+}
+
+TEST(ChildProcesses, KnowTheCandidatesOfAWorkerThatWasKilled) {
+  job_with_question job;
+  const auto killed =
+    job.start_killed("killed", "echo candidate 1 1 >&$TROUPE_LAUNCHER; ");
+  job.ask("1 / " + killed + " /");
+  while (job.last_line["asker"] == "asked")
+    job.children.poll_once(60s);
+  EXPECT_EQ(job.last_line["asker"], "undecided 1");
+}
+
+TEST(ChildProcesses, ForgetAQuestionThatIsWithdrawnOrMalformed) {
+  for (const auto* words : {"1 / 1", "x / /", "0 / /", "", "1 x / /"}) {
     job_with_question job;
-    const auto killed = job.start_killed("killed");
-    job.ask(words + killed);
+    job.ask(words);
     EXPECT_EQ(job.first_answer(), "end") << words;
   }
+  job_with_question job;
+  const auto other = job.start_worker("other", begin + std::string{stay});
+  job.start_worker("third", begin + std::string{stay});
+  job.start("asker", std::string{"trap '' INT; "} + begin
+                       + "echo survivors 1 / / >&$TROUPE_LAUNCHER; "
+                         "echo withdrawn >&$TROUPE_LAUNCHER; echo asked; "
+                         "read -u $TROUPE_LAUNCHER line; echo $line; "
+                       + stay);
+  while (job.last_line["asker"].empty())
+    job.children.poll_once(60s);
+  job.children.poll_once(0ms);
+  job.children.send("other", SIGKILL);
+  while (job.children.ended().empty())
+    job.children.poll_once(60s);
+  EXPECT_EQ(job.first_answer(), "end");
 }
 
 using ChildProcessesWithFiles = troupe::scratch_test;

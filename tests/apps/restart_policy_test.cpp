@@ -57,6 +57,19 @@ TEST(RestartPolicy, EndsWhenTheRestartsAreUsedUp) {
   EXPECT_EQ(delay_after(policy, start + 2h), 0s);
 }
 
+TEST(RestartPolicy, DoesNotCountAProcessThatWasKilledOnPurpose) {
+  restart_policy policy{1, 7};
+  for (int i = 0; i < 20; ++i) {
+    policy.repeat("worker 1", start);
+    ASSERT_TRUE(policy.next());
+    EXPECT_EQ(policy.take(*policy.next()), "worker 1");
+  }
+  EXPECT_GT(delay_after(policy, start), 0s);
+  policy.cancel();
+  policy.repeat("worker 1", start);
+  EXPECT_EQ(policy.next(), std::nullopt);
+}
+
 TEST(RestartPolicy, GivesUpIfProcessesEndTooOften) {
   restart_policy policy{100, 7};
   for (std::size_t i = 0; i < restart_policy::max_intensity; ++i)

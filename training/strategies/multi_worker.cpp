@@ -64,21 +64,24 @@ std::optional<net::cluster_task> own_task(const net::cluster_spec& cluster,
   return task;
 }
 
-/// The launcher of this process as the witness of its job.
-class launcher_witness final : public witness {
+/// The launcher of this process as its membership actor sees it.
+class linked_launcher final : public job_launcher {
 public:
-  explicit launcher_witness(const net::launcher_link& link) : link_{link} {}
+  explicit linked_launcher(const net::launcher_link& link) : link_{link} {}
 
   void report_unreachable(std::uint64_t number) override {
     link_.report_unreachable(number);
   }
-  bool report_candidate(std::uint64_t number) override {
-    return link_.report_candidate(number);
+  bool report_candidate(const net::process_identity& candidate) override {
+    return link_.report_candidate(candidate);
   }
-  void ask(const net::survivors_question& question) override {
-    link_.ask(question);
+  std::uint64_t ask(const net::survivors_question& question) override {
+    return link_.ask(question);
   }
-  std::uint64_t last_confirmed() override { return link_.last_confirmed(); }
+  std::optional<bool> answer_to(std::uint64_t question) override {
+    return link_.answer_to(question);
+  }
+  void withdraw() override { link_.withdraw(); }
 
 private:
   const net::launcher_link link_;
@@ -128,7 +131,7 @@ to_cluster_options(const net::cluster_spec& cluster,
         {options.fault_plan}, result.addresses, result.task,
         result.replicas * static_cast<std::uint32_t>(result.addresses.size()));
   if (launcher && launcher->is_witness())
-    result.parent = std::make_shared<launcher_witness>(*launcher);
+    result.launcher = std::make_shared<linked_launcher>(*launcher);
   result.log = options.log ? options.log : log_of_connections;
   const auto* const plan = std::getenv(injection::plan_location::variable);
   if (options.any_task && !options.faults && plan && *plan)

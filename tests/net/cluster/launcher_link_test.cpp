@@ -60,31 +60,33 @@ TEST_F(LauncherLink, ReportsInLines) {
 TEST_F(LauncherLink, AsksWhichProcessesLive) {
   const auto link = open();
   ASSERT_TRUE(link);
-  EXPECT_TRUE(link->report_candidate(4711));
-  EXPECT_EQ(said(), "candidate 4711\n");
-  link->ask({3, {5, 6}, {5, 6, 7}});
-  EXPECT_EQ(said(), "survivors 3 5 6 / 5 6 7\n");
-  const auto before = link->last_confirmed();
-  for (const auto* text : {"survivors\n", "survivors x\n", "survivors 9 1\n",
-                           "survivors -9\n", "survivors 9"}) {
+  EXPECT_TRUE(link->report_candidate({"host", 4711, 12}));
+  EXPECT_EQ(said(), "candidate 4711 12\n");
+  EXPECT_TRUE(link->report_candidate({}));
+  EXPECT_EQ(said(), "candidate 0 0\n");
+  const auto first = link->ask({{5, 6}, {5, 6, 7}, {8}});
+  EXPECT_EQ(said(),
+            "survivors " + std::to_string(first) + " 5 6 / 5 6 7 / 8\n");
+  const auto second = link->ask({});
+  EXPECT_EQ(said(), "survivors " + std::to_string(second) + " / /\n");
+  EXPECT_EQ(second, first + 1);
+  link->withdraw();
+  EXPECT_EQ(said(), "withdrawn\n");
+  const auto number = std::to_string(second);
+  for (const auto& text :
+       {std::string{"survivors\n"}, std::string{"survivors x\n"},
+        "survivors " + number + " 1\n", "survivors -" + number + "\n",
+        "survivors " + number}) {
     say(text);
-    EXPECT_EQ(link->last_confirmed(), before) << text;
+    EXPECT_EQ(link->answer_to(second), std::nullopt) << text;
   }
   say("\n");
-  EXPECT_EQ(link->last_confirmed(), 9u);
+  EXPECT_EQ(link->answer_to(second), true);
+  EXPECT_EQ(link->answer_to(first), std::nullopt);
+  say("undecided " + number + "\n");
+  EXPECT_EQ(link->answer_to(second), false);
   launcher.reset();
-  EXPECT_FALSE(link->report_candidate(4711));
-}
-
-TEST(SurvivorsQuestion, IsReadAsItIsWritten) {
-  using namespace troupe::net;
-  for (const auto& one :
-       {survivors_question{1, {}, {}}, survivors_question{7, {}, {4}},
-        survivors_question{~std::uint64_t{0}, {1, 2}, {1, 2, 3}}})
-    EXPECT_EQ(parse_survivors_question(to_words(one)), one) << to_words(one);
-  for (const auto* text : {"", "1", "0 /", "x /", "1 2 3", "1 0 /", "1 -2 / 3",
-                           "1 / 2 / 3", "1 2x / 3", "99999999999999999999 /"})
-    EXPECT_EQ(parse_survivors_question(text), std::nullopt) << text;
+  EXPECT_FALSE(link->report_candidate({}));
 }
 
 TEST_F(LauncherLink, KnowsWhetherTheLauncherIsAWitness) {
