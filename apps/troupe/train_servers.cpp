@@ -39,6 +39,8 @@ constexpr std::uint64_t test_batch = 256;
 constexpr auto model_name = "parameters";
 /// Maximum time until all tasks of the cluster can be reached.
 constexpr auto start_timeout = 60s;
+/// Time between attempts to connect to tasks that were lost.
+constexpr std::chrono::milliseconds reconnect_interval = 200ms;
 /// Connections of a node: each worker has one to each server.
 constexpr std::size_t max_clients = 1024;
 
@@ -220,7 +222,8 @@ int lead(const train_arguments& arguments, const train_config& config,
        .nodes = servers,
        .threads = config.threads,
        .seed = config.seed,
-       .copies = config.replication}};
+       .copies = config.replication,
+       .reconnect_interval = reconnect_interval}};
     server_model trained{strategy, model_name, models::find_model(config.model),
                          config.rule(), model_options_of(config)};
     if (config.replication > 1 && !strategy.wait_for_copies(start_timeout))
@@ -234,7 +237,7 @@ int lead(const train_arguments& arguments, const train_config& config,
        .nodes = workers,
        .closures = server_training_closures,
        .arguments = write_train_options(to_options(config)),
-       .reconnect_interval = 200ms}};
+       .reconnect_interval = reconnect_interval}};
     summary.result = trained.fit(coordinator, data.training,
                                  fit_options_of(arguments, config, data));
     if (summary.result.end == fit_end::interrupted)
@@ -245,6 +248,11 @@ int lead(const train_arguments& arguments, const train_config& config,
     save(trained, arguments, config);
     for (const auto& server : strategy.status())
       summary.staleness += server.staleness;
+    if (config.replication > 1) {
+      const auto copies = strategy.copies();
+      summary.copies_in_sync = copies.in_sync;
+      summary.lost_servers = copies.lost_nodes;
+    }
     summary.steps = trained.steps();
     summary.test =
       trained.evaluate(coordinator, data.test, {.metrics = metrics_of(config)});

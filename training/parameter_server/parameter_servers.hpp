@@ -73,6 +73,8 @@ public:
   void add_server(const std::string& address);
   /// @returns false if not all copies are in sync after the timeout.
   bool wait_for_copies(std::chrono::milliseconds timeout) const;
+  /// @errors as `parameter_server_strategy::copies`.
+  server_copies copies() const;
   /// Addresses of the nodes that have, or can have, servers.
   std::vector<std::string> addresses() const;
 
@@ -97,6 +99,7 @@ private:
   bool has_copies() const { return options_.copies > 1; }
   void make_shards();
   void make_copies();
+  void check_has_supervisor(const std::string& call) const;
 
   /// Takes the name of a new variable, and places its parts.
   std::shared_ptr<server_variable::impl>

@@ -38,6 +38,28 @@ TEST(CopyViews, HasFewerCopiesUntilAServerJoins) {
   EXPECT_FALSE(all.on_server(13).views_changed);
 }
 
+TEST(CopyViews, CountsTheCopiesInSyncOfTheShardWithTheFewest) {
+  copy_views all{2, 2};
+  all.start({10, 11});
+  EXPECT_EQ(all.fewest_in_sync(), 0u); // none has said so
+  all.on_positions(10, 0, {position(1, true), position(1, true)});
+  EXPECT_EQ(all.fewest_in_sync(), 1u);
+  all.on_positions(11, 0, {position(1, true), position(1, false)});
+  EXPECT_EQ(all.fewest_in_sync(), 1u);
+  EXPECT_FALSE(all.is_settled());
+  all.on_positions(11, 0, {position(1, true), position(1, true)});
+  EXPECT_EQ(all.fewest_in_sync(), 2u);
+  EXPECT_TRUE(all.is_settled());
+  all.on_server_lost(10); // its shard 0 waits for the answer of 11
+  EXPECT_EQ(all.fewest_in_sync(), 0u);
+  EXPECT_FALSE(all.is_settled());
+  all.on_positions(11, all.poll(), {position(1, true), position(2, true)});
+  all.on_positions(11, all.poll(),
+                   {position(2, true, 0, 2), position(2, true)});
+  EXPECT_EQ(all.fewest_in_sync(), 1u);
+  EXPECT_TRUE(all.is_settled()); // there is one server
+}
+
 TEST(CopyViews, PromotesABackupInSyncThatAnswersAfterTheLoss) {
   copy_views all{1, 3};
   all.start({10, 11, 12});
