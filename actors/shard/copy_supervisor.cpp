@@ -101,7 +101,7 @@ void copy_supervisor_state::on_interval() {
 }
 
 copies_status copy_supervisor_state::status() const {
-  return {views->is_settled(), views->fewest_in_sync(), losses};
+  return {views->is_settled(), views->in_sync(), losses};
 }
 
 void copy_supervisor_state::react(const parameter_server::views_reaction& what,

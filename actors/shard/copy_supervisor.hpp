@@ -23,11 +23,10 @@ namespace troupe {
 
 /// How many copies of the shards are in sync, as far as the servers have said.
 struct copies_status {
-  bool is_settled = false; ///< `copy_views::is_settled`
-  /// Of the shard that has the fewest in sync, the primary included.
-  std::uint32_t fewest_in_sync = 0;
-  std::uint64_t losses = 0; ///< Of servers, so far.
-  auto fields() { return std::tie(is_settled, fewest_in_sync, losses); }
+  bool is_settled = false;            ///< `copy_views::is_settled`
+  std::vector<std::uint32_t> in_sync; ///< `copy_views::in_sync`
+  std::uint64_t losses = 0;           ///< Of servers, so far.
+  auto fields() { return std::tie(is_settled, in_sync, losses); }
 };
 
 /// The messages that a copy supervisor receives.

@@ -182,10 +182,10 @@ bool copy_views::is_settled() const {
   });
 }
 
-std::uint32_t copy_views::fewest_in_sync() const {
-  std::uint32_t out = max_copies_;
+std::vector<std::uint32_t> copy_views::in_sync() const {
+  std::vector<std::uint32_t> out;
   for (const auto& one : shards_)
-    out = std::min(out, one.is_lost ? 0 : in_sync_of(one));
+    out.push_back(one.is_lost ? 0 : in_sync_of(one));
   return out;
 }
 

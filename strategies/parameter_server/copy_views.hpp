@@ -70,9 +70,9 @@ public:
   /// True if each shard has as many copies as there can be, and all are in
   /// sync in its view, as far as they have said.
   bool is_settled() const;
-  /// Number of copies that are in sync in their view, as far as they have said,
-  /// of the shard that has the fewest. The primary is one of them.
-  std::uint32_t fewest_in_sync() const;
+  /// Number of copies that live and are in sync in their view, as far as they
+  /// have said, by shard. The primary is one of them.
+  std::vector<std::uint32_t> in_sync() const;
   bool is_lost(std::uint32_t shard) const { return shards_[shard].is_lost; }
 
 private:

@@ -284,6 +284,50 @@ TEST_F(TrainServers, TasksOfAClusterEndWithTheirChief) {
   EXPECT_EQ(server->end(), 0);
 }
 
+/// The address of the chief is that of its task in the cluster.
+TEST_F(TrainServers, TheChiefTellsTheStatusOfItsServers) {
+  for (const int copies : {1, 2}) {
+    const net::reserved_ports ports{4};
+    const auto address = [&](std::size_t i) {
+      return "127.0.0.1:" + std::to_string(ports.numbers()[i]);
+    };
+    const net::cluster_spec cluster{
+      std::map<std::string, net::cluster_spec::list>{
+        {"chief", {address(0)}},
+        {"worker", {address(1)}},
+        {"ps", {address(2), address(3)}}}};
+    const auto in_cluster = [&](const net::cluster_task& task,
+                                const std::string& words) {
+      return std::vector<std::string>{
+        "/bin/sh", "-c",
+        "cd " + folder.string()
+          + " && exec env TROUPE_SECRET=secret TF_CONFIG='"
+          + net::write_tf_config(cluster, task) + "' " TROUPE_TOOL " " + words
+          + " 2>&1"};
+    };
+    const auto start = [&](const net::cluster_task& task) {
+      return std::make_unique<background_process>(in_cluster(
+        task, "train --data digits:280 --batch 20 --epochs 20000 --strategy "
+              "parameter_server --consistency async --replication "
+                + std::to_string(copies)));
+    };
+    const auto chief = start({"chief", 0}), worker = start({"worker", 0}),
+               first = start({"ps", 0}), second = start({"ps", 1});
+    std::string output, line;
+    while (line.find("epoch 1/") == line.npos && line != "[no line]")
+      output += (line = chief->line()) + "\n";
+    const auto shown =
+      run_child(in_cluster({"worker", 0}, "status " + address(0)));
+    EXPECT_EQ(shown.code, 0) << shown.out << output;
+    for (const auto& text :
+         {std::string{"2 parameter servers, 0 processes lost\n"}, address(2),
+          address(3), std::string{"MiB"},
+          std::to_string(copies) + " of " + std::to_string(copies)})
+      EXPECT_NE(shown.out.find(text), shown.out.npos) << text << shown.out;
+    EXPECT_EQ(shown.out.find("does not answer"), shown.out.npos) << shown.out;
+  }
+}
+
 TEST_F(TrainServers, ARunEndsWithTheNameOfAKilledServer) {
   const auto done =
     run_and_send(SIGKILL, "ps", 1,

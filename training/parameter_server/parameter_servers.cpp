@@ -244,12 +244,18 @@ bool parameter_servers::wait_for_copies(
   return true;
 }
 
+caf::actor_addr parameter_servers::supervisor() const {
+  return replication_ && replication_->supervisor
+           ? replication_->supervisor.address()
+           : caf::actor_addr{};
+}
+
 server_copies parameter_servers::copies() const {
   check_has_supervisor("copies");
   const auto x = ask<copies_status>(system_, "the supervisor of copies",
                                     replication_->supervisor, options_.timeout,
                                     atom::status_v);
-  return {x.fewest_in_sync, x.losses};
+  return {std::ranges::min(x.in_sync), x.losses};
 }
 
 std::vector<std::string> parameter_servers::addresses() const {

@@ -6,6 +6,7 @@
 #include "troupe/strategies/parameter_server/table_part.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"
 
+#include <caf/actor_addr.hpp>
 #include <caf/actor_system.hpp>
 
 #include <chrono>
@@ -91,6 +92,9 @@ public:
   const parameter_server_options& options() const { return options_; }
   const std::vector<shard_actor>& shards() const { return shards_; }
   const std::string& job() const { return job_; }
+  /// Address of the supervisor of copies (copy_supervisor.hpp). Null: the
+  /// servers have no copies, or another process has made them.
+  caf::actor_addr supervisor() const;
 
 private:
   parameter_servers(runtime& actors, const parameter_server_options& options,
