@@ -186,6 +186,7 @@ struct host_link {
   /// The connection ends when the last copy is destroyed.
   std::shared_ptr<const void> connection{};
   std::string problem{};
+  bool is_refused = false; ///< The problem is an answer of the process.
 };
 
 } // namespace troupe

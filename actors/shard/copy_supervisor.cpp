@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::chrono::milliseconds interval{30};
 constexpr std::chrono::milliseconds answer_timeout{10'000};
+/// Minimum time between attempts to connect to a process that has refused to be
+/// a server again, for example because it is the lost one.
+constexpr std::chrono::milliseconds refused_interval{5'000};
 
 } // namespace
 
@@ -32,15 +35,42 @@ void copy_supervisor_state::start(copy_supervisor_config how) {
 }
 
 caf::result<std::uint64_t> copy_supervisor_state::add(const host_link& x) {
-  if (!known.insert(x.server).second)
-    return caf::make_error(ec::refused,
-                           "the process at " + x.address
-                             + " is or was a server already; start "
-                               "it again first");
+  const bool is_known = x.host && known.contains(x.server);
+  if (!x.host || is_known) {
+    const auto problem =
+      is_known ? "the process at " + x.address
+                   + " is or was a server already; start it again first"
+               : x.problem;
+    on_failed_attempt(x.address, problem, is_known || x.is_refused);
+    return caf::make_error(is_known ? ec::refused : ec::unreachable, problem);
+  }
+  if (lost.erase(x.address) > 0)
+    log(log_level::warning, "the parameter server at " + x.address
+                              + " has joined again; it gets copies");
+  known.insert(x.server);
   servers.emplace(x.server, x);
   self->monitor(x.host);
   react(views->on_server(x.server), true);
   return std::uint64_t{servers.size()};
+}
+
+/// No effect if no lost server has this address.
+/// @param is_refused false: no process answers there yet.
+void copy_supervisor_state::on_failed_attempt(const std::string& address,
+                                              const std::string& problem,
+                                              bool is_refused) {
+  const auto found = lost.find(address);
+  if (found == lost.end())
+    return;
+  auto& one = found->second;
+  one.is_connecting = false;
+  if (!is_refused)
+    return;
+  one.next_attempt =
+    std::max(one.next_attempt, self->clock().now() + refused_interval);
+  if (!std::exchange(one.was_refused, true))
+    log(log_level::warning, "cannot connect again to the parameter server at "
+                              + address + ": " + problem);
 }
 
 void copy_supervisor_state::on_down(const caf::actor_addr& source) {
@@ -48,10 +78,30 @@ void copy_supervisor_state::on_down(const caf::actor_addr& source) {
     servers, [&](const auto& one) { return one.second.host == source; });
   if (found == servers.end())
     return;
-  const auto lost = servers.extract(found);
-  log(log_level::warning, "the parameter server at " + lost.mapped().address
+  const auto ended = servers.extract(found);
+  const auto& address = ended.mapped().address;
+  log(log_level::warning, "the parameter server at " + address
                             + " is lost; its copies are replaced");
-  react(views->on_server_lost(lost.key()), true);
+  ++losses;
+  lacks_copies = true;
+  if (config.reconnect_interval.count() > 0)
+    lost[address];
+  react(views->on_server_lost(ended.key()), true);
+}
+
+void copy_supervisor_state::on_interval() {
+  const auto now = self->clock().now();
+  for (auto& [address, one] : lost)
+    if (!one.is_connecting && now >= one.next_attempt) {
+      one.is_connecting = true;
+      one.next_attempt = now + config.reconnect_interval;
+      config.connect(address, self->address());
+    }
+  react(views->on_timeout());
+}
+
+copies_status copy_supervisor_state::status() const {
+  return {views->is_settled(), views->in_sync(), losses};
 }
 
 void copy_supervisor_state::react(const parameter_server::views_reaction& what,
@@ -88,6 +138,12 @@ void copy_supervisor_state::ask(std::uint64_t server) {
           positions.push_back(
             {x.view_ids[i], x.terms[i], x.sequences[i], x.is_in_sync[i] != 0});
         react(views->on_positions(server, x.poll, positions));
+        if (lacks_copies && servers.size() >= config.copies
+            && views->is_settled()) {
+          lacks_copies = false;
+          log(log_level::warning,
+              "all copies of the parameter servers are in sync again");
+        }
       },
       [](const caf::error&) {}); // it is asked again, or is lost
 }
@@ -103,9 +159,9 @@ copy_supervisor_actor::behavior_type copy_supervisor(
   return {
     [self](const host_link& x) { return self->state.add(x); },
     [self](atom::info) { return self->state.table; },
-    [self](atom::status) { return self->state.views->is_settled(); },
+    [self](atom::status) { return self->state.status(); },
     [self](atom::wake) {
-      self->state.react(self->state.views->on_timeout());
+      self->state.on_interval();
       self->delayed_send(self, interval, atom::wake_v);
     },
   };

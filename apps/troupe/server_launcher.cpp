@@ -21,6 +21,10 @@ using namespace troupe;
 
 constexpr auto chief = "chief 0";
 
+bool is_worker(const std::string& name) {
+  return name.starts_with("worker ");
+}
+
 /// Returns how the chief has ended. Null: it runs.
 const process_exit* chief_end(const child_processes& children) {
   const auto& ends = children.ended();
@@ -33,14 +37,14 @@ const process_exit* chief_end(const child_processes& children) {
 /// @param starts of workers.
 const process_exit* last_worker_end(const child_processes& children,
                                     std::uint64_t starts) {
-  const auto is_worker = [](const process_exit& x) {
-    return x.name.starts_with("worker ") && x.failed();
+  const auto is_lost_worker = [](const process_exit& x) {
+    return is_worker(x.name) && x.failed();
   };
   const auto& ends = children.ended();
-  if (static_cast<std::uint64_t>(std::ranges::count_if(ends, is_worker))
+  if (static_cast<std::uint64_t>(std::ranges::count_if(ends, is_lost_worker))
       < starts)
     return nullptr;
-  return &*std::find_if(ends.rbegin(), ends.rend(), is_worker);
+  return &*std::find_if(ends.rbegin(), ends.rend(), is_lost_worker);
 }
 
 int exit_code_of(const child_processes& children,
@@ -83,7 +87,9 @@ int launch_with_servers(const train_config& config,
      .on_unreachable = warn_of_unreachable,
      .on_end =
        [&](const process_exit& x) {
-         if (x.name.starts_with("worker "))
+         // Without copies, the state of a server is lost with it.
+         if (is_worker(x.name)
+             || (config.replication > 1 && x.name.starts_with("ps ")))
            restarts.on_end(x);
        },
      .on_line =
@@ -117,7 +123,7 @@ int launch_with_servers(const train_config& config,
     const auto next =
       restarts.start_due(launcher, [&](const std::string& name) {
         launcher.start_again(name);
-        ++starts;
+        starts += is_worker(name) ? 1 : 0;
       });
     const auto* const last = last_worker_end(launcher.children(), starts);
     if (!is_ending && !next && last) {

@@ -29,7 +29,8 @@ void add_status(CLI::App& tool, action& selected) {
   command.footer("The address of a job is that of any of its processes. For a "
                  "step that is not\ncomplete, the output says what each role "
                  "does, which are missing and since when,\nand how the job "
-                 "has changed its view.\n");
+                 "has changed its view. For the chief of a run with parameter "
+                 "servers, it\nshows the servers.\n");
   const auto options = std::make_shared<status_options>();
   const auto credentials = std::make_shared<credential_options>(command);
   command.add_option("ADDRESS", options->address, "HOST:PORT")->required();

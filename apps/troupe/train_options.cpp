@@ -210,7 +210,8 @@ void add_restart_options(CLI::App& command, train_arguments& arguments) {
   add_number(command, "--restarts", arguments.restarts, 0,
              train_option_limits::epochs,
              "With --workers: start workers that were killed again, at most N "
-             "times; they join the job [0]")
+             "times in all; they join the job. With --replication above 1 also "
+             "servers [0]")
     ->type_name("N");
   command
     .add_option_function<std::string>(

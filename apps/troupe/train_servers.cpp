@@ -17,6 +17,7 @@
 #include "troupe/training/model.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
+#include "troupe/training/parameter_server/server_status.hpp"
 #include "troupe/training/parameter_server/server_training.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
 #include "troupe/training/support/atomic_file.hpp"
@@ -25,6 +26,7 @@
 #include <csignal>
 #include <cstddef>
 #include <iostream>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -39,6 +41,8 @@ constexpr std::uint64_t test_batch = 256;
 constexpr auto model_name = "parameters";
 /// Maximum time until all tasks of the cluster can be reached.
 constexpr auto start_timeout = 60s;
+/// Time between attempts to connect to tasks that were lost.
+constexpr std::chrono::milliseconds reconnect_interval = 200ms;
 /// Connections of a node: each worker has one to each server.
 constexpr std::size_t max_clients = 1024;
 
@@ -194,6 +198,22 @@ void save(const server_model& trained, const train_arguments& arguments,
   copy.save(arguments.save, write_train_options(to_options(config)));
 }
 
+/// Answers `troupe status`.
+/// @returns null if this process cannot listen. The run goes on without it.
+std::unique_ptr<node_server>
+serve_status(const parameter_server_strategy& strategy, runtime& actors,
+             const std::string& address) {
+  register_server_status(strategy);
+  try {
+    return std::make_unique<node_server>(
+      actors, node_server_options{.listen = address, .name = "chief 0"});
+  } catch (const std::exception& e) {
+    log(log_level::warning,
+        "`troupe status` cannot ask the chief at " + address + ": " + e.what());
+    return nullptr;
+  }
+}
+
 /// The chief: trains on the servers and workers.
 int lead(const train_arguments& arguments, const train_config& config,
          const net::cluster_spec& cluster) {
@@ -220,7 +240,10 @@ int lead(const train_arguments& arguments, const train_config& config,
        .nodes = servers,
        .threads = config.threads,
        .seed = config.seed,
-       .copies = config.replication}};
+       .copies = config.replication,
+       .reconnect_interval = reconnect_interval}};
+    const auto status =
+      serve_status(strategy, actors, cluster.task_address("chief", 0));
     server_model trained{strategy, model_name, models::find_model(config.model),
                          config.rule(), model_options_of(config)};
     if (config.replication > 1 && !strategy.wait_for_copies(start_timeout))
@@ -234,7 +257,7 @@ int lead(const train_arguments& arguments, const train_config& config,
        .nodes = workers,
        .closures = server_training_closures,
        .arguments = write_train_options(to_options(config)),
-       .reconnect_interval = 200ms}};
+       .reconnect_interval = reconnect_interval}};
     summary.result = trained.fit(coordinator, data.training,
                                  fit_options_of(arguments, config, data));
     if (summary.result.end == fit_end::interrupted)
@@ -245,6 +268,11 @@ int lead(const train_arguments& arguments, const train_config& config,
     save(trained, arguments, config);
     for (const auto& server : strategy.status())
       summary.staleness += server.staleness;
+    if (config.replication > 1) {
+      const auto copies = strategy.copies();
+      summary.copies_in_sync = copies.in_sync;
+      summary.lost_servers = copies.lost_nodes;
+    }
     summary.steps = trained.steps();
     summary.test =
       trained.evaluate(coordinator, data.test, {.metrics = metrics_of(config)});

@@ -14,7 +14,7 @@ int train_with_servers(const train_arguments& arguments);
 
 /// Starts this program once for the chief, each worker and each server, and
 /// waits for all of them. @returns the exit code.
-/// @param restarts maximum number of workers that are started again after a
-///                 signal has ended them.
+/// @param restarts maximum number of workers, and of servers that have copies,
+///                 that are started again after a signal has ended them.
 int launch_with_servers(const troupe::train_config& config,
                         std::uint64_t restarts);

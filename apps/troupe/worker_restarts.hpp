@@ -17,8 +17,9 @@ process_exit first_failed_end(const std::vector<process_exit>& ends);
 void warn_of_unreachable(const std::string& name);
 
 /// Starts the workers of a job again that a signal has ended, so that they join
-/// the running job. Writes a warning for each of these events, and when it
-/// gives up: then the warning lists all of them.
+/// the running job. Parameter servers with copies are workers in this sense.
+/// Writes a warning for each of these events, and when it gives up: then the
+/// warning lists all of them.
 class worker_restarts {
 public:
   using clock = restart_policy::clock;

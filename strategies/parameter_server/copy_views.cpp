@@ -162,17 +162,31 @@ std::vector<shard_view> copy_views::views() const {
   return out;
 }
 
+/// Number of copies of a shard that live and have said that they are in sync.
+std::uint32_t copy_views::in_sync_of(const shard& x) const {
+  const auto is_in_sync = [&](std::uint64_t server) {
+    const auto found = x.positions.find(server);
+    return lives(server) && found != x.positions.end()
+           && found->second.is_in_sync;
+  };
+  return static_cast<std::uint32_t>(
+    (is_in_sync(x.view.primary) ? 1 : 0)
+    + std::ranges::count_if(x.view.backups, is_in_sync));
+}
+
 bool copy_views::is_settled() const {
   const auto copies = std::min<std::size_t>(max_copies_, servers_.size());
   return std::ranges::all_of(shards_, [&](const shard& x) {
-    const auto is_in_sync = [&](std::uint64_t server) {
-      const auto found = x.positions.find(server);
-      return found != x.positions.end() && found->second.is_in_sync;
-    };
     return !x.is_vacant && !x.is_lost && x.view.backups.size() + 1 == copies
-           && is_in_sync(x.view.primary)
-           && std::ranges::all_of(x.view.backups, is_in_sync);
+           && in_sync_of(x) == copies;
   });
+}
+
+std::vector<std::uint32_t> copy_views::in_sync() const {
+  std::vector<std::uint32_t> out;
+  for (const auto& one : shards_)
+    out.push_back(one.is_lost ? 0 : in_sync_of(one));
+  return out;
 }
 
 } // namespace troupe::parameter_server

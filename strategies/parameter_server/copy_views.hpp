@@ -70,6 +70,9 @@ public:
   /// True if each shard has as many copies as there can be, and all are in
   /// sync in its view, as far as they have said.
   bool is_settled() const;
+  /// Number of copies that live and are in sync in their view, as far as they
+  /// have said, by shard. The primary is one of them.
+  std::vector<std::uint32_t> in_sync() const;
   bool is_lost(std::uint32_t shard) const { return shards_[shard].is_lost; }
 
 private:
@@ -85,6 +88,7 @@ private:
 
   bool lives(std::uint64_t server) const { return servers_.contains(server); }
   std::uint64_t copies_of(std::uint64_t server) const;
+  std::uint32_t in_sync_of(const shard& x) const;
   void begin_view(shard& of, shard_view next);
   void fill(shard_view& view) const;
   void update(std::uint32_t index, views_reaction& out);

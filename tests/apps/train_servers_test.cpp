@@ -37,6 +37,37 @@ protected:
                               + ",\"type\":\"" + type + "\"}");
   }
 
+  static std::size_t count(const std::string& text, const std::string& what) {
+    std::size_t out = 0;
+    for (auto at = text.find(what); at != text.npos; at = text.find(what, at))
+      ++out, at += what.size();
+    return out;
+  }
+
+  /// Runs the tool, and kills servers one after the other: the first one when
+  /// the first epoch has ended, and each other one when all copies are in sync
+  /// again after the loss before.
+  outcome run_and_kill(const std::vector<int>& servers,
+                       const std::string& command) const {
+    child_options options;
+    std::size_t killed = 0;
+    options.on_error_output = [&](pid_t tool, const std::string& err) {
+      if (killed == servers.size() || err.find("epoch 1/") == err.npos
+          || count(err, "are in sync again") < killed)
+        return;
+      const auto target = task_of(tool, "ps", servers[killed]);
+      ASSERT_GT(target, 0);
+      EXPECT_EQ(::kill(target, SIGKILL), 0);
+      ++killed;
+    };
+    const auto done = troupe(command, options);
+    EXPECT_EQ(killed, servers.size()) << done.err;
+    EXPECT_EQ(count(done.err, "is lost; its copies are replaced"),
+              servers.size())
+      << done.err;
+    return done;
+  }
+
   /// Runs the tool, and sends a signal to one task when the first epoch has
   /// ended.
   outcome run_and_send(int signal, const std::string& type, int index,
@@ -149,6 +180,47 @@ TEST_F(TrainServers, AKilledServerWithACopyChangesNoBit) {
   }
 }
 
+/// The last kill ends the server that has been promoted. Its shards are those
+/// of one that was started again.
+TEST_F(TrainServers, AKilledServerIsStartedAgainAndCanTakeOver) {
+  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
+  const auto expected =
+    weights_of(command + "--strategy one_device --replicas 2");
+  const auto done =
+    run_and_kill({0, 1}, command
+                           + "--consistency sync --workers 2 --servers 2 "
+                             "--replication 2 --restarts 1 --summary s.json");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
+    << done.out << done.err;
+  for (const auto* text :
+       {"ps 0 was killed; it is started again", "has joined again",
+        "ps 1 was killed and is not started again, because all restarts are "
+        "used up"})
+    EXPECT_EQ(count(done.err, text), 1u) << text << '\n' << done.err;
+  const auto found = nlohmann::json::parse(text_of("s.json"));
+  EXPECT_EQ(found.value("lost_servers", 0), 2);
+  EXPECT_EQ(found.value("copies_in_sync", 0), 1);
+  EXPECT_EQ(found.value("steps", 0), 60 * 12);
+}
+
+TEST_F(TrainServers, ServersThatAreKilledOneAfterTheOtherHaveAllCopiesAgain) {
+  const std::string command = "train --data digits:280 --batch 20 --epochs 80 ";
+  const auto expected =
+    weights_of(command + "--strategy one_device --replicas 2");
+  const auto done = run_and_kill(
+    {1, 0, 1}, command
+                 + "--consistency sync --workers 2 --servers 2 "
+                   "--replication 2 --restarts 3 --summary s.json");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
+    << done.out << done.err;
+  EXPECT_EQ(count(done.err, "are in sync again"), 3u) << done.err;
+  const auto found = nlohmann::json::parse(text_of("s.json"));
+  EXPECT_EQ(found.value("lost_servers", 0), 3);
+  EXPECT_EQ(found.value("copies_in_sync", 0), 2);
+}
+
 TEST_F(TrainServers, NoExampleIsLostOrCountedTwiceWhenAWorkerIsKilled) {
   for (const auto* kind : {"async", "ssp:2"}) {
     const auto done = run_and_send(
@@ -212,13 +284,81 @@ TEST_F(TrainServers, TasksOfAClusterEndWithTheirChief) {
   EXPECT_EQ(server->end(), 0);
 }
 
+/// The address of the chief is that of its task in the cluster.
+TEST_F(TrainServers, TheChiefTellsTheStatusOfItsServers) {
+  for (const int copies : {1, 2}) {
+    const net::reserved_ports ports{4};
+    const auto address = [&](std::size_t i) {
+      return "127.0.0.1:" + std::to_string(ports.numbers()[i]);
+    };
+    const net::cluster_spec cluster{
+      std::map<std::string, net::cluster_spec::list>{
+        {"chief", {address(0)}},
+        {"worker", {address(1)}},
+        {"ps", {address(2), address(3)}}}};
+    const auto in_cluster = [&](const net::cluster_task& task,
+                                const std::string& words) {
+      return std::vector<std::string>{
+        "/bin/sh", "-c",
+        "cd " + folder.string()
+          + " && exec env TROUPE_SECRET=secret TF_CONFIG='"
+          + net::write_tf_config(cluster, task) + "' " TROUPE_TOOL " " + words
+          + " 2>&1"};
+    };
+    const auto start = [&](const net::cluster_task& task) {
+      return std::make_unique<background_process>(in_cluster(
+        task, "train --data digits:280 --batch 20 --epochs 20000 --strategy "
+              "parameter_server --consistency async --replication "
+                + std::to_string(copies)));
+    };
+    const auto chief = start({"chief", 0}), worker = start({"worker", 0}),
+               first = start({"ps", 0}), second = start({"ps", 1});
+    std::string output, line;
+    while (line.find("epoch 1/") == line.npos && line != "[no line]")
+      output += (line = chief->line()) + "\n";
+    const auto shown =
+      run_child(in_cluster({"worker", 0}, "status " + address(0)));
+    EXPECT_EQ(shown.code, 0) << shown.out << output;
+    for (const auto& text :
+         {std::string{"2 parameter servers, 0 processes lost\n"}, address(2),
+          address(3), std::string{"MiB"},
+          std::to_string(copies) + " of " + std::to_string(copies)})
+      EXPECT_NE(shown.out.find(text), shown.out.npos) << text << shown.out;
+    EXPECT_EQ(shown.out.find("does not answer"), shown.out.npos) << shown.out;
+  }
+}
+
 TEST_F(TrainServers, ARunEndsWithTheNameOfAKilledServer) {
   const auto done =
     run_and_send(SIGKILL, "ps", 1,
                  "train --data digits:280 --batch 20 --epochs 2000 "
-                 "--workers 2 --servers 2");
+                 "--workers 2 --servers 2 --restarts 5");
   EXPECT_EQ(done.code, 1) << done.err;
   EXPECT_NE(done.err.find("parameter server 1"), done.err.npos) << done.err;
+}
+
+/// One restart would not be enough for both servers.
+TEST_F(TrainServers, ServersWithoutCopiesUseNoRestart) {
+  child_options options;
+  bool killed = false;
+  options.on_error_output = [&](pid_t tool, const std::string& err) {
+    if (killed || err.find("epoch 1/") == err.npos)
+      return;
+    for (const int server : {0, 1}) {
+      const auto target = task_of(tool, "ps", server);
+      ASSERT_GT(target, 0);
+      EXPECT_EQ(::kill(target, SIGKILL), 0);
+    }
+    killed = true;
+  };
+  const auto done =
+    troupe("train --data digits:280 --batch 20 --epochs 2000 --workers 2 "
+           "--servers 2 --restarts 1",
+           options);
+  EXPECT_TRUE(killed) << done.err;
+  EXPECT_EQ(done.code, 1) << done.err;
+  EXPECT_NE(done.err.find("parameter server "), done.err.npos) << done.err;
+  EXPECT_EQ(done.err.find("was killed"), done.err.npos) << done.err;
 }
 
 TEST_F(TrainServers, ARunEndsWithItsChief) {

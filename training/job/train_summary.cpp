@@ -115,6 +115,10 @@ std::string to_json_text(const train_summary& summary) {
     object["consistency"] = summary.config.consistency;
     object["replication"] = summary.config.replication;
   }
+  if (summary.config.replication > 1) {
+    object["lost_servers"] = summary.lost_servers;
+    object["copies_in_sync"] = summary.copies_in_sync;
+  }
   if (summary.staleness.gradients > 0) {
     object["mean_staleness"] = summary.staleness.mean();
     object["largest_staleness"] = summary.staleness.largest;

@@ -4,6 +4,7 @@
 #include "troupe/training/job/job.hpp"
 #include "troupe/training/loop/history.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -18,6 +19,10 @@ struct train_summary {
   std::string weights_sha256{};
   std::string transport = "none"; ///< Value of `strategy::transport`.
   parameter_server::gradient_staleness staleness{}; ///< With parameter servers.
+  /// With copies of parameter servers: copies that were in sync at the end, of
+  /// the server that had the fewest.
+  std::uint32_t copies_in_sync = 0;
+  std::uint64_t lost_servers = 0; ///< With copies of parameter servers.
 
   std::uint64_t examples() const;
   /// Returns the throughput over the complete epochs, without validation.

@@ -1,5 +1,6 @@
 #include "troupe/training/parameter_server/host_connections.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/role_registry.hpp"
@@ -31,12 +32,21 @@ constexpr std::uint32_t max_shards = 4096;
 /// The hosts of this process. Any thread may call the functions.
 class host_directory {
 public:
-  void add(const std::string& job, const shard_host_actor& one) {
+  /// Makes the host of a job.
+  /// @errors throws std::invalid_argument if the job has one here already:
+  ///         clients could find the wrong one.
+  template <class F>
+  shard_host_actor make(const std::string& job, F spawn_host) {
     const std::lock_guard hold{lock_};
     std::erase_if(hosts_, [](const auto& x) {
       return !caf::actor_cast<caf::strong_actor_ptr>(x.second);
     });
-    hosts_[job] = one.address();
+    if (hosts_.contains(job))
+      throw std::invalid_argument(
+        "this process has copies of the servers of the job already");
+    const shard_host_actor made = spawn_host();
+    hosts_[job] = made.address();
+    return made;
   }
 
   /// Null: there is none, or it has ended.
@@ -63,6 +73,32 @@ host_link connect(runtime& actors, const std::string& address,
   return {address, server, std::move(host), std::move(node), {}};
 }
 
+template <class... Args>
+host_connector connector(runtime& actors, client_options options,
+                         const std::string& role, const Args&... args) {
+  options.connect_timeout =
+    std::min(options.connect_timeout, max_connect_timeout);
+  return [=, &actors](const std::string& address, const caf::actor_addr& to) {
+    // An actor of its own blocks, because the receiver must not.
+    actors.system().spawn<caf::detached>(
+      [=, &actors](caf::event_based_actor*) -> caf::behavior {
+        host_link link;
+        try {
+          link = connect(actors, address, options, role, args...);
+        } catch (const job_error& e) {
+          link.problem = e.what();
+          link.is_refused = e.code == ec::refused;
+        } catch (const std::exception& e) {
+          link.problem = e.what();
+        }
+        link.address = address;
+        if (const auto receiver = caf::actor_cast<caf::actor>(to))
+          caf::anon_send(receiver, std::move(link));
+        return {}; // it ends here
+      });
+  };
+}
+
 } // namespace
 
 void register_shard_host(runtime& actors, const client_options& to_servers) {
@@ -73,12 +109,12 @@ void register_shard_host(runtime& actors, const client_options& to_servers) {
       caf::actor_system& system, const std::string& job, std::uint32_t shards) {
       if (shards == 0 || shards > max_shards)
         throw std::invalid_argument(std::to_string(shards) + " shards");
-      const shard_host_actor made = system.spawn<caf::detached>(
-        shard_host,
-        shard_host_config{actors.incarnation(), shards,
-                          connect_shard_hosts(actors, to_servers, job)});
-      directory->add(job, made);
-      return made;
+      return directory->make(job, [&] {
+        return system.spawn<caf::detached>(
+          shard_host,
+          shard_host_config{actors.incarnation(), shards,
+                            connect_shard_hosts(actors, to_servers, job)});
+      });
     });
   register_role<shard_host_actor, std::string>(
     actors, access_role,
@@ -95,29 +131,15 @@ host_link make_shard_host(runtime& actors, const std::string& address,
   return connect(actors, address, options, host_role, job, shards);
 }
 
+host_connector make_shard_hosts(runtime& actors, const client_options& options,
+                                const std::string& job, std::uint32_t shards) {
+  return connector(actors, options, host_role, job, shards);
+}
+
 host_connector connect_shard_hosts(runtime& actors,
                                    const client_options& options,
                                    const std::string& job) {
-  auto how = options;
-  how.connect_timeout = std::min(how.connect_timeout, max_connect_timeout);
-  return
-    [&actors, how, job](const std::string& address, const caf::actor_addr& to) {
-      // An actor of its own blocks, because the receiver must not.
-      actors.system().spawn<caf::detached>(
-        [&actors, how, job, address,
-         to](caf::event_based_actor*) -> caf::behavior {
-          host_link link;
-          try {
-            link = connect(actors, address, how, access_role, job);
-          } catch (const std::exception& e) {
-            link.problem = e.what();
-          }
-          link.address = address;
-          if (const auto receiver = caf::actor_cast<caf::actor>(to))
-            caf::anon_send(receiver, std::move(link));
-          return {}; // it ends here
-        });
-    };
+  return connector(actors, options, access_role, job);
 }
 
 } // namespace troupe

@@ -26,6 +26,11 @@ host_link make_shard_host(runtime& actors, const std::string& address,
                           const client_options& options, const std::string& job,
                           std::uint32_t shards);
 
+/// Makes the hosts of a job in other processes, as `make_shard_host` does.
+/// @pre the runtime outlives the actors that use it.
+host_connector make_shard_hosts(runtime& actors, const client_options& options,
+                                const std::string& job, std::uint32_t shards);
+
 /// Connects to hosts that another process has made.
 /// @pre the runtime outlives the actors that use it.
 host_connector connect_shard_hosts(runtime& actors,

@@ -47,6 +47,10 @@ struct parameter_server_options {
   /// Copies of each server, on different nodes. Above 1: nothing that a server
   /// has acknowledged is lost with its node. Give at least as many nodes.
   std::uint32_t copies = 1;
+  /// If it is above 0 and servers have copies, the strategy tries at this
+  /// interval to connect to a process at the address of a lost one, and adds it
+  /// as `add_server` does: a process that was started again gets copies.
+  std::chrono::milliseconds reconnect_interval{0};
 };
 
 /// Lets other processes start a parameter server in this process, if it is a
@@ -69,6 +73,14 @@ struct server_status {
   parameter_server::gradient_staleness staleness{};
 };
 
+/// The copies of parameter servers.
+struct server_copies {
+  /// Copies that have all that was acknowledged, the one that serves included:
+  /// of the server that has the fewest.
+  std::uint32_t in_sync = 0;
+  std::uint64_t lost_nodes = 0; ///< So far.
+};
+
 /// Keeps variables on parameter servers. Workers read them, and change them by
 /// closures that a `cluster_coordinator` schedules. Servers are threads of this
 /// process or run on nodes. A handle:
@@ -78,9 +90,9 @@ public:
   /// Starts the servers. The runtime must outlive this object, its copies and
   /// its variables.
   /// @errors throws std::invalid_argument that names the option if there is no
-  ///         server or worker, fewer than one thread, or the timeout is not
-  ///         above 0. For nodes, throws what `remote_node` and its `spawn`
-  ///         throw.
+  ///         server or worker, fewer than one thread, the timeout is not above
+  ///         0, or the interval is negative or above 24 hours. For nodes,
+  ///         throws what `remote_node` and its `spawn` throw.
   explicit parameter_server_strategy(
     runtime& actors, const parameter_server_options& options = {});
 
@@ -129,7 +141,7 @@ public:
   /// @errors throws std::logic_error if the option `copies` is 1, or in a
   /// worker
   ///         on a node; std::invalid_argument if the node is a server;
-  ///         `job_error` if its process was a server before, and what
+  ///         `job_error` if its process is or was a server, and what
   ///         `remote_node` and its `spawn` throw.
   void add_server(const std::string& address) const;
 
@@ -137,6 +149,10 @@ public:
   /// and each copy has what was acknowledged. Then any node can be lost.
   /// @returns false if it is not so after the timeout.
   bool wait_for_copies(std::chrono::milliseconds timeout) const;
+
+  /// Returns how many copies the servers have, and how many nodes were lost.
+  /// @errors throws std::logic_error as `add_server` does.
+  server_copies copies() const;
 
   const parameter_server_options& options() const;
 

@@ -78,6 +78,8 @@ parameter_server_options check(parameter_server_options x, std::uint32_t shards,
   if (x.timeout < 1ms)
     reject("timeout is " + std::to_string(x.timeout.count())
            + " ms; give at least 1 ms");
+  if (x.reconnect_interval < 0ms || x.reconnect_interval > 24h)
+    reject("reconnect_interval is negative or above 24 hours");
   return x;
 }
 
@@ -188,9 +190,11 @@ void parameter_servers::make_copies() {
     shards_.push_back(system_.spawn(replicated_shard, replication_->router, i));
   if (is_owner_)
     replication_->supervisor = system_.spawn(
-      copy_supervisor,
-      copy_supervisor_config{options_.servers, options_.copies,
-                             std::move(hosts), replication_->router});
+      copy_supervisor, copy_supervisor_config{
+                         options_.servers, options_.copies, std::move(hosts),
+                         replication_->router, options_.reconnect_interval,
+                         make_shard_hosts(runtime_, options_.node_connection,
+                                          job_, options_.servers)});
 }
 
 parameter_servers::~parameter_servers() {
@@ -206,10 +210,15 @@ parameter_servers::~parameter_servers() {
   end_actors(system_, std::move(actors), 5s);
 }
 
-void parameter_servers::add_server(const std::string& address) {
+void parameter_servers::check_has_supervisor(const std::string& call) const {
   if (!replication_ || !replication_->supervisor)
-    throw std::logic_error("add_server: only the program of the coordinator, "
-                           "with copies above 1, can add servers");
+    throw std::logic_error(call
+                           + ": only the program of the coordinator, with "
+                             "copies above 1, can call this function");
+}
+
+void parameter_servers::add_server(const std::string& address) {
+  check_has_supervisor("add_server");
   const auto all = addresses();
   if (std::ranges::find(all, address) != all.end())
     throw std::invalid_argument("add_server: the node " + address
@@ -224,14 +233,29 @@ bool parameter_servers::wait_for_copies(
   std::chrono::milliseconds timeout) const {
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (replication_ && replication_->supervisor
-         && !ask<bool>(system_, "the supervisor of copies",
-                       replication_->supervisor, options_.timeout,
-                       atom::status_v)) {
+         && !ask<copies_status>(system_, "the supervisor of copies",
+                                replication_->supervisor, options_.timeout,
+                                atom::status_v)
+               .is_settled) {
     if (std::chrono::steady_clock::now() >= end)
       return false;
     std::this_thread::sleep_for(5ms);
   }
   return true;
+}
+
+caf::actor_addr parameter_servers::supervisor() const {
+  return replication_ && replication_->supervisor
+           ? replication_->supervisor.address()
+           : caf::actor_addr{};
+}
+
+server_copies parameter_servers::copies() const {
+  check_has_supervisor("copies");
+  const auto x = ask<copies_status>(system_, "the supervisor of copies",
+                                    replication_->supervisor, options_.timeout,
+                                    atom::status_v);
+  return {std::ranges::min(x.in_sync), x.losses};
 }
 
 std::vector<std::string> parameter_servers::addresses() const {
@@ -554,6 +578,10 @@ void parameter_server_strategy::add_server(const std::string& address) const {
 bool parameter_server_strategy::wait_for_copies(
   std::chrono::milliseconds timeout) const {
   return servers_->wait_for_copies(timeout);
+}
+
+server_copies parameter_server_strategy::copies() const {
+  return servers_->copies();
 }
 
 const parameter_server_options& parameter_server_strategy::options() const {

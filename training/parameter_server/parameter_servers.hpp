@@ -6,6 +6,7 @@
 #include "troupe/strategies/parameter_server/table_part.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"
 
+#include <caf/actor_addr.hpp>
 #include <caf/actor_system.hpp>
 
 #include <chrono>
@@ -73,6 +74,8 @@ public:
   void add_server(const std::string& address);
   /// @returns false if not all copies are in sync after the timeout.
   bool wait_for_copies(std::chrono::milliseconds timeout) const;
+  /// @errors as `parameter_server_strategy::copies`.
+  server_copies copies() const;
   /// Addresses of the nodes that have, or can have, servers.
   std::vector<std::string> addresses() const;
 
@@ -89,6 +92,9 @@ public:
   const parameter_server_options& options() const { return options_; }
   const std::vector<shard_actor>& shards() const { return shards_; }
   const std::string& job() const { return job_; }
+  /// Address of the supervisor of copies (copy_supervisor.hpp). Null: the
+  /// servers have no copies, or another process has made them.
+  caf::actor_addr supervisor() const;
 
 private:
   parameter_servers(runtime& actors, const parameter_server_options& options,
@@ -97,6 +103,7 @@ private:
   bool has_copies() const { return options_.copies > 1; }
   void make_shards();
   void make_copies();
+  void check_has_supervisor(const std::string& call) const;
 
   /// Takes the name of a new variable, and places its parts.
   std::shared_ptr<server_variable::impl>

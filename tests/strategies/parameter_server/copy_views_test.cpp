@@ -9,6 +9,7 @@ namespace troupe::parameter_server {
 namespace {
 
 using names = std::vector<std::uint64_t>;
+using counts = std::vector<std::uint32_t>;
 
 copy_position position(std::uint64_t view_id, bool is_in_sync,
                        std::uint64_t sequence = 0, std::uint64_t term = 1) {
@@ -36,6 +37,28 @@ TEST(CopyViews, HasFewerCopiesUntilAServerJoins) {
   EXPECT_EQ(all.views()[0].view_id, 3u);
   EXPECT_EQ(all.views()[0].term, 1u);
   EXPECT_FALSE(all.on_server(13).views_changed);
+}
+
+TEST(CopyViews, CountsTheCopiesInSync) {
+  copy_views all{2, 2};
+  all.start({10, 11});
+  EXPECT_EQ(all.in_sync(), (counts{0, 0})); // none has said so
+  all.on_positions(10, 0, {position(1, true), position(1, true)});
+  EXPECT_EQ(all.in_sync(), (counts{1, 1}));
+  all.on_positions(11, 0, {position(1, true), position(1, false)});
+  EXPECT_EQ(all.in_sync(), (counts{2, 1}));
+  EXPECT_FALSE(all.is_settled());
+  all.on_positions(11, 0, {position(1, true), position(1, true)});
+  EXPECT_EQ(all.in_sync(), (counts{2, 2}));
+  EXPECT_TRUE(all.is_settled());
+  all.on_server_lost(10); // its shard 0 waits for the answer of 11
+  EXPECT_EQ(all.in_sync(), (counts{1, 0}));
+  EXPECT_FALSE(all.is_settled());
+  all.on_positions(11, all.poll(), {position(1, true), position(2, true)});
+  all.on_positions(11, all.poll(),
+                   {position(2, true, 0, 2), position(2, true)});
+  EXPECT_EQ(all.in_sync(), (counts{1, 1}));
+  EXPECT_TRUE(all.is_settled()); // there is one server
 }
 
 TEST(CopyViews, PromotesABackupInSyncThatAnswersAfterTheLoss) {

@@ -34,12 +34,16 @@ client_options without_secret() {
 
 /// A node that can have copies of servers.
 struct server_node {
-  server_node() {
+  /// @param address of a node that has ended. Empty: a new one.
+  explicit server_node(const std::string& address = {}) {
     register_parameter_server(actors, without_secret());
-    server = std::make_unique<node_server>(
-      actors,
-      node_server_options{.connection = {.credentials = net::credentials{}}});
+    node_server_options options{
+      .connection = {.credentials = net::credentials{}}};
+    if (!address.empty())
+      options.listen = address;
+    server = std::make_unique<node_server>(actors, options);
   }
+  std::string address() const { return server->address(); }
   runtime actors;
   std::unique_ptr<node_server> server;
 };
@@ -101,6 +105,71 @@ TEST_F(CopiesOfServers, KeepAllStateWhenOneNodeAfterTheOtherIsLost) {
     other.apply(gradients, expected);
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_TRUE(same_bits(parameters[i].value(), expected[i].value())) << i;
+}
+
+/// A process that is started again has the address of the lost one.
+TEST_F(CopiesOfServers, CanBeAddedAtTheAddressOfALostNode) {
+  auto all = make_nodes(2);
+  runtime actors, others;
+  const parameter_server_strategy strategy{actors, on(all, 2)};
+  const auto x = strategy.make_variable("x", tensor::full({}, 0));
+  const parameter_server_strategy worker{std::make_shared<parameter_servers>(
+    others, on(all, 2), strategy.servers()->job(), 2)};
+  const auto y = worker.variable("x");
+  for (int loss = 0; loss < 4; ++loss) { // also of the one that was promoted
+    ASSERT_TRUE(strategy.wait_for_copies(patience));
+    EXPECT_EQ(strategy.copies().in_sync, 2u) << loss;
+    const auto address = all[0]->address();
+    EXPECT_THROW(strategy.add_server(address), std::invalid_argument);
+    all.erase(all.begin());
+    x.assign_add(1);
+    EXPECT_EQ(number(y), 2 * loss + 1);
+    EXPECT_LT(strategy.copies().in_sync, 2u) << loss;
+    EXPECT_EQ(strategy.copies().lost_nodes, std::uint64_t(loss) + 1);
+    all.push_back(std::make_unique<server_node>(address));
+    strategy.add_server(address);
+    y.assign_add(1);
+    EXPECT_EQ(number(x), 2 * loss + 2);
+  }
+}
+
+TEST_F(CopiesOfServers, AreMadeOnANodeThatWasStartedAgain) {
+  auto all = make_nodes(2);
+  runtime actors;
+  auto options = on(all, 2);
+  options.reconnect_interval = 1ms;
+  const parameter_server_strategy strategy{actors, options};
+  const auto x = strategy.make_variable("x", tensor::full({}, 0));
+  for (int loss = 0; loss < 4; ++loss) {
+    ASSERT_TRUE(strategy.wait_for_copies(patience));
+    const auto address = all[0]->address();
+    all.erase(all.begin());
+    x.assign_add(1);
+    all.push_back(std::make_unique<server_node>(address));
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (strategy.copies().in_sync < 2) // nothing adds the node
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+    EXPECT_EQ(strategy.copies().lost_nodes, std::uint64_t(loss) + 1);
+  }
+  EXPECT_EQ(number(x), 4);
+}
+
+/// Clients could find the copies without a state.
+TEST_F(CopiesOfServers, AreMadeOnceInAProcess) {
+  const auto all = make_nodes(2);
+  runtime actors, others;
+  const parameter_server_strategy strategy{actors, on(all, 2)};
+  const auto x = strategy.make_variable("x", tensor::full({}, 5));
+  for (const auto& one : all) {
+    const auto& address = one->address();
+    const auto port = address.substr(address.find(':'));
+    EXPECT_THROW(strategy.add_server("localhost" + port), job_error);
+  }
+  auto options = on(all, 2);
+  options.timeout = 10s;
+  const parameter_server_strategy worker{std::make_shared<parameter_servers>(
+    others, options, strategy.servers()->job(), 2)};
+  EXPECT_EQ(number(worker.variable("x")), 5);
 }
 
 TEST_F(CopiesOfServers, CountClosuresOnceWhileNodesAreLost) {
@@ -206,6 +275,10 @@ TEST_F(CopiesOfServers, NeedNodes) {
             "give at least as many nodes");
   const parameter_server_strategy alone{actors};
   EXPECT_THROW(alone.add_server("127.0.0.1:1"), std::logic_error);
+  EXPECT_THROW(alone.copies(), std::logic_error);
+  EXPECT_EQ(problem({.reconnect_interval = -1ms}),
+            "parameter_server_options: reconnect_interval is negative or above "
+            "24 hours");
   EXPECT_TRUE(alone.wait_for_copies(0ms));
 }
 

@@ -1,0 +1,146 @@
+#include "troupe/training/parameter_server/server_status.hpp"
+
+#include "troupe/actors/protocol/server_status_actor.hpp"
+#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/runtime/role_registry.hpp"
+#include "troupe/actors/shard/copy_supervisor.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
+
+#include <caf/actor_cast.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <caf/typed_response_promise.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+/// Maximum wait for a server, and for the supervisor of its copies.
+constexpr std::chrono::milliseconds answer_timeout{1000};
+
+/// The servers. The addresses keep no actor alive.
+struct known_servers {
+  std::vector<caf::actor_addr> shards;
+  caf::actor_addr supervisor;     ///< Null: the servers have no copies.
+  std::vector<std::string> nodes; ///< By server, without copies.
+  std::uint32_t copies = 1;
+};
+
+/// A query that waits for the servers.
+struct open_query {
+  caf::typed_response_promise<servers_summary> promise;
+  servers_summary out;
+  copy_table table;
+  copies_status copies;
+  std::size_t unanswered = 0;
+};
+
+std::string address_of(const copy_table& table, std::size_t shard) {
+  if (shard >= table.shards.size())
+    return {};
+  const auto found = std::ranges::find(
+    table.servers, table.shards[shard].primary, &server_address::server);
+  return found == table.servers.end() ? std::string{} : found->address;
+}
+
+void finish(const known_servers& from, open_query& query) {
+  auto& out = query.out;
+  out.copies = from.copies;
+  out.lost_servers = query.copies.losses;
+  for (std::size_t i = 0; i < out.servers.size(); ++i) {
+    auto& one = out.servers[i];
+    if (from.supervisor) {
+      one.address = address_of(query.table, i);
+      one.in_sync =
+        i < query.copies.in_sync.size() ? query.copies.in_sync[i] : 0;
+    } else {
+      one.address = i < from.nodes.size() ? from.nodes[i] : "";
+      one.in_sync = one.responds;
+    }
+  }
+  query.promise.deliver(std::move(out));
+}
+
+struct server_status_state {
+  static inline const char* name = "server status";
+
+  explicit server_status_state(server_status_actor::pointer self)
+    : self{self} {}
+
+  caf::result<servers_summary> query() {
+    const auto one = std::make_shared<open_query>();
+    one->promise = self->make_response_promise<servers_summary>();
+    one->out.servers.resize(from.shards.size());
+    one->unanswered = from.shards.size() + 2;
+    for (std::size_t i = 0; i < from.shards.size(); ++i)
+      ask<shard_actor, shard_status>(one, from.shards[i], atom::status_v,
+                                     [one, i](const shard_status& x) {
+                                       one->out.servers[i].held = x;
+                                       one->out.servers[i].responds = 1;
+                                     });
+    ask<copy_supervisor_actor, copy_table>(
+      one, from.supervisor, atom::info_v,
+      [one](const copy_table& x) { one->table = x; });
+    ask<copy_supervisor_actor, copies_status>(
+      one, from.supervisor, atom::status_v,
+      [one](const copies_status& x) { one->copies = x; });
+    return one->promise;
+  }
+
+  /// @param address null: there is no such actor.
+  template <class Actor, class Answer, class Message, class F>
+  void ask(const std::shared_ptr<open_query>& query,
+           const caf::actor_addr& address, Message message, F on_answer) {
+    const auto to = caf::actor_cast<Actor>(address);
+    if (!to)
+      return on_answered(*query);
+    self->request(to, answer_timeout, message)
+      .then(
+        [this, query, on_answer](const Answer& x) {
+          on_answer(x);
+          on_answered(*query);
+        },
+        [this, query](const caf::error&) { on_answered(*query); });
+  }
+
+  void on_answered(open_query& query) const {
+    if (--query.unanswered == 0)
+      finish(from, query);
+  }
+
+  server_status_actor::pointer self;
+  known_servers from;
+};
+
+server_status_actor::behavior_type status_of_servers(
+  server_status_actor::stateful_pointer<server_status_state> self,
+  known_servers from) {
+  self->state.from = std::move(from);
+  return {[self](atom::status) { return self->state.query(); }};
+}
+
+} // namespace
+
+void register_server_status(const parameter_server_strategy& strategy) {
+  const auto& servers = *strategy.servers();
+  known_servers from{{},
+                     servers.supervisor(),
+                     servers.options().nodes,
+                     servers.options().copies};
+  for (const auto& one : servers.shards())
+    from.shards.push_back(one.address());
+  register_role<server_status_actor>(
+    servers.local_runtime(), server_status_role,
+    [from](caf::actor_system& system) -> server_status_actor {
+      return system.spawn(status_of_servers, from);
+    });
+}
+
+} // namespace troupe
