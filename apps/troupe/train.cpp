@@ -59,6 +59,9 @@ strategy make_strategy(const train_config& config,
   if (config.strategy == "mirrored")
     return mirrored_strategy{
       actors.emplace(options), config.devices, {.threads = config.threads}};
+  if (config.strategy == "central_storage")
+    return central_storage_strategy{
+      actors.emplace(options), config.devices, {.threads = config.threads}};
   if (config.strategy == "multi_worker_mirrored")
     return multi_worker_mirrored_strategy{
       actors.emplace(options),

@@ -142,7 +142,8 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
   command
     .add_option("--strategy", options.strategy,
                 "default, one_device (all replicas on one device), mirrored "
-                "(one replica per device), multi_worker_mirrored (several "
+                "(one replica per device), central_storage (as mirrored, with "
+                "the parameters on one device), multi_worker_mirrored (several "
                 "processes) or parameter_server (workers, and servers that "
                 "hold the parameters) [chosen by the options below]")
     ->type_name("NAME");
@@ -157,8 +158,9 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
     ->type_name("LIST");
   add_number(command, "--replicas", options.replicas, 1,
              train_option_limits::replicas,
-             "Number of replicas: with one_device [1]; with workers, the "
-             "total [one per worker]")
+             "Number of replicas: with one_device [1]; with mirrored and "
+             "central_storage [one per device]; with workers, the total [one "
+             "per worker]")
     ->type_name("N");
   command
     .add_option_function<std::string>(

@@ -18,12 +18,14 @@ protected:
                 expected);
       EXPECT_EQ(weights_of(job + "--strategy one_device --replicas 2"),
                 expected);
+      EXPECT_EQ(weights_of(job + "--strategy central_storage --replicas 2"),
+                expected);
     }
     EXPECT_NE(weights_of(job + "--strategy one_device --replicas 3"), expected);
   }
 };
 
-TEST_F(SameBits, ComeFromMirroredAndFromOneDeviceInEveryRun) {
+TEST_F(SameBits, ComeFromEachStrategyOfOneProcessInEveryRun) {
   expect_equal_bits("train --data digits:500 --epochs 2 --batch 30 ");
 }
 

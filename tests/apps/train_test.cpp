@@ -50,6 +50,16 @@ TEST_F(Train, WritesASummary) {
   EXPECT_EQ(summary["epochs"].size(), 2u);
 }
 
+TEST_F(Train, WritesTheStrategyAndItsDevicesIntoTheSummary) {
+  const auto summary =
+    summary_of(small + "--strategy central_storage --replicas 2");
+  EXPECT_EQ(summary["strategy"], "central_storage");
+  EXPECT_EQ(summary["replicas"], 2);
+  EXPECT_EQ(summary["devices"], (nlohmann::json{"cpu:0", "cpu:1"}));
+  EXPECT_EQ(summary["workers"], 1);
+  EXPECT_EQ(summary["transport"], "none");
+}
+
 TEST_F(Train, LearnsFromACsvTableWithAJsonModel) {
   std::string text = "x,kind,y\n";
   for (int i = 0; i < 200; ++i)

@@ -75,19 +75,20 @@ void name_devices(const train_options& options, std::uint64_t count,
     out.devices.push_back("cpu:" + std::to_string(i));
 }
 
-// Each of the next four functions resolves the options of one strategy. Its
+// Each of the next four functions resolves the options of its strategies. Its
 // argument `replicas` is the value of --replicas. Zero: not given.
 
-void resolve_mirrored(const train_options& options, std::uint64_t replicas,
-                      train_config& out) {
+/// Resolves the options of mirrored or central_storage.
+void resolve_devices(const train_options& options, std::uint64_t replicas,
+                     train_config& out) {
   const auto count = std::to_string(replicas);
   if (out.devices.empty() && replicas == 0)
-    reject("--strategy", "mirrored",
-           "name its devices, as in --devices cpu:0,cpu:1");
+    reject("--strategy", out.strategy,
+           "name its devices, as in --devices cpu:0,cpu:1, or give --replicas");
   name_devices(options, replicas, out);
   if (replicas > 0 && replicas != out.devices.size())
     reject("--replicas", count,
-           "mirrored has one replica on each of its "
+           out.strategy + " has one replica on each of its "
              + std::to_string(out.devices.size())
              + " devices; leave --replicas out, or name " + count + " devices");
   out.replicas = static_cast<std::uint32_t>(out.devices.size());
@@ -276,16 +277,16 @@ void resolve_placement(const train_options& options, train_config& out) {
     resolve_workers(options, replicas, out);
   else if (has_servers)
     resolve_servers(options, replicas, out);
-  else if (out.strategy == "mirrored")
-    resolve_mirrored(options, replicas, out);
+  else if (out.strategy == "mirrored" || out.strategy == "central_storage")
+    resolve_devices(options, replicas, out);
   else if (out.strategy == "one_device")
     resolve_one_device(replicas, out);
   else if (out.strategy == "default")
     resolve_default(replicas, out);
   else
     reject("--strategy", "\"" + out.strategy + "\"",
-           "give default, one_device, mirrored, multi_worker_mirrored or "
-           "parameter_server");
+           "give default, one_device, mirrored, central_storage, "
+           "multi_worker_mirrored or parameter_server");
 }
 
 } // namespace troupe

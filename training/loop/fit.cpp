@@ -380,8 +380,6 @@ void fit_loop::keep_commits() {
     source->pause();
   updated_ = step_->resync_replicas();
   known_commits_.clear();
-  if (!step_->keeps_totals())
-    return;
   for (auto s = model_.steps; s < updated_; ++s) {
     auto& one = known_commits_.emplace_back();
     one.step = s;

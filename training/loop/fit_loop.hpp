@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/training/loop/parameter_audit.hpp"
 #include "troupe/training/loop/snapshot_restore.hpp"
 #include "troupe/training/loop/train_step.hpp"
 #include "troupe/training/strategies/job_call.hpp"

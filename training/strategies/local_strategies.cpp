@@ -30,24 +30,61 @@ make_one_device_state(std::string name, const device& target,
   return state;
 }
 
+/// Makes the state of a strategy with one replica on each device.
 std::shared_ptr<strategy_state>
-make_mirrored_state(runtime& local_runtime,
-                    const std::vector<std::string>& devices,
-                    const mirrored_options& options) {
-  check_threads(options.threads);
-  auto parsed = parse_devices(devices);
+make_actor_state(runtime& local_runtime, std::string name,
+                 std::vector<device> devices, int threads,
+                 std::chrono::milliseconds step_timeout) {
+  check_threads(threads);
   replica_group_options group_options;
   group_options.replicas = static_cast<std::uint32_t>(devices.size());
-  group_options.threads = options.threads;
-  group_options.step_timeout = options.step_timeout;
+  group_options.threads = threads;
+  group_options.step_timeout = step_timeout;
   group_options.recorder = make_local_recorder();
   auto state = make_strategy_state(
     make_respawning_group([&local_runtime, group_options] {
       return make_replica_group(local_runtime, group_options);
     }),
-    "mirrored", std::move(parsed), options.threads);
+    std::move(name), std::move(devices), threads);
   state->recorder = group_options.recorder;
   return state;
+}
+
+/// @errors throws std::invalid_argument unless replicas on these devices can
+///         read their variables on the parameter device.
+void check_parameter_device(const std::string& name,
+                            const std::vector<device>& devices) {
+  const auto& compute = devices.front();
+  device on;
+  try {
+    on = parse_device(name);
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument(std::string{"parameter_device: "} + e.what());
+  }
+  // All CPU devices share the memory of the host.
+  const bool is_readable =
+    on == compute
+    || (on.kind == device_kind::cpu && compute.kind == device_kind::cpu);
+  if (!is_readable)
+    throw std::invalid_argument(
+      "parameter_device: " + name
+      + " cannot store the variables of replicas on " + to_string(compute)
+      + ", which read them in the memory of their own device; leave it out, or "
+        "give "
+      + to_string(compute));
+}
+
+std::shared_ptr<strategy_state>
+make_central_storage_state(runtime& local_runtime,
+                           const std::vector<std::string>& names,
+                           const central_storage_options& options) {
+  auto devices = parse_devices(names);
+  if (!options.parameter_device.empty())
+    check_parameter_device(options.parameter_device, devices);
+  // In a job of one process, the replicas share one copy of the variables,
+  // which is on the devices of `strategy_state::tensor_device`.
+  return make_actor_state(local_runtime, "central_storage", std::move(devices),
+                          options.threads, options.step_timeout);
 }
 
 /// Returns the default strategy of this thread. Each thread has its own default
@@ -73,6 +110,12 @@ one_device_strategy::one_device_strategy(const std::string& device,
 mirrored_strategy::mirrored_strategy(runtime& local_runtime,
                                      const std::vector<std::string>& devices,
                                      const mirrored_options& options)
-  : strategy{make_mirrored_state(local_runtime, devices, options)} {}
+  : strategy{make_actor_state(local_runtime, "mirrored", parse_devices(devices),
+                              options.threads, options.step_timeout)} {}
+
+central_storage_strategy::central_storage_strategy(
+  runtime& local_runtime, const std::vector<std::string>& devices,
+  const central_storage_options& options)
+  : strategy{make_central_storage_state(local_runtime, devices, options)} {}
 
 } // namespace troupe

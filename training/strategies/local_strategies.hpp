@@ -57,4 +57,39 @@ public:
                     const mirrored_options& options = {});
 };
 
+struct central_storage_options {
+  /// Name of the device that stores the variables and the optimizers' slots.
+  /// Empty: with one compute device, that device; with several, "cpu:0". All
+  /// CPU devices share the memory of the host.
+  std::string parameter_device;
+  int threads = 1; ///< Threads of each replica's ops.
+  /// Timeout of one step and of each wait in it.
+  std::chrono::milliseconds step_timeout{60'000};
+};
+
+/// Runs one replica on each compute device, and stores the variables and the
+/// optimizers' slots once, on the parameter device. Each replica is an actor
+/// with its own thread. After each backward pass the gradients are added in the
+/// order of the canonical tree, and the parameters are updated once. So the
+/// weights are bitwise equal to those of `mirrored_strategy` with as many
+/// replicas.
+/// @cost of a step: that of `mirrored_strategy`, whose replicas share one copy
+///       too. The memory of variables and slots does not depend on the number
+///       of replicas; each replica has gradients of its own.
+/// @source tf.distribute.experimental.CentralStorageStrategy. There, replicas
+///         and variables may be on different kinds of devices.
+class central_storage_strategy : public strategy {
+public:
+  /// @param local_runtime outlives the strategy and everything made in its
+  /// scope.
+  /// @param devices names of the compute devices.
+  /// @errors throws std::invalid_argument if no device is named, a device does
+  ///         not exist or is named twice, an option is below 1, or the compute
+  ///         devices cannot read the memory of the parameter device: CPUs and
+  ///         one CUDA device read their own memory only.
+  central_storage_strategy(runtime& local_runtime,
+                           const std::vector<std::string>& devices,
+                           const central_storage_options& options = {});
+};
+
 } // namespace troupe

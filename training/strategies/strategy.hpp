@@ -35,9 +35,9 @@ struct loop_options {
 
 /// Decides where a program computes and how its replicas stay synchronized. A
 /// `strategy` is a handle: copies refer to the same strategy. The derived
-/// classes construct it: `default_strategy`, `one_device_strategy` and
-/// `mirrored_strategy` (local_strategies.hpp) and
-/// `multi_worker_mirrored_strategy` (multi_worker.hpp).
+/// classes construct it: `default_strategy`, `one_device_strategy`,
+/// `mirrored_strategy` and `central_storage_strategy` (local_strategies.hpp)
+/// and `multi_worker_mirrored_strategy` (multi_worker.hpp).
 ///
 /// Code runs in one of two contexts. A function that `run` calls for a replica
 /// runs in *replica context*, and so does code outside any scope. Code in a

@@ -39,6 +39,11 @@ TEST(TrainOptions, OptionsImplyTheStrategy) {
   EXPECT_EQ(turns.replicas, 3u);
   EXPECT_EQ(resolve_options({.strategy = "mirrored", .replicas = 2}).devices,
             (names{"cpu:0", "cpu:1"}));
+  const auto central =
+    resolve_options({.strategy = "central_storage", .replicas = 2});
+  EXPECT_EQ(central.strategy, "central_storage");
+  EXPECT_EQ(central.replicas, 2u);
+  EXPECT_EQ(central.devices, (names{"cpu:0", "cpu:1"}));
 }
 
 TEST(TrainOptions, ACudaDeviceIsOneForEachWorker) {
@@ -93,6 +98,16 @@ TEST(TrainOptions, ErrorsNameOptionAndValue) {
   has({.strategy = "mirrored"}, "mirrored", "--devices");
   has({.devices = names{"cpu:0", "cpu:1"}, .replicas = 3}, "--replicas 3",
       "2 devices");
+  has({.strategy = "central_storage"}, "--strategy central_storage",
+      "--replicas");
+  has({.strategy = "central_storage",
+       .devices = names{"cpu:0", "cpu:1"},
+       .replicas = 3},
+      "--replicas 3", "central_storage has one replica on each of its 2");
+  has({.strategy = "central_storage", .workers = 2}, "--workers 2",
+      "central_storage strategy has one worker");
+  has({.strategy = "central"}, "--strategy \"central\"",
+      "mirrored, central_storage,");
   has({.strategy = "default", .replicas = 2}, "--replicas 2", "one_device");
   has({.strategy = "default", .devices = names{"cpu:1"}}, "cpu:1",
       "one_device");
