@@ -61,7 +61,7 @@ struct central_storage_options {
   /// Name of the device that stores the variables and the optimizers' slots.
   /// Empty: with one compute device, that device; with several, "cpu:0". All
   /// CPU devices share the memory of the host.
-  std::string parameter_device;
+  std::string parameter_device{};
   int threads = 1; ///< Threads of each replica's ops.
   /// Timeout of one step and of each wait in it.
   std::chrono::milliseconds step_timeout{60'000};
