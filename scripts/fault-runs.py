@@ -12,6 +12,7 @@ launch --restarts 20`. One to three faults happen at random times:
 
   kill   SIGKILL of a worker, which is started again and joins the job; never of the last one that has
          the complete state, while those that join still copy it
+  most   SIGKILL of all workers but one that has the complete state, at once
   stop   SIGSTOP of a worker, and SIGCONT after less than the heartbeat timeout
   leave  SIGTERM to a worker, which leaves the job
 
@@ -67,7 +68,7 @@ EPOCHS = {"mlp": {2: 100, 3: 50, 4: 32}, "lenet": {2: 24, 3: 12, 4: 10},
 
 @dataclasses.dataclass
 class Fault:
-    kind: str       # "kill", "stop" or "leave"
+    kind: str       # "kill", "most", "stop" or "leave"
     delay: float    # seconds after the fault before, or after the first epoch's start
     choice: float   # in [0, 1): which of the workers that run
     stopped: float  # seconds for which "stop" stops the worker
@@ -86,7 +87,7 @@ class Job:
     def of_seed(seed, length=1.0):
         dice = random.Random(seed)
         model, workers = dice.choice(list(TRAINING)), dice.randint(2, 4)
-        faults = [Fault(dice.choice(("kill", "kill", "stop", "leave")), dice.uniform(0.1, 1.5),
+        faults = [Fault(dice.choice(("kill", "most", "stop", "leave")), dice.uniform(0.1, 1.5),
                         dice.random(), dice.uniform(0.05, 0.6))
                   for _ in range(dice.randint(1, 3))]
         if dice.random() < LOOP_SHARE:
@@ -218,6 +219,8 @@ def inject(fault, process, having_state, leaving):
     """Returns what was done to which process, or None if the job has ended or would be lost. A process
     that leaves is added to `leaving`."""
     workers = children_of(process)
+    if fault.kind == "most":
+        return kill_most(fault, workers, having_state - leaving)
     if fault.kind == "kill":
         workers = [x for x in workers if (having_state - leaving) & (set(workers) - {x})]
     if not workers:
@@ -236,6 +239,21 @@ def inject(fault, process, having_state, leaving):
     except ProcessLookupError:
         return None
     return f"{fault.kind} of process {target}"
+
+
+def kill_most(fault, workers, candidates):
+    """Kills all workers but one of `candidates`. Returns as `inject`."""
+    candidates = sorted(candidates & set(workers))
+    if not candidates or len(workers) < 2:
+        return None
+    left = candidates[int(fault.choice * len(candidates))]
+    targets = [x for x in workers if x != left]
+    for target in targets:
+        try:
+            os.kill(target, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return f"kill of processes {' and '.join(map(str, targets))}"
 
 
 def weights_of_resumed(saved, tool, summary):
@@ -355,7 +373,7 @@ def main():
         print(f"{'FAILED' if problem else 'ok'}  {job}, {seconds:.1f} s, {', '.join(done) or 'no fault'}"
               + (f": {problem}" if problem else "")
               + (f" (see {output})" if problem and output.exists() else ""), flush=True)
-    print(f"{counts['kill']} processes killed, {joins} joins, {counts['stop']} processes stopped, "
+    print(f"{counts['kill']} kills of one or most processes, {joins} joins, {counts['stop']} processes stopped, "
           f"{counts['leave']} leaves, {counts['planned']} planned faults; {undisturbed} other jobs ended "
           "before their faults")
     print(f"fault runs: {passed} passed, {failed} failed")
