@@ -98,14 +98,14 @@ constexpr std::size_t max_final_output = std::size_t{8} << 20;
 
 } // namespace
 
-/// A question of a worker that has no answer yet.
-struct open_question {
-  std::uint64_t number = 0;
-  troupe::net::survivors_question asked;
-  std::chrono::steady_clock::time_point due; ///< Then it is not considered.
-};
-
 struct child_processes::child {
+  /// A question that has no answer yet.
+  struct open_question {
+    std::uint64_t number = 0;
+    troupe::net::survivors_question asked;
+    clock::time_point due; ///< From then on it is not considered.
+  };
+
   std::string name;
   child_process process;
   line_splitter out{}, err{}, reports{};

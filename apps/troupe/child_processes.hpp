@@ -53,9 +53,9 @@ struct child_processes_options {
   /// The processes are the workers of one job. If a signal ends some of them,
   /// the others may go on without them. A worker may ask which of them live
   /// (`net::launcher_link`); then some may be killed, as `net::rule_on` says.
-  /// When one exits with code 0 and has not
-  /// left the job, the job is done: the others have to end within
-  /// `grace_period`, and their exit codes are no failures.
+  /// When one exits with code 0 and has not left the job, the job is done: the
+  /// others have to end within `grace_period`, and their exit codes are no
+  /// failures.
   bool is_job = false;
   /// Called before a process is killed because it does not answer another one.
   /// Needs `is_job`.
