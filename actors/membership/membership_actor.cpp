@@ -1369,7 +1369,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
           || is_awaited(x.task, x.incarnation))
         continue;
       if (reconnects && is_member(x.task, x.incarnation)
-          && !lost_processes.contains(x.incarnation))
+          && !lost_processes.contains(x.incarnation)
+          && !view_changes.is_dead(x.incarnation))
         reconnects->on_cut({x.task, x.incarnation}, {});
       else
         view_changes.on_lost(x.incarnation);

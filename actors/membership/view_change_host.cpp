@@ -29,6 +29,7 @@ void view_change_host::on_dead(std::uint64_t incarnation) {
 
 void view_change_host::on_survivors(
   const std::vector<view_change::process_id>& living) {
+  silent_.clear();
   if (machine_)
     perform(machine_->on_survivors(living));
 }

@@ -83,7 +83,8 @@ public:
   /// A process is known to have ended, or has said that it takes no further
   /// part.
   void on_dead(std::uint64_t incarnation);
-  /// The launcher of all processes of the job says which of them live.
+  /// The launcher of all processes of the job says which of them live. If one
+  /// of them ends later, `on_no_majority` is called again.
   void on_survivors(const std::vector<view_change::process_id>& living);
   void on(const view_change::process_id& sender,
           const view_change::message& received);
@@ -101,6 +102,10 @@ public:
   void await_majority() { silent_.clear(); }
   /// True if a member is known to be lost.
   bool misses_members() const { return machine_ && machine_->misses_members(); }
+  /// True if a member is known to have ended.
+  bool is_dead(std::uint64_t incarnation) const {
+    return machine_ && machine_->is_dead(incarnation);
+  }
   /// True if a member is known to want to leave.
   bool has_leavers() const { return machine_ && machine_->has_leavers(); }
   /// True if a member wants to renew the current view.

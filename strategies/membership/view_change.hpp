@@ -113,6 +113,10 @@ public:
   const view& current() const { return view_; }
   /// True if this process has heard that a member is dead or cannot be reached.
   bool misses_members() const;
+  /// True if a member is known to have ended.
+  bool is_dead(std::uint64_t incarnation) const {
+    return dead_.contains(incarnation);
+  }
   /// True if this process has heard that a member wants to leave the current
   /// view.
   bool has_leavers() const { return !leaving_.empty(); }

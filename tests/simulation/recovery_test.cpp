@@ -154,6 +154,32 @@ TEST_F(SimulatedRecovery, TheLauncherSaysWhoIsLeftOfTheMajority) {
       }
 }
 
+// Process 0 was started again and asks to join. The others are killed when a
+// view with it may have been proposed. So the one that is left agrees on a view
+// of which it knows that all other members are dead.
+TEST_F(SimulatedRecovery, TheLauncherIsAskedAgainInAViewOfDeadProcesses) {
+  std::size_t named = 0;
+  for (std::uint64_t message = 15; message <= 30; ++message) {
+    process_fault joins = fault(kill, 0, 7);
+    joins.until = 5ms;
+    std::vector<process_fault> faults{joins};
+    for (const std::uint32_t task : {2, 1}) {
+      faults.push_back(fault(kill, task, 0));
+      faults.back().when = process_fault::moment::view_message;
+      faults.back().count = message + (task == 1 ? 3 : 0);
+      faults.back().messages = 0;
+    }
+    for (std::uint64_t seed = 1; seed <= test::seeds_of(4); ++seed) {
+      const auto one = run_seed(seed, {.processes = 4,
+                                       .has_launcher = true,
+                                       .reconnects = true,
+                                       .faults = faults});
+      named += one.survivors_named;
+    }
+  }
+  EXPECT_GT(named, 0u);
+}
+
 // The third one is dead, so neither has a majority, and each asks the launcher.
 TEST_F(SimulatedRecovery,
        OfTwoThatCannotReachEachOtherTheFirstQuestionDecides) {

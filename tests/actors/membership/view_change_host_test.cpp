@@ -151,6 +151,19 @@ TEST_F(ViewChangeHost, ReportsAMissingMajorityOnce) {
   EXPECT_TRUE(asked.views.empty());
 }
 
+TEST_F(ViewChangeHost, SaysAgainThatAMajorityIsMissingIfASurvivorEnds) {
+  host.on_lost(11);
+  host.on_lost(12);
+  host.on_timeout(asked.timer);
+  ASSERT_EQ(asked.alarms.size(), 1u);
+  host.on_survivors({{1, 11}});
+  host.on_dead(11);
+  EXPECT_TRUE(host.is_dead(11));
+  host.on_timeout(asked.timer);
+  EXPECT_EQ(asked.alarms.size(), 2u);
+  EXPECT_TRUE(asked.views.empty()) << "process 1 may have admitted others";
+}
+
 TEST_F(ViewChangeHost, DoesNotMissAProcessThatMayHaveEnded) {
   asked.ending = {2};
   host.on_lost(11);
