@@ -169,7 +169,7 @@ TEST_F(SimulatedRecovery, TheLauncherIsAskedAgainInAViewOfDeadProcesses) {
       faults.back().count = message + (task == 1 ? 3 : 0);
       faults.back().messages = 0;
     }
-    for (std::uint64_t seed = 1; seed <= test::seeds_of(4); ++seed) {
+    for (std::uint64_t seed = 1; seed <= test::seeds_of(2); ++seed) {
       const auto one = run_seed(seed, {.processes = 4,
                                        .has_launcher = true,
                                        .reconnects = true,
