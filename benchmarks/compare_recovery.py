@@ -6,7 +6,7 @@ DistributedDataParallel, and prints the tables of docs/performance.md.
     --update docs/performance.md
 
 With --update, replaces the text of the file between the lines "<!-- recovery -->" and
-"<!-- /recovery -->". Needs an idle machine, and about an hour with the default number of events.
+"<!-- /recovery -->"; with --only, replaces only the tables of this run. Needs an idle machine, and about an hour with the default number of events.
 """
 import argparse
 import collections
@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 
-from compare import Failed, number, run
+from compare import Failed, merged, number, run
 import compare_upkeep
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -205,8 +205,10 @@ def main():
     if args.update and not all(mark in args.update.read_text() for mark in MARKS):
         parser.error(f"{args.update} has no lines {' and '.join(MARKS)}")
     chosen = args.only or list(SECTIONS)
-    if args.update and len(chosen) < len(SECTIONS):
-        parser.error("--update needs all tables; leave --only out")
+    for name in ("bench_recovery", "bench_train", "simulate_recovery"):
+        if not (args.build / "benchmarks" / name).exists():
+            parser.error(f"there is no {args.build / 'benchmarks' / name}; build the preset "
+                         "'release', or name its folder by --build")
     if "torchrun" in chosen and not (args.peers / "pt/bin/python").exists():
         parser.error(f"there is no {args.peers / 'pt/bin/python'}; run benchmarks/peers/setup.sh, "
                      "or name its folder by --peers")
@@ -217,7 +219,10 @@ def main():
     print(text)
     if args.update:
         before, rest = args.update.read_text().split(MARKS[0], 1)
-        after = rest.split(MARKS[1], 1)[1]
+        old, after = rest.split(MARKS[1], 1)
+        if args.only:
+            tables = [x for part in parts for x in re.split(r"(?m)^(?=\*\*)", part) if x]
+            text = merged(old, here, tables)
         args.update.write_text(before + MARKS[0] + text + MARKS[1] + after)
 
 
