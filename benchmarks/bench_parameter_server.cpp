@@ -1,19 +1,30 @@
 // Measures closures of a cluster coordinator: how many per second, how long one
 // takes, how fast they push and pull a large variable, and how many rows of a
-// table they read and update. Servers and workers are threads of this process.
+// table they read and update. Servers and workers are threads of this process,
+// or processes of this host.
 
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/benchmarks/node_process.hpp"
 #include "troupe/benchmarks/options.hpp"
 #include "troupe/benchmarks/timing.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
+#include "troupe/training/parameter_server/registered_closures.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
 
-#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
+#include <span>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -38,12 +49,53 @@ void print(bool json, const std::string& name, const std::string& unit,
                 unit.c_str(), found.min, found.max);
 }
 
+/// Closures that a program schedules by name, on threads or on nodes.
+using scheduler =
+  std::function<remote_value<tensors>(const std::string&, tensors)>;
+
+constexpr auto variable_name = "variable";
+constexpr auto table_name = "table";
+
+float sum(std::span<const float> xs) {
+  std::array<float, 64> lanes{};
+  std::size_t i = 0;
+  for (; i + lanes.size() <= xs.size(); i += lanes.size())
+    for (std::size_t k = 0; k < lanes.size(); ++k)
+      lanes[k] += xs[i + k];
+  return std::accumulate(xs.begin() + i, xs.end(),
+                         std::accumulate(lanes.begin(), lanes.end(), 0.0f));
+}
+
+/// The closures that are measured.
+registered_closures make_closures(const parameter_server_strategy& servers) {
+  const auto variable = servers.variable(variable_name);
+  const auto table = servers.variable(table_name);
+  const server_optimizer optimizer{servers, adagrad{}};
+  return {{"empty", [](closure_context&, const tensors&) { return tensors{}; }},
+          // Adds to a variable, reads it, and adds all its elements.
+          {"push_pull",
+           [variable](closure_context&, const tensors&) {
+             variable.assign_add(1.0);
+             const auto pulled = variable.value();
+             return tensors{tensor::of<float>({}, {sum(pulled.data<float>())})};
+           }},
+          // Reads rows of a table and updates them.
+          {"rows", [table, optimizer](closure_context&, const tensors& ids) {
+             const sparse_rows gradient{table.spec().dims, ids[0],
+                                        table.lookup(ids[0])};
+             optimizer.apply(std::vector<parameter_gradient>{gradient},
+                             std::vector{table});
+             return tensors{};
+           }}};
+}
+
 /// Microseconds from `schedule` to the end of `join`, of 2,000 closures.
-std::vector<double> latencies(cluster_coordinator& coordinator) {
+std::vector<double> latencies(cluster_coordinator& coordinator,
+                              const scheduler& schedule) {
   std::vector<double> out;
   for (int i = -200; i < 2000; ++i) {
     const auto begin = benchmarks::clock::now();
-    coordinator.schedule([] { return 0; });
+    schedule("empty", {});
     coordinator.join();
     if (i >= 0)
       out.push_back(1e6 * seconds_since(begin));
@@ -51,12 +103,13 @@ std::vector<double> latencies(cluster_coordinator& coordinator) {
   return out;
 }
 
-std::vector<double> rates(cluster_coordinator& coordinator, int closures) {
+std::vector<double> rates(cluster_coordinator& coordinator,
+                          const scheduler& schedule, int closures) {
   std::vector<double> out;
   for (int i = -1; i < windows; ++i) {
     const auto begin = benchmarks::clock::now();
     for (int k = 0; k < closures; ++k)
-      coordinator.schedule([] { return 0; });
+      schedule("empty", {});
     coordinator.join();
     if (i >= 0)
       out.push_back(closures / seconds_since(begin));
@@ -64,58 +117,44 @@ std::vector<double> rates(cluster_coordinator& coordinator, int closures) {
   return out;
 }
 
-/// MiB per second of closures that add to a variable, read it, and add all its
-/// elements.
+/// MiB per second of closures that add to a variable of `mib` MiB and read it,
+/// one after the other.
 std::vector<double> bandwidth(cluster_coordinator& coordinator,
-                              const server_variable& variable) {
+                              const scheduler& schedule, std::int64_t mib) {
   std::vector<double> out;
-  const auto mib = double(variable.value().bytes()) / (1 << 20);
-  for (int i = -2; i < windows; ++i) {
+  for (int i = -2; i < 2 * windows; ++i) {
     const auto begin = benchmarks::clock::now();
-    const auto sum = coordinator.schedule([&variable] {
-      variable.assign_add(1.0);
-      const auto pulled = variable.value();
-      const auto all = pulled.data<float>();
-      float total = 0;
-      for (const auto x : all)
-        total += x;
-      return total;
-    });
+    const auto sum = schedule("push_pull", {});
     coordinator.join();
-    if (!(sum.get() > 0))
+    if (!(sum.get()[0].data<float>()[0] > 0))
       throw std::runtime_error("the variable was not changed");
     if (i >= 0)
-      out.push_back(2 * mib / seconds_since(begin));
+      out.push_back(2 * double(mib) / seconds_since(begin));
   }
   return out;
 }
 
+constexpr std::int64_t table_rows = 2'600'000;
+
 /// Rows per second of closures that read rows of a table of the shape of
 /// `wide_deep` and update them by Adagrad, 13,312 of the 2.6 million each.
-std::vector<double> row_rates(const parameter_server_strategy& on,
-                              cluster_coordinator& coordinator) {
-  constexpr std::int64_t all = 2'600'000, rows = 13'312, elements = 16;
+std::vector<double> row_rates(cluster_coordinator& coordinator,
+                              const scheduler& schedule) {
+  constexpr std::int64_t rows = 13'312;
   constexpr int closures = 40;
-  const auto table =
-    on.make_table("table", {.rows = all, .row_elements = elements});
-  const server_optimizer optimizer{on, adagrad{}};
   std::mt19937_64 random{1};
   std::vector<tensor> batches;
   for (int i = 0; i < closures; ++i) {
     std::vector<std::int64_t> ids(rows);
     for (auto& one : ids)
-      one = std::int64_t(random() % all);
+      one = std::int64_t(random() % table_rows);
     batches.push_back(tensor::of<std::int64_t>({rows}, ids));
   }
   std::vector<double> out;
   for (int i = -1; i < windows; ++i) {
     const auto begin = benchmarks::clock::now();
     for (const auto& ids : batches)
-      coordinator.schedule([&table, &optimizer, ids] {
-        const sparse_rows gradient{table.spec().dims, ids, table.lookup(ids)};
-        optimizer.apply(std::vector<parameter_gradient>{gradient},
-                        std::vector{table});
-      });
+      schedule("rows", {ids});
     coordinator.join();
     if (i >= 0)
       out.push_back(double(closures * rows) / seconds_since(begin));
@@ -130,15 +169,16 @@ int main(int argc, char** argv) {
   coordinator_options how;
   int closures = 100'000;
   std::int64_t mib = 64;
-  bool json = false;
-  CLI::App app{"Measures closures of a cluster coordinator, whose workers and "
-               "servers are threads of this process."};
+  bool json = false, processes = false;
+  CLI::App app{"Measures closures of a cluster coordinator."};
   app.add_option("--workers", on.workers)
     ->check(CLI::Range(1, 256))
     ->capture_default_str();
   app.add_option("--servers", on.servers)
     ->check(CLI::Range(1, 256))
     ->capture_default_str();
+  app.add_flag("--processes", processes,
+               "each worker and server is a process, not a thread");
   app
     .add_option("--in-flight", how.in_flight,
                 "closures that a worker has at once")
@@ -152,19 +192,49 @@ int main(int argc, char** argv) {
     ->capture_default_str();
   app.add_flag("--json", json, "lines of JSON");
   return run_main(app, argc, argv, [&] {
+    std::vector<std::unique_ptr<node_process>> nodes;
+    const auto start = [&](std::vector<std::string>& addresses, auto&& what) {
+      nodes.push_back(std::make_unique<node_process>(what));
+      addresses.push_back(nodes.back()->address());
+    };
+    if (processes) {
+      for (std::uint32_t i = 0; i < on.servers; ++i)
+        start(on.nodes,
+              [](runtime& actors) { register_parameter_server(actors); });
+      how.closures = "measured";
+      for (std::uint32_t i = 0; i < on.workers; ++i)
+        start(how.nodes, [&](runtime& actors) {
+          register_closures(
+            actors, how.closures,
+            [](const parameter_server_strategy& servers, std::uint32_t) {
+              return make_closures(servers);
+            });
+        });
+    }
     runtime actors;
     on.partitioner = parameter_server::fixed_shards_partitioner(on.servers);
     const parameter_server_strategy strategy{actors, on};
+    strategy.make_variable(variable_name, tensor_spec{{mib << 18}},
+                           [](const parameter_server::row_range& rows) {
+                             return tensor::zeros({rows.size()});
+                           });
+    strategy.make_table(table_name, {.rows = table_rows, .row_elements = 16});
+    const auto local = make_closures(strategy);
     cluster_coordinator coordinator{strategy, how};
-    const auto variable =
-      strategy.make_variable("variable", tensor_spec{{mib << 18}},
-                             [](const parameter_server::row_range& rows) {
-                               return tensor::zeros({rows.size()});
-                             });
-    print(json, "closure schedule+join", "us", latencies(coordinator));
-    print(json, "closure rate", "closures/s", rates(coordinator, closures));
-    print(json, "push+pull", "MiB/s", bandwidth(coordinator, variable));
+    const auto schedule = [&](const std::string& name, tensors inputs) {
+      if (processes)
+        return coordinator.schedule_named(name, std::move(inputs));
+      return coordinator.schedule(
+        [](closure_context& self, const registered_closure& fn,
+           const tensors& xs) { return fn(self, xs); },
+        local.at(name), std::move(inputs));
+    };
+    print(json, "closure schedule+join", "us",
+          latencies(coordinator, schedule));
+    print(json, "closure rate", "closures/s",
+          rates(coordinator, schedule, closures));
+    print(json, "push+pull", "MiB/s", bandwidth(coordinator, schedule, mib));
     print(json, "rows read and updated", "rows/s",
-          row_rates(strategy, coordinator));
+          row_rates(coordinator, schedule));
   });
 }

@@ -27,7 +27,8 @@ def custom(args, strategy):
     """Returns a function that trains `steps` steps and returns the last loss."""
     with strategy.scope():
         model, loss_fn, optimizer = models.build(args.model)
-        optimizer.build(model.trainable_variables)  # Keras 3 fails in mirrored2 otherwise
+        if not models.LEGACY:
+            optimizer.build(model.trainable_variables)  # Keras 3 fails in mirrored2 otherwise
     data = iter(strategy.experimental_distribute_dataset(models.dataset(args.model, args.batch)))
     replica_step = models.train_step(model, loss_fn, optimizer, args.batch)
 
@@ -79,7 +80,7 @@ def fit(args, strategy):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", choices=["mlp", "lenet"], default="mlp")
+    parser.add_argument("--model", choices=["mlp", "lenet", "wide_deep"], default="mlp")
     parser.add_argument("--batch", type=int, default=64, help="of all devices together")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--strategy", default="none",

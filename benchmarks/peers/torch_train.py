@@ -18,13 +18,19 @@ import torch
 import torch_models as models
 
 
+def move(inputs, device):
+    if isinstance(inputs, tuple):
+        return tuple(x.to(device) for x in inputs)
+    return inputs.to(device)
+
+
 def trainer(args):
     """Returns a function that trains `steps` steps on prepared batches and returns the last loss."""
     torch.manual_seed(1)
     model, loss_fn = models.build(args.model)
     model = model.to(args.device)
     rule = models.optimizer(args.model, model, fused=args.mode != "eager")
-    data = [(x.to(args.device), y.to(args.device))
+    data = [(move(x, args.device), y.to(args.device))
             for x, y in models.batches(args.model, args.batch)]
     if args.channels_last:
         model = model.to(memory_format=torch.channels_last)
@@ -83,7 +89,7 @@ def check(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=["mlp", "lenet"], default="mlp")
+    parser.add_argument("--model", choices=["mlp", "lenet", "wide_deep"], default="mlp")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--mode", choices=["eager", "fused", "compile"], default="eager")

@@ -41,10 +41,12 @@ void make_unique(tensor& x) {
     x = x.clone();
 }
 
+/// Writes what a change makes of some elements. @param into may be `from`.
 template <class T>
-void combine(kind what, std::span<T> into, std::span<const T> operand) {
+void combine(kind what, std::span<const T> from, std::span<const T> operand,
+             std::span<T> into) {
   const auto each = [&](auto fn) {
-    std::ranges::transform(into, operand, into.begin(), fn);
+    std::ranges::transform(from, operand, into.begin(), fn);
   };
   switch (what) {
     case kind::assign:
@@ -169,21 +171,41 @@ void stored_part::apply(const part_change& change) {
   const flush_denormals flushing;
   if (change.what == kind::apply_contributions)
     return apply_contributions(change);
-  make_unique(value_);
   ++version_;
-  if (change.what == kind::gradient)
-    return apply_gradient(
-      change, change.all ? change.all.data<float>().data() : nullptr,
-      change.rows ? change.rows.sorted() : sparse_rows{});
+  if (change.what == kind::gradient) {
+    make_unique(value_);
+    apply_gradient(change,
+                   change.all ? change.all.data<float>().data() : nullptr,
+                   change.rows ? change.rows.sorted() : sparse_rows{});
+  } else if (change.all) {
+    change_all(change);
+  } else {
+    make_unique(value_);
+    change_rows(change);
+  }
+}
+
+/// Sets or combines all elements. Copies no value that others read.
+void stored_part::change_all(const part_change& change) {
+  with_element(value_.type(), [&](auto zero) {
+    using element = decltype(zero);
+    auto into = value_.unique() ? value_ : tensor{value_.spec()};
+    combine(change.what, value_.data<element>(), change.all.data<element>(),
+            into.mutable_data<element>());
+    value_ = std::move(into);
+  });
+}
+
+/// @pre `value_` is unique.
+void stored_part::change_rows(const part_change& change) {
   with_element(value_.type(), [&](auto zero) {
     using element = decltype(zero);
     const auto values = value_.mutable_data<element>();
-    if (change.all)
-      return combine(change.what, values, change.all.data<element>());
     const auto n = change.rows.row_size();
     const auto operand = change.rows.rows().data<element>();
     for_rows(change.rows, [&](std::size_t first, std::size_t i) {
-      combine(change.what, values.subspan(first, n), operand.subspan(i * n, n));
+      const auto row = values.subspan(first, n);
+      combine<element>(change.what, row, operand.subspan(i * n, n), row);
     });
   });
 }

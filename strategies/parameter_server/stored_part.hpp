@@ -146,6 +146,8 @@ private:
   void check_step(const part_change& change) const;
   optimizer_state& state_of(const part_change& change);
   void restore(const part_change& change);
+  void change_all(const part_change& change);
+  void change_rows(const part_change& change);
   void contribute(const part_change& change);
   void apply_contributions(const part_change& change);
   /// Makes one step of a rule.
