@@ -55,6 +55,8 @@ int exit_code_of(const child_processes& children,
   const auto* const end = chief_end(children);
   if (end && end->completed())
     return ok;
+  if (end && end->signal == 0 && end->code == interrupted)
+    return interrupted; // it has said so
   if (!no_workers.empty())
     return report_error(failed, no_workers);
   // A worker or server that could not begin has failed before the chief.

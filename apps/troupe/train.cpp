@@ -4,6 +4,7 @@
 #include "flight_directory.hpp"
 #include "interrupt.hpp"
 #include "option_parsing.hpp"
+#include "saved_run.hpp"
 #include "train_servers.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
@@ -13,12 +14,12 @@
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/job/job_metrics.hpp"
 #include "troupe/training/job/job_placement.hpp"
+#include "troupe/training/job/resumed_placement.hpp"
 #include "troupe/training/job/train_summary.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
-#include "troupe/training/support/atomic_file.hpp"
 
 #include <cmath>
 #include <csignal>
@@ -130,8 +131,14 @@ void check_faults(const train_arguments& arguments,
         "--workers with 2 or more");
 }
 
+/// A process of a cluster need not have the file of --resume if the strategy is
+/// given.
 bool has_servers(const train_arguments& arguments) {
-  return implied_strategy(arguments.options) == "parameter_server";
+  if (implied_strategy(arguments.options) == "parameter_server")
+    return true;
+  return !arguments.resume.empty()
+         && stays_on_servers(read_train_options(saved_note(arguments.resume)),
+                             arguments.options);
 }
 
 void check_names(const train_arguments& arguments) {
@@ -140,27 +147,6 @@ void check_names(const train_arguments& arguments) {
                    arguments.resume);
   require_distinct("--summary", arguments.summary, "an interrupted run",
                    arguments.save_path());
-}
-
-/// Checks that the output files can be written, so that an error is reported
-/// before the training and not after it.
-void check_outputs(const train_arguments& arguments) {
-  if (!arguments.save.empty() || !arguments.resume.empty())
-    check_writable(arguments.save_path());
-  if (!arguments.summary.empty())
-    check_writable(arguments.summary);
-}
-
-train_config config_of(const train_arguments& arguments) {
-  if (arguments.resume.empty())
-    return resolve_options(arguments.options);
-  if (read_train_options(saved_note(arguments.resume)).strategy
-      == "parameter_server")
-    throw std::invalid_argument(
-      "--resume " + arguments.resume
-      + ": a run with parameter servers cannot be continued; train again");
-  return resolve_options(merge_for_resume(
-    read_train_options(saved_note(arguments.resume)), arguments.options));
 }
 
 /// Placement of this process in a cluster, as TF_CONFIG says.
@@ -197,7 +183,7 @@ train_config config_in(const task_placement& placement,
   if (placement.in_cluster && !arguments.options.workers
       && arguments.options.strategy == over_workers)
     arguments.options.workers = static_cast<std::int64_t>(placement.workers);
-  auto config = config_of(arguments);
+  auto config = resolve_options(options_of(arguments));
   if (placement.in_cluster && config.strategy == over_workers
       && config.workers != placement.workers)
     throw std::invalid_argument(
@@ -221,18 +207,6 @@ model make_model(const train_arguments& arguments, const train_config& config) {
                                            .loss = config.loss,
                                            .precision = config.precision}}
                                   : model::load(arguments.resume);
-}
-
-void check_epochs(const model& model, const train_config& config) {
-  const auto done = model.epochs_done();
-  // The job may have failed after the last step of the last epoch.
-  if (model.interrupted_between_epochs() && config.epochs == done)
-    return;
-  if (config.epochs <= done)
-    throw std::invalid_argument(
-      "--epochs " + std::to_string(config.epochs) + ": the run has completed "
-      + std::to_string(done) + (done == 1 ? " epoch" : " epochs")
-      + "; give more");
 }
 
 fit_options fit_options_of(const train_arguments& arguments,
@@ -270,9 +244,7 @@ void save_interrupted(const train_arguments& arguments,
                       const train_config& config, const model& model) {
   model.save(arguments.save_path(), write_train_options(to_options(config)));
   if (!arguments.quiet && is_chief(model.made_in()))
-    std::cerr << "interrupted after step " << model.steps()
-              << "; continue with: "
-              << "troupe train --resume " << arguments.save_path() << '\n';
+    print_interrupted(arguments, model.steps());
 }
 
 /// Trains. If the job fails, saves what this process has of it.
@@ -294,10 +266,6 @@ history fit(model& model, const data::dataset& training,
     }
     throw;
   }
-}
-
-bool is_unfinished(const history& result) {
-  return result.end == fit_end::interrupted || result.end == fit_end::max_steps;
 }
 
 /// Formats a number, or says that it is not finite.

@@ -28,11 +28,11 @@ constexpr auto examples =
   "the consistency is sync, or ssp with one replica).\n"
   "\n"
   "On Ctrl-C, the steps that replicas were granted already are completed (at\n"
-  "most 8, or 32 with --workers), and the evaluation if an epoch ends with\n"
-  "them. Then the run is saved, however long that takes, and the command to\n"
-  "continue is printed (exit code 130). A second Ctrl-C ends the program\n"
-  "immediately, and so does one before training begins: then nothing is saved\n"
-  "(exit code 3). A run with parameter servers is not saved (exit code 3).\n";
+  "most 8, or 32 with --workers; with parameter servers those before the last\n"
+  "one that has begun), and the evaluation if an epoch ends with them. Then\n"
+  "the run is saved, however long that takes, and the command to continue is\n"
+  "printed (exit code 130). A second Ctrl-C ends the program immediately, and\n"
+  "so does one before training begins: then nothing is saved (exit code 3).\n";
 
 void set(std::uint64_t& target, std::uint64_t value) {
   target = value;

@@ -2,7 +2,7 @@
 
 #include "command.hpp"
 #include "interrupt.hpp"
-#include "option_parsing.hpp"
+#include "saved_run.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/node/node_server.hpp"
@@ -20,13 +20,13 @@
 #include "troupe/training/parameter_server/server_status.hpp"
 #include "troupe/training/parameter_server/server_training.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
-#include "troupe/training/support/atomic_file.hpp"
 
 #include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -52,8 +52,6 @@ void check_arguments(const train_arguments& x) {
                                 + ": a run with parameter servers cannot have "
                                   "this option yet; leave it out");
   };
-  if (!x.resume.empty())
-    reject("--resume " + x.resume);
   if (x.join)
     reject("--join");
   if (x.any_task)
@@ -66,8 +64,6 @@ void check_arguments(const train_arguments& x) {
     reject("--on-sigterm leave");
   if (!x.faults.empty())
     reject("--faults " + x.faults);
-  if (x.max_steps > 0)
-    reject("--max-steps " + std::to_string(x.max_steps));
   if (x.options.audit_steps)
     reject("--audit-steps " + std::to_string(*x.options.audit_steps));
   if (x.options.on_deviation)
@@ -174,7 +170,9 @@ server_fit_options fit_options_of(const train_arguments& arguments,
           .schedule = config.learning_rate_schedule(
             config.epochs * data.training.size().value_or(1)),
           .on_nan = config.on_nan,
+          .max_steps = arguments.max_steps,
           .stop = watch_for_interrupts().stop,
+          .resume = !arguments.resume.empty(),
           .progress =
             arguments.quiet ? progress_style::none : progress_style::automatic,
           .consistency = config.consistency_rule(),
@@ -190,12 +188,10 @@ server_fit_options fit_options_of(const train_arguments& arguments,
 
 void save(const server_model& trained, const train_arguments& arguments,
           const train_config& config) {
-  if (arguments.save.empty())
-    return;
   model copy{models::find_model(config.model), config.rule(),
              model_options_of(config)};
   trained.copy_to(copy);
-  copy.save(arguments.save, write_train_options(to_options(config)));
+  copy.save(arguments.save_path(), write_train_options(to_options(config)));
 }
 
 /// Answers `troupe status`.
@@ -219,10 +215,10 @@ int lead(const train_arguments& arguments, const train_config& config,
          const net::cluster_spec& cluster) {
   const auto servers = addresses_of(cluster, "ps");
   const auto workers = addresses_of(cluster, "worker");
-  if (!arguments.save.empty())
-    check_writable(arguments.save);
-  if (!arguments.summary.empty())
-    check_writable(arguments.summary);
+  check_outputs(arguments);
+  std::optional<model> resumed;
+  if (!arguments.resume.empty())
+    check_epochs(resumed.emplace(model::load(arguments.resume)), config);
   const auto data = open_batches(config);
   runtime actors;
   const auto end = std::chrono::steady_clock::now() + start_timeout;
@@ -231,6 +227,7 @@ int lead(const train_arguments& arguments, const train_config& config,
   for (std::size_t i = 0; i < workers.size(); ++i)
     wait_for_node(actors, "worker " + std::to_string(i), workers[i], end);
   train_summary summary{config, {}};
+  bool unfinished = false;
   {
     const parameter_server_strategy strategy{
       actors,
@@ -246,6 +243,9 @@ int lead(const train_arguments& arguments, const train_config& config,
       serve_status(strategy, actors, cluster.task_address("chief", 0));
     server_model trained{strategy, model_name, models::find_model(config.model),
                          config.rule(), model_options_of(config)};
+    if (resumed)
+      trained.copy_from(*resumed);
+    resumed.reset();
     if (config.replication > 1 && !strategy.wait_for_copies(start_timeout))
       throw job_error{ec::stalled,
                       "the copies of the servers do not have their state after "
@@ -260,12 +260,13 @@ int lead(const train_arguments& arguments, const train_config& config,
        .reconnect_interval = reconnect_interval}};
     summary.result = trained.fit(coordinator, data.training,
                                  fit_options_of(arguments, config, data));
-    if (summary.result.end == fit_end::interrupted)
-      return report_error(
-        unsaved, "interrupted after step " + std::to_string(trained.steps())
-                   + "; a run with parameter servers cannot be continued, so "
-                     "nothing was saved");
-    save(trained, arguments, config);
+    unfinished = is_unfinished(summary.result);
+    if (unfinished || !arguments.save.empty() || !arguments.resume.empty())
+      save(trained, arguments, config);
+    if (unfinished && !arguments.quiet)
+      print_interrupted(arguments, trained.steps());
+    if (unfinished && arguments.summary.empty())
+      return interrupted; // no summary is wanted, so no evaluation
     for (const auto& server : strategy.status())
       summary.staleness += server.staleness;
     if (config.replication > 1) {
@@ -281,6 +282,8 @@ int lead(const train_arguments& arguments, const train_config& config,
   }
   if (!arguments.summary.empty())
     write_summary(summary, arguments.summary);
+  if (unfinished)
+    return interrupted; // workers and servers wait for the next chief
   if (!arguments.quiet)
     print_result(summary);
   for (std::size_t i = 0; i < workers.size(); ++i)
@@ -290,12 +293,12 @@ int lead(const train_arguments& arguments, const train_config& config,
   return ok;
 }
 
-/// Resolves the options. In a cluster, the numbers of workers and servers
-/// default to those in TF_CONFIG and must be equal to them.
-train_config config_in(const net::cluster_spec& cluster,
-                       train_options options) {
+/// Returns the options in a cluster. The numbers of workers and servers default
+/// to those in TF_CONFIG and must be equal to them.
+train_options options_in(const net::cluster_spec& cluster,
+                         train_options options) {
   if (cluster.empty())
-    return resolve_options(options);
+    return options;
   const auto check = [&](const char* option, const std::string& job,
                          std::optional<std::int64_t>& given) {
     const auto named =
@@ -317,22 +320,28 @@ train_config config_in(const net::cluster_spec& cluster,
     throw std::invalid_argument("TF_CONFIG: the cluster has no job \"chief\"; "
                                 "parameter servers need the jobs chief, worker "
                                 "and ps");
-  return resolve_options(options);
+  return options;
 }
 
 } // namespace
 
-int train_with_servers(const train_arguments& arguments) {
-  check_arguments(arguments);
+int train_with_servers(const train_arguments& given_arguments) {
+  check_arguments(given_arguments);
   const auto resolver = tf_config();
   const auto cluster = resolver.cluster_spec();
-  const auto config = config_in(cluster, arguments.options);
   const auto task = resolver.task();
+  auto arguments = given_arguments;
+  arguments.options = options_in(cluster, arguments.options);
+  const bool serves =
+    !cluster.empty() && task && (task->type == "worker" || task->type == "ps");
+  if (serves && !arguments.resume.empty()) // the chief reads the file
+    return serve(cluster.task_address(task->type, task->id), *task);
+  const auto config = resolve_options(options_of(arguments));
   if (cluster.empty() || !task)
     return launch_with_servers(config, arguments.restarts);
   if (task->type == "chief")
     return lead(arguments, config, cluster);
-  if (task->type == "worker" || task->type == "ps")
+  if (serves)
     return serve(cluster.task_address(task->type, task->id), *task);
   throw std::invalid_argument("TF_CONFIG: task.type is " + task->type
                               + "; a run with parameter servers has the tasks "

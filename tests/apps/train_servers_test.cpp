@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 // `troupe train` with parameter servers: a chief, workers and servers, each a
@@ -257,7 +260,8 @@ TEST_F(TrainServers, ARunWithoutWorkersEnds) {
     << done.err;
 }
 
-/// The tasks of a cluster, each started by hand.
+/// The tasks of a cluster, each started by hand. The workers and servers wait
+/// for the next chief if the first one is interrupted.
 TEST_F(TrainServers, TasksOfAClusterEndWithTheirChief) {
   const net::reserved_ports ports{3};
   const auto address = [&](std::size_t i) {
@@ -266,18 +270,30 @@ TEST_F(TrainServers, TasksOfAClusterEndWithTheirChief) {
   const net::cluster_spec cluster{
     std::map<std::string, net::cluster_spec::list>{
       {"chief", {address(0)}}, {"worker", {address(1)}}, {"ps", {address(2)}}}};
-  const auto start = [&](const std::string& type) {
+  const auto start = [&](const std::string& type, const std::string& options) {
     return std::make_unique<background_process>(std::vector<std::string>{
       "/bin/sh", "-c",
       "cd " + folder.string() + " && exec env TROUPE_SECRET=secret TF_CONFIG='"
-        + net::write_tf_config(cluster, {type, 0}) + "' " TROUPE_TOOL " "
-        + training + "--strategy parameter_server --consistency sync 2>&1"});
+        + net::write_tf_config(cluster, {type, 0}) + "' " TROUPE_TOOL " train "
+        + options + " 2>&1"});
   };
-  auto chief = start("chief"), worker = start("worker"), server = start("ps");
-  std::string output;
-  for (auto line = chief->line(); line != "[no line]"; line = chief->line())
-    output += line + "\n";
-  EXPECT_EQ(chief->end(), 0) << output;
+  const auto output_of = [](background_process& chief) {
+    std::string output;
+    for (auto line = chief.line(); line != "[no line]"; line = chief.line())
+      output += line + "\n";
+    return output;
+  };
+  const std::string resumed = "--strategy parameter_server --resume m.troupe";
+  auto worker = start("worker", resumed), server = start("ps", resumed);
+  const auto first =
+    start("chief", std::string{training}.substr(std::strlen("train "))
+                     + "--strategy parameter_server --consistency sync "
+                       "--max-steps 17 --save m.troupe");
+  auto output = output_of(*first);
+  EXPECT_EQ(first->end(), 130) << output;
+  const auto second = start("chief", resumed);
+  output = output_of(*second);
+  EXPECT_EQ(second->end(), 0) << output;
   EXPECT_NE(output.find("weights_sha256 " + undisturbed(1)), output.npos)
     << output;
   EXPECT_EQ(worker->end(), 0);
@@ -369,12 +385,68 @@ TEST_F(TrainServers, ARunEndsWithItsChief) {
   EXPECT_NE(done.err.find("chief 0: signal 9"), done.err.npos) << done.err;
 }
 
-TEST_F(TrainServers, AnInterruptEndsTheRun) {
-  const auto done = run_and_send(
-    SIGINT, "launcher", 0,
-    "train --data digits:2800 --batch 2 --epochs 2000 --servers 1");
-  EXPECT_EQ(done.code, 3) << done.err;
-  EXPECT_NE(done.err.find("interrupted after step"), done.err.npos) << done.err;
+/// A signal to the command, or to the chief alone.
+TEST_F(TrainServers, AnInterruptedRunGoesOnToTheSameWeights) {
+  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
+  const auto expected =
+    weights_of(command + "--strategy one_device --replicas 2");
+  for (const auto& [signal, type] : {std::pair{SIGINT, "launcher"},
+                                     {SIGTERM, "launcher"},
+                                     {SIGTERM, "chief"}}) {
+    SCOPED_TRACE(std::to_string(signal) + " to the " + type);
+    const auto cut = run_and_send(
+      signal, type, 0, command + "--consistency sync --workers 2 --servers 2");
+    ASSERT_EQ(cut.code, 130) << cut.err;
+    EXPECT_NE(cut.err.find("continue with: troupe train --resume "
+                           "interrupted.troupe"),
+              cut.err.npos)
+      << cut.err;
+    EXPECT_EQ(cut.err.find("troupe: "), cut.err.npos) << cut.err;
+    EXPECT_EQ(weights_of("train --resume interrupted.troupe"), expected);
+    std::filesystem::remove(folder / "interrupted.troupe");
+  }
+}
+
+TEST_F(TrainServers, AResumedRunMayHaveOtherWorkersAndServers) {
+  const auto expected = undisturbed(2);
+  const auto done =
+    troupe(std::string{training}
+           + "--consistency sync --workers 2 --servers 2 --max-steps 17 "
+             "--save m.troupe --summary cut.json");
+  ASSERT_EQ(done.code, 130) << done.err;
+  EXPECT_EQ(done.out, "");
+  const auto cut = nlohmann::json::parse(text_of("cut.json"));
+  EXPECT_EQ(cut.value("end", ""), "max_steps");
+  EXPECT_EQ(cut.value("steps", 0), 17);
+  for (const auto* options :
+       {"", "--workers 3 --servers 1", "--servers 3 --replication 2",
+        "--strategy one_device"}) {
+    const auto found = summary_of(
+      std::string{"train --resume m.troupe --save other.troupe "} + options);
+    EXPECT_EQ(found.value("weights_sha256", ""), expected) << options;
+    EXPECT_EQ(found.value("steps", 0), 36) << options;
+    EXPECT_EQ(found["epochs"].size(), 3u) << options;
+  }
+  expect_rejected("train --resume m.troupe --consistency async", 2,
+                  {"--consistency async", "give sync"});
+  expect_rejected("train --resume m.troupe --epochs 1", 2,
+                  {"--epochs 1", "has completed 1 epoch"});
+}
+
+TEST_F(TrainServers, EachExampleCountsOnceInARunThatIsResumed) {
+  for (const auto* kind : {"async", "ssp:1"}) {
+    const auto cut = troupe(std::string{training}
+                            + "--workers 2 --servers 2 --max-steps 17 "
+                              "--quiet --save m.troupe --consistency "
+                            + kind);
+    ASSERT_EQ(cut.code, 130) << cut.err;
+    const auto found = summary_of("train --resume m.troupe --workers 3");
+    ASSERT_EQ(found["epochs"].size(), 3u);
+    for (const auto& epoch : found["epochs"])
+      EXPECT_EQ(epoch.value("examples", 0), 240) << kind;
+    EXPECT_EQ(found.value("steps", 0), 36) << kind;
+    EXPECT_EQ(found.value("workers", 0), 3) << kind;
+  }
 }
 
 TEST_F(TrainServers, ASavedModelPredicts) {
@@ -383,8 +455,7 @@ TEST_F(TrainServers, ASavedModelPredicts) {
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(
     troupe("predict --model model.troupe --data digits:280 --count 3").code, 0);
-  expect_rejected("train --resume model.troupe", 2,
-                  {"--resume model.troupe", "cannot be continued"});
+  expect_rejected("train --resume model.troupe", 2, {"no interrupted fit"});
 }
 
 /// The table is on both servers, and the workers read the rows of their
@@ -402,6 +473,13 @@ TEST_F(TrainServers, ModelsWithTablesHaveTheWeightsOfOneProcess) {
   EXPECT_EQ(found["weights_sha256"], alone["weights_sha256"]);
   EXPECT_EQ(found["test_auc"], alone["test_auc"]);
   EXPECT_GT(found.value("test_auc", 0.0), 0.5);
+  ASSERT_EQ(troupe(clicks
+                   + "--workers 2 --servers 2 --consistency sync --quiet "
+                     "--max-steps 7 --save cut.troupe")
+              .code,
+            130);
+  EXPECT_EQ(weights_of("train --resume cut.troupe --servers 3"),
+            alone.value("weights_sha256", ""));
   const auto shown = troupe(clicks + "--workers 2 --servers 2");
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_NE(shown.out.find("test auc 0."), shown.out.npos) << shown.out;
@@ -433,7 +511,6 @@ TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
           {"--replication 2", "wide_deep has tables"});
   rejects("--servers 1 --patience 2", {"--patience 2"});
   rejects("--servers 1 --transport shm", {"--transport"});
-  rejects("--servers 1 --max-steps 5", {"--max-steps 5"});
   rejects("--servers 1 --on-sigterm leave", {"--on-sigterm leave"});
   rejects("--servers 1 --join", {"--join"});
 }

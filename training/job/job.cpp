@@ -214,11 +214,7 @@ train_config resolve_options(const train_options& options) {
   resolve_audits(options, out);
   resolve_placement(options, out);
   check_precision(out);
-  const bool divides_batches =
-    out.servers == 0
-    || out.consistency_rule().kind
-         == parameter_server::consistency_kind::synchronous;
-  if (divides_batches && out.batch < out.replicas)
+  if (out.batch < out.replicas_of_batch())
     reject_option("--batch", std::to_string(out.batch),
                   "it is divided over " + std::to_string(out.replicas)
                     + " replicas; give at least "

@@ -86,6 +86,10 @@ struct train_config {
   /// @pre the strategy has parameter servers.
   parameter_server::consistency consistency_rule() const;
 
+  /// Returns the number of replicas that divide each batch: all of them, or
+  /// one with parameter servers whose consistency is async or ssp.
+  std::uint32_t replicas_of_batch() const;
+
   /// @param steps number of steps of the whole run. A cosine schedule has this
   ///        length if the user did not set its `steps`.
   troupe::schedule learning_rate_schedule(std::uint64_t steps) const;

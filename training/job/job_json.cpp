@@ -2,6 +2,7 @@
 
 #include "troupe/net/base/log_rate_limiter.hpp"
 #include "troupe/training/job/job.hpp"
+#include "troupe/training/job/resumed_placement.hpp"
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -95,7 +96,8 @@ bool concerns_faults(std::string_view option) {
 bool may_change_on_resume(std::string_view option) {
   return concerns_faults(option) || option == "epochs" || option == "strategy"
          || option == "devices" || option == "replicas" || option == "workers"
-         || option == "transport";
+         || option == "transport" || option == "servers"
+         || option == "consistency" || option == "replication";
 }
 
 } // namespace
@@ -133,25 +135,9 @@ train_options merge_for_resume(const train_options& saved,
   auto out = saved;
   if (changes.transport && !changes.strategy && !changes.workers)
     out.transport = changes.transport;
-  if (changes.strategy || changes.devices || changes.replicas
-      || changes.workers) {
-    const auto saved_replicas = resolve_options(saved).replicas;
-    out.strategy = changes.strategy;
-    out.devices = changes.devices;
-    out.replicas = changes.replicas;
-    out.workers = changes.workers;
-    out.transport = changes.transport;
-    out.servers = changes.servers;
-    out.consistency = changes.consistency;
-    out.replication = changes.replication;
-    if (!changes.replicas && !changes.devices)
-      out.replicas = saved_replicas;
-    if (const auto now = resolve_options(out).replicas; now != saved_replicas)
-      throw std::invalid_argument(
-        "--resume: the run had " + std::to_string(saved_replicas)
-        + " replicas, and would have " + std::to_string(now)
-        + "; give a strategy with " + std::to_string(saved_replicas));
-  }
+  if (changes.strategy || changes.devices || changes.replicas || changes.workers
+      || changes.servers || changes.consistency || changes.replication)
+    change_placement(out, saved, changes);
   each_option(
     [](const char* name, auto& target, const auto& saved_value,
        const auto& changed_value) {

@@ -16,9 +16,9 @@ train_options read_train_options(const std::string& text);
 /// Merges the options of a saved run with the changes that the user gives to
 /// resume the run.
 /// @errors throws std::invalid_argument if a change could lead to other weights
-///         than an uninterrupted run. The user may change --epochs, --strategy,
-///         --devices, --replicas and --workers (if the number of replicas stays
-///         the same), --transport, --on-nan, --audit-steps and --on-deviation.
+///         than an uninterrupted run. The user may change --epochs, the
+///         placement (`change_placement`), --on-nan, --audit-steps and
+///         --on-deviation.
 train_options merge_for_resume(const train_options& saved,
                                const train_options& changes);
 

@@ -234,6 +234,14 @@ parameter_server::consistency train_config::consistency_rule() const {
   return parse_consistency(consistency);
 }
 
+std::uint32_t train_config::replicas_of_batch() const {
+  const bool divides_batches =
+    servers == 0
+    || consistency_rule().kind
+         == parameter_server::consistency_kind::synchronous;
+  return divides_batches ? replicas : 1;
+}
+
 void resolve_placement(const train_options& options, train_config& out) {
   out.strategy = implied_strategy(options);
   if (options.devices && options.devices->empty())

@@ -4,6 +4,7 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
+#include "troupe/training/loop/resumed_position.hpp"
 #include "troupe/training/loop/worker_consistency.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
@@ -156,44 +157,10 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
   position_.replicas = model_.strategy->replicas;
   position_.replica_shares = options.replica_shares;
   if (options.resume)
-    resume();
+    position_ =
+      resumed_position(model_.interrupted, position_, options.first_epoch);
   model_.interrupted.reset();
   model_.is_suspect = false;
-}
-
-void fit_loop::resume() {
-  if (!model_.interrupted)
-    throw std::invalid_argument("there is no interrupted fit to resume; fit "
-                                "without resume");
-  auto& old = *model_.interrupted;
-  if (old.batches != position_.batches)
-    throw std::invalid_argument("the interrupted fit had "
-                                + std::to_string(old.batches)
-                                + " batches in an epoch, but this dataset has "
-                                + std::to_string(position_.batches)
-                                + "; resume with the same data and batch");
-  if (old.replicas != position_.replicas)
-    throw std::invalid_argument(
-      "the interrupted fit had " + std::to_string(old.replicas)
-      + " replicas, but this strategy has " + std::to_string(position_.replicas)
-      + "; resume with the same number");
-  if (old.replica_shares != position_.replica_shares)
-    throw std::invalid_argument(
-      "replica_shares " + shares_text(position_.replica_shares)
-      + ": the interrupted fit had the shares "
-      + shares_text(old.replica_shares) + "; resume with the same shares");
-  if (old.metrics != position_.metrics)
-    throw std::invalid_argument("the interrupted fit had the metrics "
-                                + old.metrics + ", but this fit has "
-                                + position_.metrics
-                                + "; resume with the same metrics");
-  if (options_.first_epoch.value_or(old.first_epoch) != old.first_epoch)
-    throw std::invalid_argument(
-      "first_epoch " + std::to_string(*options_.first_epoch)
-      + ": the interrupted fit began with epoch "
-      + std::to_string(old.first_epoch)
-      + " of the data; give that, or leave the option out");
-  position_ = std::move(old);
 }
 
 history fit_loop::run() {

@@ -29,7 +29,6 @@ public:
 private:
   using clock = std::chrono::steady_clock;
 
-  void resume();
   history run_epochs();
   /// After an exception: tells the model whether its copies have differed.
   void note_deviation();

@@ -35,18 +35,23 @@ server_epoch::server_epoch(cluster_coordinator& coordinator,
                            std::shared_ptr<const server_network> network,
                            std::shared_ptr<const server_batches> batches,
                            const server_fit_options& options,
-                           std::uint64_t epoch, std::uint64_t first_step,
-                           progress* shown)
+                           const data::position& first,
+                           std::uint64_t first_step, progress* shown)
   : coordinator_{coordinator},
     network_{std::move(network)},
     batches_{std::move(batches)},
     options_{options},
-    epoch_{epoch},
+    first_{first},
     first_step_{first_step},
-    shown_{shown} {}
+    shown_{shown},
+    counted_{first.index} {}
 
-epoch_totals server_epoch::train(std::uint32_t replicas) {
+epoch_totals server_epoch::train(std::uint32_t replicas,
+                                 std::uint64_t max_steps, epoch_totals totals) {
+  totals_ = std::move(totals);
   size_ = batches_->training->size().value();
+  end_ =
+    first_.index + std::min(max_steps, size_ - std::min(size_, first_.index));
   results_.resize(size_);
   const auto begin = std::chrono::steady_clock::now();
   switch (options_.consistency.kind) {
@@ -62,7 +67,7 @@ epoch_totals server_epoch::train(std::uint32_t replicas) {
   }
   coordinator_.join();
   list_late_results();
-  totals_.seconds = seconds_since(begin);
+  totals_.seconds += seconds_since(begin);
   return totals_;
 }
 
@@ -78,9 +83,9 @@ epoch_totals server_epoch::score() {
 
 void server_epoch::train_asynchronously(std::uint32_t replicas) {
   const auto max_open = max_open_steps * replicas;
-  for (std::uint64_t i = 0; i < size_ && !is_stopped(); ++i) {
+  for (auto i = first_.index; i < end_ && !is_stopped(); ++i) {
     schedule_step(i);
-    for (count_results(); steps_ - counted_ >= max_open; count_results())
+    for (count_results(); i + 1 - counted_ >= max_open; count_results())
       wait_for_some({&*results_[counted_], 1}, 1);
   }
   count_all_results();
@@ -91,19 +96,24 @@ void server_epoch::train_asynchronously(std::uint32_t replicas) {
 void server_epoch::train_with_bound(std::uint32_t replicas) {
   const std::uint64_t staleness = options_.consistency.max_staleness;
   std::vector<std::uint64_t> next(replicas); // batch of each replica
-  std::iota(next.begin(), next.end(), 0);
+  std::iota(next.begin(), next.end(), first_.index);
   const auto may_begin = [&](std::uint64_t i) {
     const auto clock = i / replicas;
-    return i < size_ && (i < replicas || is_over(i - replicas))
+    return i < end_ && (i < replicas || is_over(i - replicas))
            && (clock <= staleness
                || counted_ >= (clock - staleness) * replicas);
   };
-  while (steps_ < size_ && !is_stopped()) {
+  auto begun = first_.index; // the last batch that has begun is before it
+  while (first_.index + steps_ < end_) {
+    // A fit can be continued only if no batch is left out.
+    if (is_stopped())
+      end_ = begun;
     count_results();
     bool has_begun = false;
     for (auto& i : next)
       if (may_begin(i)) {
         schedule_step(i);
+        begun = std::max(begun, i + 1);
         i += replicas;
         has_begun = true;
       }
@@ -119,7 +129,7 @@ void server_epoch::train_with_bound(std::uint32_t replicas) {
 
 void server_epoch::train_synchronously(std::uint32_t replicas) {
   const auto required = replicas - options_.consistency.backup_workers;
-  for (std::uint64_t i = 0; i < size_ && !is_stopped(); ++i) {
+  for (auto i = first_.index; i < end_ && !is_stopped(); ++i) {
     auto next = task(batch_task::kind::contribute, i);
     next.replicas = replicas;
     std::vector<result> parts;
@@ -163,10 +173,10 @@ void server_epoch::train_synchronously(std::uint32_t replicas) {
 batch_task server_epoch::task(batch_task::kind what,
                               std::uint64_t index) const {
   return {.what = what,
-          .epoch = what == batch_task::kind::score ? 0 : epoch_,
+          .epoch = what == batch_task::kind::score ? 0 : first_.epoch,
           .index = index,
           .batches = size_,
-          .step = first_step_ + index};
+          .step = step_of(index)};
 }
 
 server_epoch::result server_epoch::schedule(const batch_task& what) const {
@@ -183,6 +193,10 @@ step_metrics server_epoch::metrics_of(const result& from) const {
 
 bool server_epoch::is_stopped() const {
   return options_.stop && *options_.stop;
+}
+
+std::uint64_t server_epoch::step_of(std::uint64_t index) const {
+  return first_step_ + index - first_.index;
 }
 
 float server_epoch::learning_rate(std::uint64_t step) const {
@@ -225,7 +239,8 @@ void server_epoch::wait_for_some(std::span<const result> some,
 
 bool server_epoch::is_over(std::uint64_t index) const {
   const auto& found = results_[index];
-  return found && found->status() != remote_value_status::not_ready;
+  return index < first_.index
+         || (found && found->status() != remote_value_status::not_ready);
 }
 
 void server_epoch::count_results() {
@@ -233,7 +248,7 @@ void server_epoch::count_results() {
     // A closure is cancelled before the error of another one is known.
     if (results_[counted_]->status() == remote_value_status::aborted)
       coordinator_.join(); // throws it
-    count(metrics_of(*results_[counted_]), first_step_ + counted_);
+    count(metrics_of(*results_[counted_]), step_of(counted_));
   }
 }
 
@@ -242,10 +257,6 @@ void server_epoch::count_all_results() {
   for (count_results(); counted_ < size_ && results_[counted_]; count_results())
     wait_for_some({&*results_[counted_], 1}, 1);
   coordinator_.join();
-  // A fit that was told to stop may have left out some batches.
-  for (; counted_ < size_; ++counted_)
-    if (results_[counted_])
-      count(metrics_of(*results_[counted_]), first_step_ + counted_);
 }
 
 /// Lists the late contributions that have arrived.

@@ -28,24 +28,28 @@ struct no_worker_left : std::runtime_error {
 /// `server_model`, in the order that the kind of consistency demands.
 class server_epoch {
 public:
-  /// @param first_step number of the step of the first batch.
+  /// @param first      the first batch on which it trains.
+  /// @param first_step number of the step of this batch.
   /// @param shown Null: no progress is shown.
   server_epoch(cluster_coordinator& coordinator,
                std::shared_ptr<const server_network> network,
                std::shared_ptr<const server_batches> batches,
-               const server_fit_options& options, std::uint64_t epoch,
+               const server_fit_options& options, const data::position& first,
                std::uint64_t first_step, progress* shown);
 
-  /// Trains on the batches of the epoch.
-  /// @param replicas above 0.
-  /// @returns the sums over all steps that count.
+  /// Trains on the batches of the epoch, from the first one on. If it is told
+  /// to stop, it trains on all batches before the last one that has begun.
+  /// @param replicas  above 0.
+  /// @param max_steps above 0.
+  /// @param totals    sums over the steps of the epoch before the first batch.
+  /// @returns the sums over all steps of the epoch that count.
   /// @errors as `server_model::fit`
-  epoch_totals train(std::uint32_t replicas);
+  epoch_totals train(std::uint32_t replicas, std::uint64_t max_steps,
+                     epoch_totals totals);
   /// Evaluates all batches of the validation data.
   epoch_totals score();
 
-  /// Number of steps so far. Below the number of batches after `train`: it was
-  /// told to stop.
+  /// Number of steps so far.
   std::uint64_t steps() const { return steps_; }
 
 private:
@@ -61,11 +65,13 @@ private:
   result schedule(const batch_task& what) const;
   step_metrics metrics_of(const result& from) const;
   bool is_stopped() const;
+  std::uint64_t step_of(std::uint64_t index) const;
   float learning_rate(std::uint64_t step) const;
   /// Adds the metrics of a step. @errors as `server_model::fit`.
   void count(const step_metrics& report, std::uint64_t step);
   void schedule_step(std::uint64_t index);
   void wait_for_some(std::span<const result> some, std::size_t count) const;
+  /// True if the step of a batch is done, or was before this object.
   bool is_over(std::uint64_t index) const;
   /// Counts the results that are there, in their order.
   void count_results();
@@ -80,14 +86,15 @@ private:
   const std::shared_ptr<const server_network> network_;
   const std::shared_ptr<const server_batches> batches_;
   const server_fit_options& options_;
-  const std::uint64_t epoch_;
+  const data::position first_;
   const std::uint64_t first_step_;
   progress* const shown_;
   std::uint64_t size_ = 0; ///< Batches of the epoch.
+  std::uint64_t end_ = 0;  ///< No step begins from this batch on.
   std::uint64_t steps_ = 0;
   /// By batch. None: it is not scheduled. Unused by synchronous steps.
   std::vector<std::optional<result>> results_;
-  std::uint64_t counted_ = 0; ///< All batches before it were counted.
+  std::uint64_t counted_; ///< All batches before it were counted.
   std::vector<late_result> late_;
   epoch_totals totals_;
 };

@@ -5,6 +5,7 @@
 #include "troupe/models/network.hpp"
 #include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/resumed_position.hpp"
 #include "troupe/training/parameter_server/server_epoch.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"
 #include "troupe/training/support/sha256.hpp"
@@ -12,7 +13,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -141,7 +144,42 @@ struct server_model::impl {
   const std::shared_ptr<const server_network> network;
   std::uint64_t steps = 0;
   std::uint64_t next_epoch = 0; ///< Of the dataset.
+  std::optional<fit_position> interrupted{};
 };
+
+namespace {
+
+/// Returns the position at which a fit begins.
+/// @param batches of an epoch.
+fit_position position_of(const server_fit_options& options,
+                         std::uint32_t replicas, std::uint64_t batches,
+                         const metric_list& metrics, std::uint64_t next_epoch) {
+  fit_position out;
+  out.first_epoch = options.first_epoch.value_or(next_epoch);
+  out.next_batch = {out.first_epoch, 0};
+  out.metrics = metrics.description();
+  out.batches = batches;
+  // Only synchronous steps divide a batch.
+  if (options.consistency.kind == consistency_kind::synchronous)
+    out.replicas = replicas;
+  return out;
+}
+
+/// Returns the record of an epoch that is complete, without validation.
+epoch_record record_of(const fit_position& at, std::uint64_t steps,
+                       const metric_list& metrics, double learning_rate) {
+  epoch_record out{.epoch = at.epochs_done() + 1,
+                   .steps = steps,
+                   .examples = at.totals.examples,
+                   .loss = at.totals.mean_loss(),
+                   .metrics = at.totals.values(metrics),
+                   .learning_rate = learning_rate,
+                   .seconds = at.totals.seconds};
+  out.accuracy = accuracy_in(out.metrics);
+  return out;
+}
+
+} // namespace
 
 server_model::server_model(const parameter_server_strategy& strategy,
                            const std::string& name,
@@ -166,56 +204,74 @@ history server_model::fit(cluster_coordinator& coordinator,
     metrics_of(network.used_loss(), options.metrics), options.class_weights,
     batches, options.validation);
   const auto& metrics = source->metrics;
-  const auto count = *batches.size();
-  if (options.first_epoch)
-    self.next_epoch = *options.first_epoch;
+  auto at =
+    position_of(options, replicas, *batches.size(), metrics, self.next_epoch);
+  if (options.resume)
+    at = resumed_position(self.interrupted, at, options.first_epoch);
+  self.interrupted.reset();
   progress shown{options.progress};
-  history out;
-  for (std::uint64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    shown.begin({.epoch = epoch + 1, .epochs = options.epochs, .steps = count},
-                metrics);
-    server_epoch run{coordinator,     self.network, source, options,
-                     self.next_epoch, self.steps,   &shown};
-    epoch_totals totals;
+  auto end = fit_end::done;
+  auto steps_left = options.max_steps > 0
+                      ? options.max_steps
+                      : std::numeric_limits<std::uint64_t>::max();
+  while (end == fit_end::done && at.epochs_done() < options.epochs) {
+    shown.begin({.epoch = at.epochs_done() + 1,
+                 .epochs = options.epochs,
+                 .step = at.next_batch.index,
+                 .steps = at.batches,
+                 .examples = at.totals.examples},
+                metrics, at.totals.sums);
+    server_epoch run{coordinator,   self.network, source, options,
+                     at.next_batch, self.steps,   &shown};
+    const auto add_steps = [&] { // their numbers are not used again
+      self.steps += run.steps();
+      if (run.steps() > 0)
+        self.next_epoch = at.next_batch.epoch + 1;
+    };
     try {
-      totals = run.train(replicas);
+      at.totals = run.train(replicas, steps_left, std::move(at.totals));
     } catch (...) {
-      self.steps += run.steps(); // their numbers are not used again
+      add_steps();
       wait_for_closures(coordinator);
       throw;
     }
-    self.steps += run.steps();
-    if (run.steps() < count) {
-      out.end = fit_end::interrupted;
+    add_steps();
+    at.next_batch.index += run.steps();
+    steps_left -= run.steps();
+    if (steps_left == 0)
+      end = fit_end::max_steps;
+    else if (at.next_batch.index < at.batches
+             || (options.stop && *options.stop))
+      end = fit_end::interrupted;
+    if (at.next_batch.index < at.batches)
       break;
-    }
-    ++self.next_epoch;
-    epoch_record record{.epoch = epoch + 1,
-                        .steps = self.steps,
-                        .examples = totals.examples,
-                        .loss = totals.mean_loss(),
-                        .metrics = totals.values(metrics),
-                        .learning_rate =
-                          options.schedule
-                            ? options.schedule->at(self.steps - 1)
-                            : network.optimizer().rule().learning_rate(),
-                        .seconds = totals.seconds};
-    record.accuracy = accuracy_in(record.metrics);
+    auto record =
+      record_of(at, self.steps, metrics,
+                options.schedule ? options.schedule->at(self.steps - 1)
+                                 : network.optimizer().rule().learning_rate());
     if (options.validation) {
       const auto found =
-        server_epoch{coordinator, self.network, source, options, 0, 0, nullptr}
+        server_epoch{coordinator, self.network, source, options, {}, 0, nullptr}
           .score();
       record.validation_loss = found.mean_loss();
       record.validation_metrics = found.values(metrics);
       record.validation_accuracy = accuracy_in(record.validation_metrics);
     }
+    at.next_batch = {at.next_batch.epoch + 1, 0};
+    at.totals = {};
+    at.epochs.push_back(record);
     shown.end(record);
+    self.interrupted = at; // `on_epoch_end` may copy the model
     if (options.on_epoch_end)
       options.on_epoch_end(record);
-    out.epochs.push_back(std::move(record));
+    self.interrupted.reset();
   }
   shown.finish_line();
-  return out;
+  if (at.epochs_done() >= options.epochs)
+    end = fit_end::done; // it was interrupted after its last step
+  if (end != fit_end::done)
+    self.interrupted = at;
+  return {std::move(at.epochs), end};
 }
 
 evaluation server_model::evaluate(cluster_coordinator& coordinator,
@@ -228,7 +284,7 @@ evaluation server_model::evaluate(cluster_coordinator& coordinator,
     std::nullopt, batches);
   const server_fit_options defaults;
   const auto totals =
-    server_epoch{coordinator, impl_->network, source, defaults, 0, 0, nullptr}
+    server_epoch{coordinator, impl_->network, source, defaults, {}, 0, nullptr}
       .score();
   evaluation out{totals.examples, totals.mean_loss()};
   out.metrics = totals.values(source->metrics);
@@ -288,7 +344,7 @@ void server_model::copy_to(model& target) const {
     to.loop_optimizer.take_updates();
     to.steps = impl_->steps;
     to.next_epoch = impl_->next_epoch;
-    to.interrupted.reset();
+    to.interrupted = impl_->interrupted;
   }
   to.broadcast_copy(0);
 }
@@ -330,6 +386,7 @@ void server_model::copy_from(const model& source) {
   }
   impl_->steps = to.steps;
   impl_->next_epoch = from.next_epoch;
+  impl_->interrupted = from.interrupted;
 }
 
 std::uint64_t server_model::steps() const {

@@ -33,17 +33,25 @@ struct dropped_contribution {
 /// mean.
 struct server_fit_options {
   std::uint64_t epochs = 1;
-  /// None: 0 in the first fit, else the epoch after the last one.
+  /// None: 0 in the first fit, else the epoch after the last one that has
+  /// trained the model.
   std::optional<std::uint64_t> first_epoch{};
   std::optional<data::dataset> validation{};
-  /// Called after each epoch, while no step runs.
+  /// Called after each epoch, while no step runs. The function may call
+  /// `copy_to`; a fit with `resume` can continue from that state.
   std::function<void(const epoch_record&)> on_epoch_end{};
   std::optional<std::vector<models::metric>> metrics{};
   std::vector<float> class_weights{};
   std::optional<troupe::schedule> schedule{};
   troupe::on_nan on_nan = troupe::on_nan::stop;
-  /// When it is true, no further step begins.
+  /// Maximum number of steps of this call. Zero: no limit.
+  std::uint64_t max_steps = 0;
+  /// When it is true, no further step begins, but for those before a step that
+  /// has begun. The fit ends with `fit_end::interrupted` when they are done.
   const std::atomic<bool>* stop = nullptr;
+  /// True: continues the interrupted fit of this model, or of the model of
+  /// which it has a copy (`copy_from`), with the batch after its last one.
+  bool resume = false;
   progress_style progress = progress_style::none;
   /// How the gradients change the parameters. With `synchronous` each batch is
   /// a step, which the replicas divide, as `model::fit` does; with the other
@@ -94,7 +102,9 @@ public:
   /// `model::fit` with as many replicas, however many workers and servers there
   /// are. With `bounded` and one replica they have the bits of one replica;
   /// with `asynchronous` too, if there is one worker, which is a thread and has
-  /// one closure in flight.
+  /// one closure in flight. In these cases a fit that was interrupted and
+  /// resumed ends with the bits of one that was not. In all others each batch
+  /// counts once all the same.
   /// @param coordinator of the strategy of this model. All its closures must be
   ///        done. If its workers are on nodes, its closures are those of
   ///        `register_server_training`, with the same datasets.
@@ -117,7 +127,9 @@ public:
 
   /// Gives the parameters to a model of the same architecture, which can save
   /// them and evaluate. If it has the same update rule, it also gets the slots
-  /// and the position, so that its next fit goes on as this model would.
+  /// and the position, so that its next fit goes on as this model would. That
+  /// of a fit with `synchronous` that was interrupted can be resumed with as
+  /// many replicas, that of another kind with one.
   /// @pre no fit runs.
   /// @errors throws std::invalid_argument if its parameters have other names or
   ///         shapes.

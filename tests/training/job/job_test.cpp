@@ -275,6 +275,86 @@ TEST(MergeForResume, AcceptsOptionsThatKeepTheWeights) {
   EXPECT_EQ(resolve_options(merge_for_resume(saved, {})).replicas, 2u);
 }
 
+TEST(MergeForResume, KeepsTheServersOfARun) {
+  const auto saved = to_options(resolve_options(
+    {.workers = 2, .servers = 3, .consistency = "sync", .replication = 2}));
+  const auto resumed = [&](const train_options& x) {
+    return resolve_options(merge_for_resume(saved, x));
+  };
+  for (const auto& changes :
+       {train_options{}, train_options{.strategy = "parameter_server"},
+        train_options{.workers = 2, .servers = 3}}) {
+    const auto same = to_options(resumed(changes));
+    EXPECT_EQ(same, saved) << write_train_options(same);
+  }
+  const auto wide = resumed({.workers = 4, .servers = 5, .replication = 1});
+  EXPECT_EQ(wide.strategy, "parameter_server");
+  EXPECT_EQ(wide.workers, 4u);
+  EXPECT_EQ(wide.servers, 5u);
+  EXPECT_EQ(wide.consistency, "sync");
+  EXPECT_EQ(wide.replication, 1u);
+  EXPECT_EQ(wide.replicas, 2u); // as the run had
+  const auto without = resumed({.strategy = "one_device"});
+  EXPECT_EQ(without.replicas, 2u);
+  EXPECT_EQ(without.servers, 0u);
+  const auto mirrored = resumed({.devices = names{"cpu:0", "cpu:1"}});
+  EXPECT_EQ(mirrored.strategy, "mirrored");
+  const auto back = resolve_options(merge_for_resume(
+    to_options(without), {.servers = 1, .consistency = "sync"}));
+  EXPECT_EQ(back.replicas, 2u);
+}
+
+TEST(MergeForResume, ChangesTheWorkersOfAsynchronousRuns) {
+  for (const auto* kind : {"async", "ssp:2"}) {
+    const auto saved = to_options(
+      resolve_options({.workers = 2, .servers = 2, .consistency = kind}));
+    const auto wide = resolve_options(merge_for_resume(saved, {.workers = 3}));
+    EXPECT_EQ(wide.workers, 3u);
+    EXPECT_EQ(wide.servers, 2u);
+    EXPECT_EQ(wide.consistency, kind);
+    EXPECT_EQ(wide.replicas, *kind == 'a' ? 3u : 2u);
+    const auto alone =
+      resolve_options(merge_for_resume(saved, {.strategy = "one_device"}));
+    EXPECT_EQ(alone.replicas, 1u);
+    const auto synchronous =
+      resolve_options(merge_for_resume(saved, {.consistency = "sync"}));
+    EXPECT_EQ(synchronous.replicas, 1u);
+    EXPECT_THROW(
+      merge_for_resume(saved, {.replicas = 2, .consistency = "sync"}),
+      std::invalid_argument);
+  }
+}
+
+TEST(MergeForResume, RejectsConsistencyThatChangesTheWeights) {
+  const auto error_of = [](const train_options& was,
+                           const train_options& changes) -> std::string {
+    try {
+      merge_for_resume(to_options(resolve_options(was)), changes);
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  for (const auto& was :
+       {train_options{.workers = 2, .servers = 1, .consistency = "sync"},
+        train_options{.replicas = 2}})
+    for (const auto* kind : {"async", "ssp:1", "sync-backup:1"})
+      EXPECT_NE(error_of(was, {.workers = 2, .consistency = kind})
+                  .find(std::string{"--consistency "} + kind),
+                std::string::npos)
+        << kind;
+  EXPECT_NE(error_of({}, {.servers = 1}).find("--consistency async"),
+            std::string::npos);
+  EXPECT_EQ(error_of({.workers = 2, .servers = 1, .consistency = "sync"},
+                     {.consistency = "async"}),
+            "--consistency async: the run to resume ends with the same "
+            "weights whatever its workers do, and would not; give sync");
+  // One replica makes the same steps.
+  EXPECT_EQ(error_of({}, {.consistency = "ssp:1"}), "no error");
+  EXPECT_EQ(error_of({.servers = 1, .consistency = "ssp:1"}, {.workers = 3}),
+            "no error");
+}
+
 TEST(MergeForResume, RejectsOptionsThatChangeTheWeights) {
   const auto saved = to_options(resolve_options({.replicas = 2}));
   const auto error_of = [&](const train_options& x) -> std::string {

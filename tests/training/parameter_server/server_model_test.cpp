@@ -476,5 +476,212 @@ TEST(ServerModel, A28ACheckpointOfFourServersIsRestoredOnTwo) {
   std::filesystem::remove(file);
 }
 
+/// Trains on servers, each time on others, and gives the state to the next ones
+/// in a file.
+class ResumedServerModel : public ::testing::Test {
+protected:
+  ~ResumedServerModel() override { std::filesystem::remove(file); }
+
+  /// Makes one call of `fit`, and saves the state.
+  history fit(std::uint32_t servers, std::uint32_t workers,
+              server_fit_options options) {
+    runtime actors;
+    const parameter_server_strategy on{
+      actors,
+      {.servers = servers,
+       .workers = workers,
+       .partitioner = parameter_server::fixed_shards_partitioner(servers)}};
+    server_model trained{on, "small", with_dropout(), adam{}, {.seed = 5}};
+    if (options.resume)
+      trained.copy_from(model::load(file));
+    cluster_coordinator coordinator{on};
+    const auto out = trained.fit(coordinator, batches, options);
+    save(trained);
+    return out;
+  }
+
+  void save(const server_model& from) const {
+    model copy{with_dropout(), adam{}, {.seed = 5}};
+    from.copy_to(copy);
+    copy.save(file);
+  }
+
+  std::string saved_weights() const {
+    return model::load(file).weights_sha256();
+  }
+
+  static void expect_equal(const history& found, const history& expected) {
+    ASSERT_EQ(found.epochs.size(), expected.epochs.size());
+    for (std::size_t i = 0; i < found.epochs.size(); ++i) {
+      EXPECT_EQ(found.epochs[i].epoch, expected.epochs[i].epoch);
+      EXPECT_EQ(found.epochs[i].steps, expected.epochs[i].steps);
+      EXPECT_EQ(found.epochs[i].examples, expected.epochs[i].examples);
+      EXPECT_EQ(found.epochs[i].loss, expected.epochs[i].loss);
+      EXPECT_EQ(found.epochs[i].accuracy, expected.epochs[i].accuracy);
+    }
+  }
+
+  const std::filesystem::path file =
+    std::filesystem::temp_directory_path()
+    / ("troupe-resumed-" + std::to_string(::getpid()) + ".troupe");
+  // Four batches, and another order in each epoch.
+  const data::dataset batches = digits(150).shuffle().batch(48);
+};
+
+TEST_F(ResumedServerModel, HasTheBitsOfAFitThatWasNotInterrupted) {
+  for (const std::uint32_t replicas : {1u, 2u}) {
+    const one_device_strategy local{"cpu:0", {.replicas = replicas}};
+    const auto scope = local.scope();
+    model alone{with_dropout(), adam{}, {.seed = 5}};
+    const auto expected = alone.fit(batches, {.epochs = 3});
+    std::vector<parameter_server::consistency> kinds{
+      {.kind = consistency_kind::synchronous}};
+    if (replicas == 1)
+      kinds.push_back({.kind = consistency_kind::bounded, .max_staleness = 2});
+    for (const auto& kind : kinds)
+      for (const std::uint64_t steps : {1u, 4u, 5u}) {
+        SCOPED_TRACE(std::to_string(replicas) + " replicas, "
+                     + std::to_string(steps) + " steps");
+        server_fit_options options{.epochs = 3,
+                                   .max_steps = steps,
+                                   .consistency = kind,
+                                   .replicas = replicas};
+        EXPECT_EQ(fit(3, 1, options).end, fit_end::max_steps);
+        EXPECT_EQ(model::load(file).steps(), steps);
+        options.resume = true;
+        EXPECT_EQ(fit(1, 2, options).end, fit_end::max_steps);
+        // The same file goes on without servers, too.
+        auto loaded = model::load(file);
+        EXPECT_EQ(loaded.epochs_done(), 2 * steps / 4);
+        expect_equal(loaded.fit(batches, {.epochs = 3, .resume = true}),
+                     expected);
+        EXPECT_EQ(loaded.weights_sha256(), alone.weights_sha256());
+        options.max_steps = 0;
+        const auto found = fit(2, 2, options);
+        EXPECT_EQ(found.end, fit_end::done);
+        expect_equal(found, expected);
+        EXPECT_EQ(saved_weights(), alone.weights_sha256());
+      }
+  }
+}
+
+TEST_F(ResumedServerModel, GoesOnFromTheEndOfAnEpochAndFromOtherStrategies) {
+  const one_device_strategy local{"cpu:0", {.replicas = 2}};
+  const auto scope = local.scope();
+  model alone{with_dropout(), adam{}, {.seed = 5}};
+  alone.fit(batches, {.epochs = 2});
+  server_fit_options options{
+    .epochs = 2,
+    .consistency = {.kind = consistency_kind::synchronous},
+    .replicas = 2};
+  {
+    runtime actors;
+    const parameter_server_strategy on{actors, {.workers = 2}};
+    server_model trained{on, "small", with_dropout(), adam{}, {.seed = 5}};
+    cluster_coordinator coordinator{on};
+    auto saving = options;
+    saving.on_epoch_end = [&](const epoch_record& x) {
+      if (x.epoch == 1)
+        save(trained);
+    };
+    trained.fit(coordinator, batches, saving);
+    EXPECT_EQ(trained.weights_sha256(), alone.weights_sha256());
+    // It is complete, and there is nothing to resume.
+    saving.resume = true;
+    EXPECT_THROW(trained.fit(coordinator, batches, saving),
+                 std::invalid_argument);
+  }
+  EXPECT_EQ(model::load(file).steps(), 4u);
+  options.resume = true;
+  fit(2, 1, options);
+  EXPECT_EQ(saved_weights(), alone.weights_sha256());
+
+  model cut{with_dropout(), adam{}, {.seed = 5}};
+  cut.fit(batches, {.epochs = 2, .max_steps = 3});
+  cut.save(file);
+  fit(2, 1, options);
+  EXPECT_EQ(saved_weights(), alone.weights_sha256());
+  // The replicas of a synchronous step are those of the interrupted fit.
+  cut.save(file);
+  options.replicas = 3;
+  EXPECT_THROW(fit(2, 1, options), std::invalid_argument);
+  options.consistency = {};
+  EXPECT_THROW(fit(2, 1, options), std::invalid_argument);
+}
+
+/// Batch 2 of replica 0 ends when batch 7 of replica 1 has begun and the fit
+/// was told to stop. Batches 4 and 6 have not begun then.
+TEST(ServerModel, LeavesNoBatchOutWhenItIsToldToStop) {
+  constexpr std::uint64_t batches = 24, blocked = 2, last = 7;
+  std::atomic<bool> stop = false;
+  seen_numbers stopped;
+  std::mutex lock; // guards `reads`
+  std::multiset<std::uint64_t> reads;
+  const auto data = numbered(batches, [&](std::uint64_t i) {
+    {
+      const std::lock_guard hold{lock};
+      reads.insert(i);
+    }
+    if (i == blocked)
+      stopped.wait_for(last);
+    if (i == last) {
+      stop = true;
+      stopped.add(last);
+    }
+  });
+  runtime actors;
+  const parameter_server_strategy on{actors, {.workers = 4}};
+  cluster_coordinator coordinator{on};
+  server_model trained{on, "small", with_dropout(), sgd{}};
+  server_fit_options options{
+    .stop = &stop,
+    .consistency = {.kind = consistency_kind::bounded, .max_staleness = 2},
+    .replicas = 2};
+  EXPECT_EQ(trained.fit(coordinator, data, options).end, fit_end::interrupted);
+  EXPECT_EQ(trained.steps(), last + 1);
+  // A fit also reads batch 0 to know its shape.
+  for (std::uint64_t i = 1; i < batches; ++i)
+    EXPECT_EQ(reads.count(i), i <= last ? 1u : 0u) << "batch " << i;
+  stop = false;
+  options.resume = true;
+  options.replicas = 3;
+  const auto found = trained.fit(coordinator, data, options);
+  EXPECT_EQ(found.end, fit_end::done);
+  EXPECT_EQ(found.epochs.at(0).examples, 2 * batches);
+  EXPECT_EQ(on.status()[0].updates, batches);
+  for (std::uint64_t i = 1; i < batches; ++i)
+    EXPECT_EQ(reads.count(i), 1u) << "batch " << i;
+}
+
+TEST(ServerModel, CountsEachBatchOnceIfAnAsynchronousFitIsInterrupted) {
+  constexpr std::uint64_t batches = 40;
+  std::atomic<bool> stop = false;
+  std::mutex lock; // guards `reads`
+  std::multiset<std::uint64_t> reads;
+  const auto data = numbered(batches, [&](std::uint64_t i) {
+    const std::lock_guard hold{lock};
+    reads.insert(i);
+    stop = stop || i == 4 || i == 29;
+  });
+  runtime actors;
+  const parameter_server_strategy on{actors, {.workers = 2}};
+  cluster_coordinator coordinator{on};
+  server_model trained{on, "small", with_dropout(), sgd{}};
+  server_fit_options options{.stop = &stop, .replicas = 1};
+  auto end = trained.fit(coordinator, data, options).end;
+  EXPECT_EQ(end, fit_end::interrupted);
+  EXPECT_EQ(*reads.rbegin() + 1, trained.steps());
+  options.resume = true;
+  while (end == fit_end::interrupted) {
+    stop = false;
+    end = trained.fit(coordinator, data, options).end;
+  }
+  EXPECT_EQ(trained.steps(), batches);
+  EXPECT_EQ(on.status()[0].updates, batches);
+  // A fit also reads batch 0 to know its shape.
+  for (std::uint64_t i = 1; i < batches; ++i)
+    EXPECT_EQ(reads.count(i), 1u) << "batch " << i;
+}
+
 } // namespace
 } // namespace troupe

@@ -1,0 +1,83 @@
+#include "troupe/training/job/resumed_placement.hpp"
+
+#include "troupe/training/job/job_placement.hpp"
+#include "troupe/training/job/job_resolution.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace troupe {
+
+namespace {
+
+using parameter_server::consistency_kind;
+
+constexpr auto with_servers = "parameter_server";
+
+/// Returns the number of replicas if none is given. None: that of the workers.
+std::optional<std::int64_t> default_replicas(const train_options& options,
+                                             const train_config& saved) {
+  if (implied_strategy(options) == with_servers)
+    switch (parse_consistency(options.consistency.value_or("async")).kind) {
+      case consistency_kind::asynchronous:
+        return std::nullopt;
+      case consistency_kind::bounded:
+        return saved.replicas;
+      case consistency_kind::synchronous:
+        break;
+    }
+  return saved.replicas_of_batch();
+}
+
+/// True if the weights do not depend on the order in which workers compute.
+bool has_determined_weights(const train_config& x) {
+  if (x.servers == 0)
+    return true;
+  const auto rule = x.consistency_rule();
+  return rule.kind == consistency_kind::synchronous
+           ? rule.backup_workers == 0
+           : rule.kind == consistency_kind::bounded && x.replicas == 1;
+}
+
+} // namespace
+
+bool stays_on_servers(const train_options& saved,
+                      const train_options& changes) {
+  return saved.strategy == with_servers && !changes.devices
+         && changes.strategy.value_or(with_servers) == with_servers;
+}
+
+void change_placement(train_options& out, const train_options& saved,
+                      const train_options& changes) {
+  const bool stays = stays_on_servers(saved, changes);
+  const auto change = [&](auto train_options::*option) {
+    if (changes.*option || !stays)
+      out.*option = changes.*option;
+  };
+  change(&train_options::strategy);
+  change(&train_options::workers);
+  change(&train_options::servers);
+  change(&train_options::consistency);
+  change(&train_options::replication);
+  out.devices = changes.devices;
+  out.transport = changes.transport;
+  const auto was = resolve_options(saved);
+  out.replicas = changes.replicas;
+  if (!changes.replicas && !changes.devices)
+    out.replicas = default_replicas(out, was);
+  const auto now = resolve_options(out);
+  const auto replicas = was.replicas_of_batch();
+  if (has_determined_weights(was) && !has_determined_weights(now))
+    reject_option("--consistency", now.consistency,
+                  "the run to resume ends with the same weights whatever its "
+                  "workers do, and would not; give sync");
+  if (now.replicas_of_batch() != replicas)
+    throw std::invalid_argument(
+      "--resume: the run had " + std::to_string(replicas)
+      + " replicas, and would have " + std::to_string(now.replicas_of_batch())
+      + "; give a strategy with " + std::to_string(replicas));
+}
+
+} // namespace troupe
