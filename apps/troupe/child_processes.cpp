@@ -218,9 +218,26 @@ void child_processes::send(const std::string& name, int signal_number) {
 }
 
 void child_processes::signal(int signal_number) {
-  send(signal_number);
+  signal(signal_number, [](const std::string&) { return true; });
+}
+
+void child_processes::signal(
+  int signal_number, const std::function<bool(const std::string& name)>& gets) {
+  for (const auto& x : children_)
+    if (!x->ended && gets(x->name))
+      x->end_by(signal_number);
   if (!due_)
     schedule_signal(options_.grace_period, SIGTERM);
+}
+
+bool child_processes::completes_job(const process_exit& end) const {
+  return options_.is_job && end.completed()
+         && (options_.chief.empty() || end.name == options_.chief);
+}
+
+bool child_processes::is_job_done() const {
+  return std::ranges::any_of(
+    ended_, [this](const process_exit& x) { return completes_job(x); });
 }
 
 void child_processes::schedule_signal(std::chrono::milliseconds delay,
@@ -294,15 +311,13 @@ void child_processes::reap(child& target) {
   const auto& end = ended_.back();
   if (options_.on_end)
     options_.on_end(end);
-  const bool is_done =
-    options_.is_job && std::ranges::any_of(ended_, &process_exit::completed);
-  const bool fails = end.failed() && !end.may_fail && !is_done
+  const bool fails = end.failed() && !end.may_fail && !is_job_done()
                      && !(options_.is_job && end.signal != 0);
   if (fails && !failure_) {
     failure_ = end;
     kill_stopped();
   }
-  if ((fails || (options_.is_job && end.completed())) && !due_)
+  if ((fails || completes_job(end)) && !due_)
     schedule_signal(options_.grace_period, SIGTERM);
 }
 
@@ -391,8 +406,7 @@ void child_processes::consider_question(child& asker) {
     return std::ranges::any_of(
       children_, [x](const auto& one) { return one->number() == x; });
   };
-  const bool is_done =
-    due_ || std::ranges::any_of(ended_, &process_exit::completed);
+  const bool is_done = due_ || is_job_done();
   if (asker.ended || asker.is_unreachable)
     return asker.question.reset();
   if (is_done || has_foreign_worker_ || clock::now() >= due

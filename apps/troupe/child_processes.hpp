@@ -57,6 +57,9 @@ struct child_processes_options {
   /// others have to end within `grace_period`, and their exit codes are no
   /// failures.
   bool is_job = false;
+  /// Name of the only process whose end can mean that the job is done. Empty:
+  /// it is any. Needs `is_job`.
+  std::string chief{};
   /// Called before a process is killed because it does not answer another one.
   /// Needs `is_job`.
   std::function<void(const std::string& name)> on_unreachable{};
@@ -109,6 +112,9 @@ public:
   /// Sends a signal to all running processes. They have to end within
   /// `grace_period` from now on.
   void signal(int signal_number);
+  /// The same, but only those whose name `gets` accepts get the signal.
+  void signal(int signal_number,
+              const std::function<bool(const std::string& name)>& gets);
 
   bool running() const;
   /// The processes that have ended, in the order of their ends.
@@ -126,6 +132,8 @@ private:
   using clock = std::chrono::steady_clock;
   struct child;
 
+  bool completes_job(const process_exit& end) const;
+  bool is_job_done() const;
   void schedule_signal(std::chrono::milliseconds delay, int signal_number);
   void request_end();
   void kill_stopped();

@@ -3,6 +3,7 @@
 #include "flight_directory.hpp"
 #include "local_launcher.hpp"
 #include "option_parsing.hpp"
+#include "server_supervisor.hpp"
 #include "signal_receiver.hpp"
 #include "troupe/net/security/secret_file.hpp"
 #include "worker_restarts.hpp"
@@ -24,6 +25,7 @@ constexpr auto examples =
   "  troupe launch -n 2 -- ./program --its-option\n"
   "  troupe launch -n 3 --chief -- ./program\n"
   "  troupe launch -n 3 --restarts 10 -- ./program\n"
+  "  troupe launch --workers 2 --servers 2 -- ./program\n"
   "\n"
   "Each process gets TF_CONFIG, with the addresses of all and its own task, "
   "and\n"
@@ -48,18 +50,30 @@ constexpr auto examples =
   "job\n"
   "is complete (exit code 0) when one process ends with exit code 0; the "
   "others\n"
-  "then have the grace period to end.\n";
+  "then have the grace period to end.\n"
+  "\n"
+  "With --servers, the processes are a chief, workers and parameter servers "
+  "(ps).\n"
+  "Signals are passed on to the chief. When the chief ends, the others get "
+  "SIGTERM,\n"
+  "and if its exit code is 0 that of the tool is too. With --restarts, all "
+  "others\n"
+  "are started again when a signal ends them.\n";
 
 constexpr std::uint64_t max_processes = 128;
 constexpr std::uint64_t max_grace_seconds = 3600;
 constexpr std::uint64_t max_restarts = 1'000'000;
 
 struct launch_options {
-  std::uint64_t processes = 0, grace_seconds = 10;
+  /// Without parameter servers. Zero: the number is not given.
+  std::uint64_t processes = 0;
+  std::uint64_t workers = 0; ///< Beside the chief of a job with servers.
+  std::uint64_t servers = 0; ///< Parameter servers.
+  std::uint64_t grace_seconds = 10;
   /// Of processes that a signal has ended. Zero: the first one that ends in
   /// this way ends the job.
   std::uint64_t restarts = 0;
-  bool chief = false;
+  bool chief = false, evaluator = false;
   std::string faults; ///< File of a plan of faults. Empty: no faults.
   std::vector<std::string> program;
 };
@@ -80,6 +94,20 @@ void write_line(const std::string& name, bool out, std::string_view line) {
   }
 }
 
+/// Writes the last line.
+/// @param how    in which way the process has failed.
+/// @param signal number of a signal that was passed on. Zero: none was.
+int report_failure(const child_processes& children, const process_exit& end,
+                   const std::string& how, int signal) {
+  std::cerr << "troupe: ";
+  if (signal != 0)
+    std::cerr << "signal " << signal << " (" << ::strsignal(signal)
+              << ") was passed on; ";
+  std::cerr << end.name << ' ' << how << ": " << reason(end)
+            << children.stopped_note() << '\n';
+  return end.code;
+}
+
 int report_end(const child_processes& children, int signal) {
   auto first = children.first_failure();
   const auto& ends = children.ended();
@@ -90,28 +118,45 @@ int report_end(const child_processes& children, int signal) {
     first = first_failed_end(ends);
   if (!first)
     return ok;
-  std::cerr << "troupe: ";
-  if (signal != 0)
-    std::cerr << "signal " << signal << " (" << ::strsignal(signal)
-              << ") was passed on; ";
-  std::cerr << first->name << " failed first: " << reason(*first)
-            << children.stopped_note() << '\n';
-  return first->code;
+  return report_failure(children, *first, "failed first", signal);
+}
+
+/// The chief of a job with parameter servers decides whether it is complete.
+int report_end(const child_processes& children, const server_supervisor& job,
+               int signal) {
+  const auto& chief = *job.chief_end(); // all processes have ended
+  if (chief.completed())
+    return ok;
+  if (const auto& last = job.last_worker())
+    return report_failure(children, *last, "was the last worker", signal);
+  if (const auto& first = children.first_failure())
+    return report_failure(children, *first, "failed first", signal);
+  return report_failure(children, chief, "failed", signal);
 }
 
 int launch(const launch_options& options) {
   const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   std::signal(SIGPIPE, SIG_IGN); // a failed write returns an error instead
+  const auto has_servers = options.servers > 0;
+  const auto* const chief = has_servers ? server_supervisor::chief : "";
   const fault_report faults{options.faults, options.processes, {}};
   const net::secret_file secret;
   set_flight_directory({});
   worker_restarts restarts{options.restarts};
   local_launcher launcher{
-    {options.processes, options.chief},
+    {.processes = has_servers ? 1 + options.workers : options.processes,
+     .chief = has_servers || options.chief,
+     .servers = options.servers,
+     .evaluator = options.evaluator},
     {.grace_period = std::chrono::seconds{options.grace_seconds},
      .is_job = options.restarts > 0,
+     .chief = chief,
      .on_unreachable = warn_of_unreachable,
-     .on_end = [&](const process_exit& x) { restarts.on_end(x); },
+     .on_end =
+       [&](const process_exit& x) {
+         if (x.name != chief)
+           restarts.on_end(x);
+       },
      .on_line = write_line}};
   launcher.start(options.program, [&](const std::string&) {
     environment_changes variables{
@@ -120,18 +165,57 @@ int launch(const launch_options& options) {
     faults.add_to(variables);
     return variables;
   });
+  server_supervisor servers{launcher, restarts, options.workers,
+                            options.restarts > 0};
   int forwarded = 0;
   const auto on_signal = [&](int signal_number) {
     restarts.cancel();
-    launcher.children().signal(signal_number);
+    launcher.children().signal(signal_number, [&](const std::string& name) {
+      return !has_servers || name == chief;
+    });
     forwarded = forwarded ? forwarded : signal_number;
   };
   launcher.wait(signals, on_signal, [&] {
+    if (has_servers)
+      return servers.on_idle();
     return restarts.start_due(
       launcher, [&](const std::string& name) { launcher.start_again(name); });
   });
   faults.print();
-  return report_end(launcher.children(), forwarded);
+  return has_servers ? report_end(launcher.children(), servers, forwarded)
+                     : report_end(launcher.children(), forwarded);
+}
+
+void check(const launch_options& x) {
+  const auto reject = [](const std::string& option, const std::string& why) {
+    throw std::invalid_argument(option + ": " + why);
+  };
+  if (x.program.empty())
+    throw std::invalid_argument("launch: no program; give it after --, as "
+                                "in troupe launch -n 2 -- ./program");
+  const auto servers = "--servers " + std::to_string(x.servers),
+             workers = "--workers " + std::to_string(x.workers);
+  if (x.servers > 0 && x.processes > 0)
+    reject("-n " + std::to_string(x.processes),
+           "a job with parameter servers has a chief, and --workers N; leave "
+           "-n out");
+  if (x.servers > 0 && x.workers == 0)
+    reject(servers, "give the number of workers too, as in --workers 2");
+  if (x.servers > 0 && !x.faults.empty())
+    reject("--faults " + x.faults,
+           "a job with parameter servers cannot have it yet; leave it out");
+  if (x.servers > 0)
+    return;
+  if (x.workers > 0)
+    reject(workers, "give --servers too, or in place of both -n with the "
+                    "number of processes");
+  if (x.evaluator)
+    reject("--evaluator",
+           "only a job with parameter servers has one; give --workers and "
+           "--servers, or leave it out");
+  if (x.processes == 0)
+    throw std::invalid_argument("launch: the number of processes is missing; "
+                                "give -n N, or --workers N and --servers P");
 }
 
 } // namespace
@@ -149,10 +233,27 @@ void add_launch(CLI::App& tool, action& selected,
         options->processes = parse_integer("-n", text, 1, max_processes);
       },
       "Number of processes")
-    ->type_name("N")
-    ->required();
+    ->type_name("N");
   command.add_flag("--chief", options->chief,
                    "Make the first process the chief instead of worker 0");
+  command
+    .add_option_function<std::string>(
+      "--workers",
+      [options](const std::string& text) {
+        options->workers = parse_integer("--workers", text, 1, max_processes);
+      },
+      "With --servers: number of workers, beside the chief")
+    ->type_name("N");
+  command
+    .add_option_function<std::string>(
+      "--servers",
+      [options](const std::string& text) {
+        options->servers = parse_integer("--servers", text, 1, max_processes);
+      },
+      "Number of parameter servers, of job ps")
+    ->type_name("P");
+  command.add_flag("--evaluator", options->evaluator,
+                   "With --servers: start an evaluator too");
   command
     .add_option_function<std::string>(
       "--grace",
@@ -182,9 +283,7 @@ void add_launch(CLI::App& tool, action& selected,
     ->type_name("FILE");
   command.footer(examples);
   command.callback([options, &selected] {
-    if (options->program.empty())
-      throw std::invalid_argument("launch: no program; give it after --, as "
-                                  "in troupe launch -n 2 -- ./program");
+    check(*options);
     selected = [options] { return launch(*options); };
   });
 }

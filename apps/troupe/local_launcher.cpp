@@ -1,6 +1,5 @@
 #include "local_launcher.hpp"
 
-#include "troupe/net/cluster/cluster_task.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 
@@ -28,7 +27,8 @@ net::cluster_spec cluster_of(const net::reserved_ports& ports,
 
 local_launcher::local_launcher(const job_shape& shape,
                                child_processes_options options)
-  : ports_{shape.processes + shape.servers},
+  : shape_{shape},
+    ports_{shape.processes + shape.servers},
     cluster_{cluster_of(ports_, shape)},
     children_{std::move(options)} {}
 
@@ -36,16 +36,24 @@ void local_launcher::start(
   const std::vector<std::string>& command,
   const std::function<environment_changes(const std::string&)>&
     credentials_of) {
+  const auto start_task = [&](const net::cluster_task& task) {
+    start(task, command, credentials_of(to_string(task)));
+  };
   for (const auto& job : cluster_.jobs())
-    for (const auto index : cluster_.task_indices(job)) {
-      const net::cluster_task task{job, index};
-      const auto name = to_string(task);
-      process_spec spec{name, command, credentials_of(name)};
-      spec.variables["TF_CONFIG"] = net::write_tf_config(cluster_, task);
-      spec.variables[net::launcher_link::joiner_variable] = std::nullopt;
-      children_.start(spec);
-      started_.emplace(name, std::move(spec));
-    }
+    for (const auto index : cluster_.task_indices(job))
+      start_task({job, index});
+  if (shape_.evaluator)
+    start_task({"evaluator", 0});
+}
+
+void local_launcher::start(const net::cluster_task& task,
+                           const std::vector<std::string>& command,
+                           environment_changes variables) {
+  process_spec spec{to_string(task), command, std::move(variables)};
+  spec.variables["TF_CONFIG"] = net::write_tf_config(cluster_, task);
+  spec.variables[net::launcher_link::joiner_variable] = std::nullopt;
+  children_.start(spec);
+  started_.emplace(spec.name, std::move(spec));
 }
 
 void local_launcher::start_again(const std::string& name) {

@@ -3,6 +3,7 @@
 #include "child_processes.hpp"
 #include "signal_receiver.hpp"
 #include "troupe/net/cluster/cluster_spec.hpp"
+#include "troupe/net/cluster/cluster_task.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
 
 #include <chrono>
@@ -21,6 +22,7 @@ public:
     std::size_t processes = 1; ///< Without the servers.
     bool chief = false;      ///< The first process is the chief, not worker 0.
     std::size_t servers = 0; ///< Parameter servers, of job "ps".
+    bool evaluator = false;  ///< A further process, which has no address.
   };
 
   local_launcher(const job_shape& shape, child_processes_options options);
@@ -55,6 +57,11 @@ public:
   const child_processes& children() const { return children_; }
 
 private:
+  void start(const troupe::net::cluster_task& task,
+             const std::vector<std::string>& command,
+             environment_changes variables);
+
+  const job_shape shape_;
   troupe::net::reserved_ports ports_; ///< They stay reserved during the job.
   troupe::net::cluster_spec cluster_;
   std::map<std::string, process_spec> started_; ///< By name.

@@ -4,11 +4,11 @@
 #include "local_launcher.hpp"
 #include "output_collector.hpp"
 #include "self_command.hpp"
+#include "server_supervisor.hpp"
 #include "signal_receiver.hpp"
 #include "train_servers.hpp"
 #include "worker_restarts.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -19,46 +19,21 @@ namespace {
 
 using namespace troupe;
 
-constexpr auto chief = "chief 0";
-
-bool is_worker(const std::string& name) {
-  return name.starts_with("worker ");
-}
-
-/// Returns how the chief has ended. Null: it runs.
-const process_exit* chief_end(const child_processes& children) {
-  const auto& ends = children.ended();
-  const auto found = std::ranges::find(ends, chief, &process_exit::name);
-  return found == ends.end() ? nullptr : &*found;
-}
-
-/// Returns the last end of a worker if all have failed. Null: one runs, or was
-/// told to end by the chief.
-/// @param starts of workers.
-const process_exit* last_worker_end(const child_processes& children,
-                                    std::uint64_t starts) {
-  const auto is_lost_worker = [](const process_exit& x) {
-    return is_worker(x.name) && x.failed();
-  };
-  const auto& ends = children.ended();
-  if (static_cast<std::uint64_t>(std::ranges::count_if(ends, is_lost_worker))
-      < starts)
-    return nullptr;
-  return &*std::find_if(ends.rbegin(), ends.rend(), is_lost_worker);
-}
+constexpr auto chief = server_supervisor::chief;
 
 int exit_code_of(const child_processes& children,
-                 const output_collector& output, bool was_killed,
-                 const std::string& no_workers) {
+                 const output_collector& output, const server_supervisor& job,
+                 bool was_killed) {
   if (was_killed)
     return report_error(unsaved, second_interrupt);
-  const auto* const end = chief_end(children);
+  const auto* const end = job.chief_end();
   if (end && end->completed())
     return ok;
   if (end && end->signal == 0 && end->code == interrupted)
     return interrupted; // it has said so
-  if (!no_workers.empty())
-    return report_error(failed, no_workers);
+  if (const auto& last = job.last_worker())
+    return report_error(failed, "no worker is left; the last one was "
+                                  + output.end_text(*last));
   // A worker or server that could not begin has failed before the chief.
   const auto& first = children.first_failure();
   if (first && first->name != chief)
@@ -86,12 +61,14 @@ int launch_with_servers(const train_config& config,
     {.processes = 1 + config.workers, .chief = true, .servers = config.servers},
     {.grace_period = std::chrono::seconds{10},
      .is_job = true,
+     .chief = chief,
      .on_unreachable = warn_of_unreachable,
      .on_end =
        [&](const process_exit& x) {
          // Without copies, the state of a server is lost with it.
-         if (is_worker(x.name)
-             || (config.replication > 1 && x.name.starts_with("ps ")))
+         if (server_supervisor::is_worker(x.name)
+             || (config.replication > 1
+                 && server_supervisor::is_server(x.name)))
            restarts.on_end(x);
        },
      .on_line =
@@ -101,10 +78,9 @@ int launch_with_servers(const train_config& config,
   launcher.start(self_command(), [&](const std::string& process) {
     return credentials.environment_of(process);
   });
+  server_supervisor job{launcher, restarts, config.workers, true};
   std::set<int> received;
-  bool was_killed = false, is_ending = false;
-  std::uint64_t starts = config.workers; // of workers
-  std::string no_workers; // why the run was ended. Empty: there were some
+  bool was_killed = false;
   const auto on_signal = [&](int signal_number) {
     restarts.cancel();
     if (received.insert(signal_number).second) {
@@ -114,28 +90,6 @@ int launch_with_servers(const train_config& config,
       launcher.children().send(SIGKILL);
     }
   };
-  const auto on_idle =
-    [&]() -> std::optional<std::chrono::steady_clock::time_point> {
-    if (chief_end(launcher.children())) {
-      restarts.cancel();
-      if (!is_ending)
-        launcher.children().signal(SIGTERM);
-      is_ending = true;
-    }
-    const auto next =
-      restarts.start_due(launcher, [&](const std::string& name) {
-        launcher.start_again(name);
-        starts += is_worker(name) ? 1 : 0;
-      });
-    const auto* const last = last_worker_end(launcher.children(), starts);
-    if (!is_ending && !next && last) {
-      no_workers =
-        "no worker is left; the last one was " + output.end_text(*last);
-      launcher.children().signal(SIGTERM);
-      is_ending = true;
-    }
-    return next;
-  };
-  launcher.wait(signals, on_signal, on_idle);
-  return exit_code_of(launcher.children(), output, was_killed, no_workers);
+  launcher.wait(signals, on_signal, [&] { return job.on_idle(); });
+  return exit_code_of(launcher.children(), output, job, was_killed);
 }

@@ -313,6 +313,36 @@ TEST(ChildProcesses, AWorkerThatHasLeftDoesNotEndTheJob) {
   EXPECT_FALSE(job.children.first_failure());
 }
 
+TEST(ChildProcesses, CompleteAJobOnlyWithItsChief) {
+  std::string last_line;
+  child_processes children{
+    {.grace_period = 0ms,
+     .is_job = true,
+     .chief = "chief",
+     .on_line = [&](const std::string&, bool, std::string_view line) {
+       last_line = line;
+     }}};
+  const auto start = [&](const std::string& name, const std::string& text) {
+    children.start({name, {"/bin/bash", "-c", text}});
+  };
+  start("server", std::string{"echo ready; "} + stay);
+  while (last_line != "ready")
+    children.poll_once(60s);
+  start("worker", "exit 0");
+  while (children.ended().empty())
+    children.poll_once(60s);
+  // The grace period of a completed job would have ended at once.
+  for (int i = 0; i < 3; ++i)
+    children.poll_once(50ms);
+  EXPECT_EQ(children.ended().size(), 1u);
+  start("chief", "exit 0");
+  while (children.running())
+    children.poll_once(60s);
+  ASSERT_EQ(children.ended().size(), 3u);
+  EXPECT_EQ(children.ended().back().name, "server");
+  EXPECT_FALSE(children.first_failure());
+}
+
 TEST(ChildProcesses, AreToldThatTheJobEndsBeforeTheSignal) {
   scripts started;
   started.start("a", std::string{"trap 'read x <&${TROUPE_LAUNCHER%:*}; "
