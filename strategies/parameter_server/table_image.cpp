@@ -21,10 +21,13 @@ std::int64_t count_of(std::size_t n) {
   return static_cast<std::int64_t>(n);
 }
 
-/// Appends the rows of a map: numbers, floats unless there are none, and tags
-/// unless there are none.
-void save_rows(const row_map& from, std::vector<tensor>& beside) {
-  const auto rows = count_of(static_cast<std::size_t>(from.size()));
+/// Appends the rows of a map for which `is_idle` returns false: numbers, floats
+/// unless there are none, and tags unless there are none.
+template <class F>
+void save_rows(const row_map& from, std::vector<tensor>& beside,
+               const F& is_idle) {
+  std::int64_t rows = 0;
+  from.for_each([&](const row_map::entry& x) { rows += is_idle(x) ? 0 : 1; });
   tensor numbers{{shape{rows}, dtype::int64}};
   tensor values{{shape{rows, count_of(from.floats())}, dtype::float32}};
   tensor tags{{shape{rows, count_of(from.tags())}, dtype::int64}};
@@ -32,6 +35,8 @@ void save_rows(const row_map& from, std::vector<tensor>& beside) {
   auto value = values.mutable_data<float>().begin();
   auto tag = tags.mutable_data<std::int64_t>().begin();
   from.for_each([&](const row_map::entry& x) {
+    if (is_idle(x))
+      return;
     *number++ = x.number();
     value = std::ranges::copy(x.values(), value).out;
     for (std::size_t i = 0; i < from.tags(); ++i)
@@ -106,8 +111,9 @@ table_image table_part::save(std::vector<tensor>& beside) const {
     out.optimizers.push_back({optimizer, state.steps,
                               static_cast<std::uint32_t>(state.first),
                               state.initial});
-  save_rows(rows_, beside);
-  save_rows(candidates_, beside);
+  save_rows(rows_, beside, [&](const entry& x) { return is_idle(x); });
+  save_rows(candidates_, beside,
+            [&](const entry& x) { return is_idle(x.tag(1)); });
   for (const auto& [step, given] : contributions_) {
     auto& one = out.waiting.emplace_back(waiting_step_image{step, {}});
     for (const auto& [replica, gradient] : given) {
@@ -119,26 +125,23 @@ table_image table_part::save(std::vector<tensor>& beside) const {
   return out;
 }
 
-table_part table_part::restore(const shape& table, row_range range,
-                               const table_rules& rules,
-                               const table_image& from,
+table_part table_part::restore(table_part made, const table_image& from,
                                std::span<const tensor>& beside) {
-  table_part out{table, range, rules};
   auto left = beside;
   tensor_source tensors{left};
-  out.version_ = from.version;
-  out.next_step_ = from.next_step;
+  made.version_ = from.version;
+  made.next_step_ = from.next_step;
   std::size_t slots = 0;
   for (const auto& one : from.optimizers) {
     if (one.initial.size() > max_slots
-        || (!out.optimizers_.empty()
-            && out.optimizers_.rbegin()->first >= one.optimizer))
+        || (!made.optimizers_.empty()
+            && made.optimizers_.rbegin()->first >= one.optimizer))
       reject("optimizer " + std::to_string(one.optimizer) + " is impossible");
-    out.optimizers_[one.optimizer] = {one.steps, one.first, one.initial};
+    made.optimizers_[one.optimizer] = {one.steps, one.first, one.initial};
     slots += one.initial.size();
   }
   std::vector<bool> is_used(slots); // by slot
-  for (const auto& [optimizer, state] : out.optimizers_) {
+  for (const auto& [optimizer, state] : made.optimizers_) {
     if (state.first > slots || state.initial.size() > slots - state.first)
       reject("the slots of optimizer " + std::to_string(optimizer)
              + " are missing");
@@ -149,32 +152,32 @@ table_part table_part::restore(const shape& table, row_range range,
       is_used[state.first + i] = true;
     }
   }
-  out.rows_ = row_map{(1 + slots) * out.elements_, out.rows_.tags()};
-  restore_rows(out.rows_, range.size(), tensors);
-  restore_rows(out.candidates_, range.size(), tensors);
+  made.rows_ = row_map{(1 + slots) * made.elements_, made.rows_.tags()};
+  restore_rows(made.rows_, made.range_.size(), tensors);
+  restore_rows(made.candidates_, made.range_.size(), tensors);
   for (const auto& one : from.waiting) {
     const auto name = "step " + std::to_string(one.step);
     if (one.step < from.next_step
-        || (!out.contributions_.empty()
-            && out.contributions_.rbegin()->first >= one.step))
+        || (!made.contributions_.empty()
+            && made.contributions_.rbegin()->first >= one.step))
       reject(name + " is not in its place");
-    auto& given = out.contributions_[one.step];
+    auto& given = made.contributions_[one.step];
     for (const auto replica : one.replicas) {
       if (replica >= max_contributors || given.contains(replica))
         reject("the replicas of " + name + " are impossible");
       const auto rows = tensors.next(dtype::int64, 1);
       const auto elements = tensors.next(
-        {table.with_extent(0, rows.dims().front()), dtype::float32});
+        {made.table_.with_extent(0, rows.dims().front()), dtype::float32});
       try {
         given.emplace(replica,
-                      sparse_rows{out.spec().dims, rows, elements}.sorted());
+                      sparse_rows{made.spec().dims, rows, elements}.sorted());
       } catch (const std::out_of_range& e) {
         reject(e.what());
       }
     }
   }
   beside = left;
-  return out;
+  return made;
 }
 
 } // namespace troupe::parameter_server

@@ -61,6 +61,10 @@ table_part::table_part(const shape& table, row_range range,
   if (elements_ == 0)
     throw std::invalid_argument("a table cannot be " + to_string(table)
                                 + ": its rows have no element");
+  if (elements_ > max_row_elements)
+    throw std::invalid_argument(
+      "a table cannot be " + to_string(table) + ": its rows have more than "
+      + std::to_string(max_row_elements) + " elements");
   if (range.begin < 0 || range.end < range.begin || range.end > table.front()
       || range.size() > max_table_rows)
     throw std::invalid_argument(

@@ -39,6 +39,8 @@ struct table_rules {
 
 /// Maximum number of rows of a part of a table.
 inline constexpr std::int64_t max_table_rows = std::int64_t{1} << 32;
+/// Maximum number of elements of a row of a table: 1 GiB.
+inline constexpr std::size_t max_row_elements = std::size_t{1} << 28;
 /// Maximum of `table_rules::max_idle_changes`.
 inline constexpr std::uint32_t max_idle_changes = 1u << 30;
 
@@ -56,9 +58,10 @@ class table_part {
 public:
   /// @param table shape of the whole table, [n, d...].
   /// @param range the rows of this part.
-  /// @errors throws std::invalid_argument if the table is a scalar or a row has
-  ///         no element, the range has more than `max_table_rows` rows or is
-  ///         not of the table, or `max_idle_changes` is above its maximum.
+  /// @errors throws std::invalid_argument if the table is a scalar, a row has
+  ///         no element or more than `max_row_elements`, the range has more
+  ///         than `max_table_rows` rows or is not of the table, or
+  ///         `max_idle_changes` is above its maximum.
   table_part(const shape& table, row_range range, const table_rules& rules);
 
   tensor_spec spec() const; ///< Of this part.
@@ -100,14 +103,13 @@ public:
   table_part excerpt(std::span<const std::int64_t> rows) const;
 
   /// Returns what this part holds (table_image.hpp), and appends its tensors to
-  /// `beside`.
+  /// `beside`. Rows that are idle (`max_idle_changes`) are left out.
   /// @cost a copy of all rows.
   table_image save(std::vector<tensor>& beside) const;
-  /// Makes the part that was saved, and removes its tensors from `beside`. The
-  /// other arguments are those with which it was made.
+  /// Makes the part that was saved, and removes its tensors from `beside`.
+  /// @param made a part without changes, with the arguments of the saved one.
   /// @errors throws std::invalid_argument that says what is impossible.
-  static table_part restore(const shape& table, row_range range,
-                            const table_rules& rules, const table_image& from,
+  static table_part restore(table_part made, const table_image& from,
                             std::span<const tensor>& beside);
 
   /// Number of rows that are kept.

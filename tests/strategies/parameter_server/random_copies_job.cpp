@@ -1,7 +1,10 @@
 #include "troupe/tests/strategies/parameter_server/random_copies_job.hpp"
 
+#include "troupe/strategies/parameter_server/table_image.hpp"
+
 #include <algorithm>
 #include <ranges>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -16,6 +19,38 @@ template <class... Fs>
 struct overloaded : Fs... {
   using Fs::operator()...;
 };
+
+constexpr std::int64_t table_rows = 8;
+const shape table_dims{table_rows, 1};
+const update_rule rule = sgd{.learning_rate = 0.5f, .momentum = 0.5f};
+
+/// Rows are kept from their third gradient on, and dropped when they are idle.
+table_part new_table() {
+  return {
+    table_dims,
+    {0, table_rows},
+    {.initial = initializer{"ones"}, .min_touches = 3, .max_idle_changes = 12}};
+}
+
+part_change gradient_of(const std::vector<std::int64_t>& rows) {
+  const auto count = std::int64_t(rows.size());
+  return {.what = part_change::kind::gradient,
+          .rows = {table_dims, tensor::of<std::int64_t>({count}, rows),
+                   tensor::full({count, 1}, 1)},
+          .rule = rule};
+}
+
+/// Returns what a command changes. Its number decides on the rows.
+part_change change_of(const command_id& id) {
+  const auto draw = (id.client * 64 + id.number) * 0x9e37'79b9'7f4a'7c15u >> 32;
+  const auto row = [&](unsigned digit) {
+    return std::int64_t(draw >> (4 * digit)) % table_rows;
+  };
+  auto out = gradient_of({row(0), row(1)});
+  if (row(2) == 0)
+    out.what = part_change::kind::add;
+  return out;
+}
 
 } // namespace
 
@@ -110,8 +145,7 @@ void random_copies_job::add_server() {
   for (std::uint32_t s = 0; s < shards_; ++s)
     added.copies.push_back({std::make_unique<shard_copy>(
                               process, std::vector<consistency>{}, 0, limits_),
-                            {},
-                            {}});
+                            new_table()});
 }
 
 void random_copies_job::react(const views_reaction& what) {
@@ -188,6 +222,7 @@ void random_copies_job::perform(std::uint64_t process, std::uint32_t s,
         [&](const apply_command& x) {
           if (std::ranges::count(self.performed, x.command.id) > 0)
             fail("a command takes effect twice");
+          self.table.apply(change_of(x.command.id));
           self.performed.push_back(x.command.id);
           self.answers[x.command.id] = self.performed.size();
         },
@@ -220,19 +255,25 @@ void random_copies_job::perform(std::uint64_t process, std::uint32_t s,
           });
         },
         [&](const send_snapshot& x) {
-          to_copy(
-            x.backup, "snapshot",
-            [x, performed = self.performed, answers = self.answers](copy& to) {
-              auto out = to.machine->on(x.snapshot, x.gradients);
-              if (!out.empty()
-                  && std::holds_alternative<install_snapshot>(out[0])) {
-                to.performed = performed;
-                to.answers = answers;
-              }
-              return out;
-            });
+          std::vector<tensor> beside;
+          auto image = self.table.save(beside);
+          to_copy(x.backup, "snapshot",
+                  [x, beside = std::move(beside), image = std::move(image),
+                   performed = self.performed,
+                   answers = self.answers](copy& to) {
+                    auto out = to.machine->on(x.snapshot, x.gradients);
+                    if (!out.empty()
+                        && std::holds_alternative<install_snapshot>(out[0])) {
+                      std::span<const tensor> left{beside};
+                      to.table = table_part::restore(new_table(), image, left);
+                      to.performed = performed;
+                      to.answers = answers;
+                    }
+                    return out;
+                  });
         },
         [&](const drop_state&) {
+          self.table = new_table();
           self.performed.clear();
           self.answers.clear();
         },
@@ -411,6 +452,23 @@ bool random_copies_job::is_settled() const {
   return true;
 }
 
+void random_copies_job::check_table(std::uint32_t s, const copy& at) {
+  auto table = at.table, expected = new_table();
+  for (const auto& id : performed_[s])
+    expected.apply(change_of(id));
+  std::vector<std::int64_t> all;
+  for (std::int64_t row = 0; row < table_rows; ++row)
+    all.push_back(row);
+  for (int i = 0; i < 3; ++i) { // also rows that are not yet kept
+    if (!same_bits(table.value(), expected.value())
+        || !same_bits(table.slot(0, rule, 0), expected.slot(0, rule, 0)))
+      return fail("a copy of a table has other rows");
+    table.apply(gradient_of(all));
+    expected.apply(gradient_of(all));
+  }
+  count("copies of tables compared");
+}
+
 void random_copies_job::check_end() {
   if (!is_settled())
     return fail("not all copies follow in the end");
@@ -426,7 +484,9 @@ void random_copies_job::check_end() {
     if (views[s].backups.size() + 1 != std::min<std::size_t>(copies_, living))
       fail("a shard has too few copies");
     const auto& first = primary.copies[s];
+    check_table(s, first);
     for (const auto backup : views[s].backups) {
+      check_table(s, servers_.at(backup).copies[s]);
       const auto& other = servers_.at(backup).copies[s];
       if (other.performed != first.performed || other.answers != first.answers)
         fail("a backup differs from its primary");

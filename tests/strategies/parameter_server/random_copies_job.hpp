@@ -2,6 +2,7 @@
 
 #include "troupe/strategies/parameter_server/copy_views.hpp"
 #include "troupe/strategies/parameter_server/shard_copy.hpp"
+#include "troupe/strategies/parameter_server/table_part.hpp"
 #include "troupe/tests/strategies/random_job.hpp"
 
 #include <cstdint>
@@ -20,9 +21,12 @@ namespace troupe::parameter_server {
 /// links are cut. The connections of the chief to the servers keep messages in
 /// order until it has lost the server. Servers die, or are lost for the chief
 /// while they live and go on. Others join. As long as each shard has another
-/// copy that is in sync, any server can be lost. The oracles:
+/// copy that is in sync, any server can be lost. Each command changes some rows
+/// of a table, which is part of the state of its shard. The oracles:
 ///
 ///   exactly once  as for commands in random_server_job.hpp
+///   tables        the copies in sync have the rows and slots of a table that
+///                 was never restored from a snapshot, and go on as it does
 ///   no loss       no shard is given up, unless a server was lost when the
 ///   chief
 ///                 did not know of another loss yet, or had not replaced it
@@ -39,8 +43,9 @@ public:
 private:
   struct copy {
     std::unique_ptr<shard_copy> machine;
-    std::vector<command_id> performed;
-    std::map<command_id, std::size_t> answers;
+    table_part table;
+    std::vector<command_id> performed{};
+    std::map<command_id, std::size_t> answers{};
   };
   struct server {
     bool is_alive = true, is_lost = false; ///< For the chief.
@@ -81,6 +86,7 @@ private:
   void inject();
   bool is_done() const;
   bool is_settled() const;
+  void check_table(std::uint32_t s, const copy& at);
   void check_end();
 
   std::uint32_t shards_ = 1, copies_ = 1;

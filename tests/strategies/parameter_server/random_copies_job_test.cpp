@@ -24,7 +24,7 @@ TEST(CopyFaults, LoseAndRepeatNoCommand) {
     {"commands", 10'000},         {"reads", 10'000},
     {"repeated commands", 1'000}, {"commands to others", 1'000},
     {"messages lost", 1'000},     {"messages overtaking", 1'000},
-    {"processes cut off", 50},
+    {"processes cut off", 50},    {"copies of tables compared", 1'000},
   };
   for (const auto& [event, times] : least)
     EXPECT_GT(counts[event], times) << event;

@@ -170,7 +170,8 @@ void random_table_job::restore(shard& at) {
   std::vector<tensor> beside;
   const auto image = at.part.save(beside);
   std::span<const tensor> left{beside};
-  at.part = table_part::restore(dims_, at.range, rules_, image, left);
+  at.part =
+    table_part::restore(table_part{dims_, at.range, rules_}, image, left);
   if (!left.empty())
     fail("tensors of a snapshot are left");
   count("parts restored");

@@ -170,6 +170,26 @@ TEST(TablePart, DropsARowThatIsInNoChangeForTooLong) {
   EXPECT_LE(table.size(), 8u); // idle rows are looked for in each change
 }
 
+TEST(TablePart, ASnapshotLacksIdleRows) {
+  const shape dims{400, 1};
+  table_part table{dims, {0, 400}, ones(1, 4)};
+  const auto touch = [&](const std::vector<std::int64_t>& rows) {
+    const auto n = std::int64_t(rows.size());
+    table.apply({.what = kind::add,
+                 .rows = rows_of(dims, rows, tensor::full({n, 1}, 1))});
+  };
+  std::vector<std::int64_t> all;
+  for (std::int64_t row = 0; row < 400; ++row)
+    all.push_back(row);
+  touch(all);
+  for (int i = 0; i < 4; ++i)
+    touch({7});
+  EXPECT_GT(table.size(), 100u); // few idle rows are removed in a change
+  std::vector<tensor> beside;
+  static_cast<void>(table.save(beside));
+  EXPECT_EQ(beside.at(0).size(), 1u);
+}
+
 TEST(TablePart, NeedsTheMemoryOfItsRowsAndLittleMore) {
   const shape dims{1'000'000, 16};
   for (const auto& rule : rules()) {
@@ -273,7 +293,8 @@ TEST(TablePart, GoesOnAsASnapshotOfIt) {
   const auto restored_from = [&](const table_image& from,
                                  const std::vector<tensor>& some) {
     std::span<const tensor> left{some};
-    auto made = table_part::restore(dims, {0, 6}, begin, from, left);
+    auto made =
+      table_part::restore(table_part{dims, {0, 6}, begin}, from, left);
     EXPECT_TRUE(left.empty());
     return made;
   };
@@ -339,6 +360,10 @@ TEST(TablePart, RejectsWhatDoesNotFit) {
             "apply: needs an update rule");
   EXPECT_THROW((table_part{{}, {0, 1}, ones()}), std::invalid_argument);
   EXPECT_THROW((table_part{{3, 0}, {0, 1}, ones()}), std::invalid_argument);
+  const auto longest = std::int64_t(max_row_elements);
+  EXPECT_EQ((table_part{{3, longest}, {0, 3}, ones()}).size(), 0u);
+  EXPECT_THROW((table_part{{3, longest + 1}, {0, 3}, ones()}),
+               std::invalid_argument);
   EXPECT_THROW((table_part{{3, 1}, {2, 4}, ones()}), std::invalid_argument);
   EXPECT_THROW((table_part{{3, 1}, {0, 1}, ones(1, 1u << 31)}),
                std::invalid_argument);
