@@ -4,6 +4,7 @@
 #include "troupe/strategies/coordinator/closure_effects.hpp"
 #include "troupe/strategies/parameter_server/copy_views.hpp"
 #include "troupe/strategies/parameter_server/part_image.hpp"
+#include "troupe/strategies/parameter_server/table_image.hpp"
 
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/typed_actor.hpp>
@@ -126,19 +127,23 @@ struct kept_answer {
 };
 
 /// What a shard holds, for a snapshot. Its tensors travel beside it: those of
-/// each part (`parameter_server::part_image`), then the operands of `waiting`.
+/// each part (`parameter_server::part_image`, `table_image`), then the operands
+/// of `waiting`.
 struct shard_image {
   std::uint64_t updates = 0; ///< Changes that took place.
   std::vector<new_part> parts{};
-  std::vector<parameter_server::part_image> images{}; ///< Of the parts.
-  std::vector<new_optimizer> optimizers{};            ///< By number, ascending.
+  /// Of the parts that are no tables, in their order.
+  std::vector<parameter_server::part_image> images{};
+  /// Of the parts that are tables, in their order.
+  std::vector<parameter_server::table_image> tables{};
+  std::vector<new_optimizer> optimizers{}; ///< By number, ascending.
   coordinator::effects_image effects{};
   std::vector<change_list> waiting{};    ///< Of `effects.waiting`.
   std::vector<std::uint32_t> operands{}; ///< Their numbers of tensors.
   std::vector<kept_answer> answers{};    ///< By id, ascending.
   auto fields() {
-    return std::tie(updates, parts, images, optimizers, effects, waiting,
-                    operands, answers);
+    return std::tie(updates, parts, images, tables, optimizers, effects,
+                    waiting, operands, answers);
   }
 };
 

@@ -119,6 +119,14 @@ changed_copy(const parameter_server::table_part& from,
 
 } // namespace
 
+parameter_server::table_part table_of(const new_part& x) {
+  const shape dims{x.dims};
+  if (dims.rank() == 0)
+    reject("the table \"" + x.variable + "\" cannot be a scalar");
+  const parameter_server::row_sharding sharding{dims.front(), x.parts};
+  return {dims, sharding.range_of(x.index), rules_of(x.table)};
+}
+
 const parameter_server::stored_part&
 shard_state::find(std::uint64_t part) const {
   const auto found = parts.find(part);
@@ -154,13 +162,7 @@ std::uint64_t shard_state::add(const new_part& x, const tensor& initial) {
 }
 
 std::uint64_t shard_state::add_table(const new_part& x) {
-  const shape dims{x.dims};
-  if (dims.rank() == 0)
-    reject("the table \"" + x.variable + "\" cannot be a scalar");
-  const parameter_server::row_sharding sharding{dims.front(), x.parts};
-  tables.try_emplace(
-    x.part, parameter_server::table_part{dims, sharding.range_of(x.index),
-                                         rules_of(x.table)});
+  tables.try_emplace(x.part, table_of(x));
   descriptions.push_back(x);
   return updates;
 }

@@ -66,6 +66,10 @@ struct shard_state {
   std::uint64_t max_bytes = 0; ///< Of all parts. Zero: no limit.
 };
 
+/// Returns the part of a table that a message describes, without changes.
+/// @errors throws std::logic_error that says what is impossible.
+parameter_server::table_part table_of(const new_part& x);
+
 /// Holds parts of variables. It answers reads, makes changes, and keeps the
 /// effects of closures until the decision on them.
 /// @param index of the shard in the job.

@@ -177,9 +177,9 @@ void shard_host_state::perform(std::uint32_t shard, copy& at,
     const auto to = x->backup;
     send(to, {shard, std::move(*x)}, view_id);
   } else if (auto* const x = std::get_if<send_snapshot>(&effect)) {
-    tensors beside;
-    copy_snapshot made{shard, std::move(x->snapshot), at.store.save(beside)};
-    send(x->backup, {shard, std::move(made), std::move(beside)}, view_id);
+    const auto to = x->backup;
+    send(to, {shard, copy_snapshot{shard, std::move(x->snapshot), {}}},
+         view_id);
   } else if (auto* const x = std::get_if<send_inquire>(&effect)) {
     send(x->backup, {shard, x->inquire}, view_id);
   } else if (auto* const x = std::get_if<send_in_sync>(&effect)) {
@@ -192,7 +192,8 @@ void shard_host_state::perform(std::uint32_t shard, copy& at,
 }
 
 /// Queues a message to a backup, unless it is on its way. The protocol sends it
-/// again if there is no connection.
+/// again if there is no connection. A snapshot gets its image here, because
+/// that copies all tables.
 void shard_host_state::send(std::uint64_t to, outgoing&& message,
                             std::uint64_t view_id) {
   const auto found = peers_.find(to);
@@ -213,7 +214,8 @@ void shard_host_state::send(std::uint64_t to, outgoing&& message,
     sent.sent = x->record.sequence;
   } else if (!sent.pending.insert(message.what.index()).second) {
     return;
-  } else if (const auto* x = std::get_if<copy_snapshot>(&message.what)) {
+  } else if (auto* const x = std::get_if<copy_snapshot>(&message.what)) {
+    x->image = copies_[message.shard].store.save(message.beside);
     sent.sent = x->snapshot.sequence; // the records after it follow
   }
   at.queue.push_back(std::move(message));

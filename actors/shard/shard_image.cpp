@@ -1,5 +1,6 @@
 #include "troupe/actors/shard/shard_image.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -25,13 +26,49 @@ new_optimizer description_of(std::uint32_t number, const update_rule& rule) {
   return out;
 }
 
+/// Makes the parts that were saved, and removes their tensors from `beside`.
+/// @pre `into` has the optimizers.
+void restore_parts(shard_state& into, const shard_image& from,
+                   std::span<const tensor>& beside) {
+  const auto all = from.parts.size();
+  const auto tables = static_cast<std::size_t>(
+    std::ranges::count(from.parts, true, &new_part::is_table));
+  if (from.images.size() != all - tables || from.tables.size() != tables)
+    reject(std::to_string(from.images.size()) + " images of "
+           + std::to_string(all - tables) + " parts, and "
+           + std::to_string(from.tables.size()) + " of "
+           + std::to_string(tables) + " tables");
+  auto image = from.images.begin();
+  auto table_image = from.tables.begin();
+  for (const auto& one : from.parts) {
+    const auto name = "part " + std::to_string(one.part);
+    if (into.parts.contains(one.part) || into.tables.contains(one.part))
+      reject(name + " occurs twice");
+    if (!one.is_table) {
+      into.parts.try_emplace(
+        one.part, parameter_server::stored_part::restore(*image++, beside));
+      continue;
+    }
+    for (const auto& at : table_image->optimizers)
+      if (at.initial.size() != into.find_rule(at.optimizer).slots())
+        reject(name + " has " + std::to_string(at.initial.size())
+               + " slots of optimizer " + std::to_string(at.optimizer));
+    into.tables.try_emplace(one.part, parameter_server::table_part::restore(
+                                        table_of(one), *table_image++, beside));
+  }
+  into.descriptions = from.parts;
+}
+
 } // namespace
 
 shard_image save_shard(const shard_state& from, tensors& beside) {
   shard_image out{.updates = from.updates, .parts = from.descriptions};
   std::vector<tensor> values;
   for (const auto& one : out.parts)
-    out.images.push_back(from.find(one.part).save(values));
+    if (const auto* const table = from.find_table(one.part))
+      out.tables.push_back(table->save(values));
+    else
+      out.images.push_back(from.find(one.part).save(values));
   beside.insert(beside.end(), values.begin(), values.end());
   const std::map<std::uint32_t, update_rule> rules{from.optimizers.begin(),
                                                    from.optimizers.end()};
@@ -54,18 +91,7 @@ shard_state restore_shard(std::uint32_t index, const shard_image& from,
   out.index = index;
   for (const auto& one : from.optimizers)
     out.add(one);
-  if (from.images.size() != from.parts.size())
-    reject(std::to_string(from.images.size()) + " images of "
-           + std::to_string(from.parts.size()) + " parts");
-  for (std::size_t i = 0; i < from.parts.size(); ++i) {
-    const auto number = from.parts[i].part;
-    if (from.parts[i].is_table)
-      reject("part " + std::to_string(number) + " is a table");
-    auto made = parameter_server::stored_part::restore(from.images[i], beside);
-    if (!out.parts.try_emplace(number, std::move(made)).second)
-      reject("part " + std::to_string(number) + " occurs twice");
-  }
-  out.descriptions = from.parts;
+  restore_parts(out, from, beside);
   out.updates = from.updates;
   if (from.waiting.size() != from.operands.size())
     reject(std::to_string(from.operands.size()) + " numbers of operands of "

@@ -41,13 +41,10 @@ std::pair<shard_answer, tensors> shard_store::perform(const shard_content& x) {
   tensors beside;
   try {
     switch (x.kind) {
-      case kind::new_part: {
-        const auto made = decode<new_part>(x);
-        if (made.is_table)
-          throw std::invalid_argument("a shard with copies has no tables");
-        out.body = encode_answer(state_.add(made, initial_of(x)));
+      case kind::new_part:
+        out.body =
+          encode_answer(state_.add(decode<new_part>(x), initial_of(x)));
         break;
-      }
       case kind::new_optimizer:
         out.body = encode_answer(state_.add(decode<new_optimizer>(x)));
         break;

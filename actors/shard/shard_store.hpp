@@ -42,7 +42,7 @@ public:
   void clear();
 
   shard_image save(tensors& beside) const;
-  /// @errors throws std::invalid_argument, and then nothing has changed.
+  /// @errors throws std::logic_error, and then nothing has changed.
   void restore(const shard_image& from, std::span<const tensor> beside);
 
   /// Takes the contents of another copy of the shard.

@@ -309,10 +309,6 @@ server_variable parameter_servers::make_variable(
 server_variable
 parameter_servers::make_table(const std::string& name, const shape& dims,
                               const parameter_server::table_rules& rules) {
-  if (has_copies())
-    throw std::invalid_argument("table \"" + name
-                                + "\": servers with copies cannot have tables "
-                                  "yet; give the strategy copies = 1");
   const tensor_spec spec{dims, dtype::float32};
   const auto sharding = parameter_server::shard_rows(
     options_.partitioner

@@ -37,6 +37,8 @@ void fill(T& value) {
         return void(value = T(n));
   } else if constexpr (std::is_same_v<T, double>) {
     value = std::bit_cast<double>(rng()); // NaN too
+  } else if constexpr (std::is_same_v<T, float>) {
+    value = std::bit_cast<float>(std::uint32_t(rng()));
   } else if constexpr (std::is_integral_v<T>) {
     value = T(rng());
   } else {
@@ -135,7 +137,8 @@ TEST(MessageCodec, RoundTripsMessagesAndRecordsOfACoordinator) {
 
 TEST(MessageCodec, RoundTripsMessagesOfAShard) {
   expect_round_trips<new_part, part_table, new_optimizer, optimizer_pull,
-                     shard_limits, shard_status>();
+                     shard_limits, shard_status, parameter_server::table_image,
+                     shard_answer>();
 }
 
 TEST(MessageCodec, RejectsAnUnknownErrorCode) {

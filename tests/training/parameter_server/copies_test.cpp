@@ -1,7 +1,6 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
-#include "troupe/actors/node/node_server.hpp"
-#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/training/parameter_server/server_nodes.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
@@ -26,44 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr auto patience = 60s;
 
-client_options without_secret() {
-  client_options out{.window = 4096};
-  out.connection.credentials = net::credentials{};
-  return out;
-}
-
-/// A node that can have copies of servers.
-struct server_node {
-  /// @param address of a node that has ended. Empty: a new one.
-  explicit server_node(const std::string& address = {}) {
-    register_parameter_server(actors, without_secret());
-    node_server_options options{
-      .connection = {.credentials = net::credentials{}}};
-    if (!address.empty())
-      options.listen = address;
-    server = std::make_unique<node_server>(actors, options);
-  }
-  std::string address() const { return server->address(); }
-  runtime actors;
-  std::unique_ptr<node_server> server;
-};
-
-using nodes = std::vector<std::unique_ptr<server_node>>;
-
-nodes make_nodes(std::size_t count) {
-  nodes out;
-  for (std::size_t i = 0; i < count; ++i)
-    out.push_back(std::make_unique<server_node>());
-  return out;
-}
-
-parameter_server_options on(const nodes& all, std::uint32_t copies) {
-  parameter_server_options out{.workers = 2, .copies = copies};
-  for (const auto& one : all)
-    out.nodes.push_back(one->server->address());
-  out.node_connection = without_secret();
-  return out;
-}
+using test::make_nodes, test::on, test::server_node;
 
 float number(const server_variable& x) {
   return x.value().item<float>();
