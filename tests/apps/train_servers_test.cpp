@@ -28,6 +28,17 @@ protected:
   static constexpr auto training =
     "train --data digits:280 --batch 20 --epochs 3 ";
 
+  inline static const std::string clicks =
+    "train --model m.json --data clicks:3500 --batch 100 --optimizer adagrad ";
+
+  /// Makes the model of `clicks`, which has a table.
+  void put_model_with_table() const {
+    put("m.json", R"({"version": 1, "name": "m", "input": [13],
+      "categories": 26, "layers": [
+      {"type": "category_embedding", "rows": 100000, "units": 2},
+      {"type": "dense", "units": 1}]})");
+  }
+
   std::string undisturbed(int replicas) const {
     return weights_of(std::string{training}
                       + "--strategy one_device --replicas "
@@ -461,12 +472,7 @@ TEST_F(TrainServers, ASavedModelPredicts) {
 /// The table is on both servers, and the workers read the rows of their
 /// batches.
 TEST_F(TrainServers, ModelsWithTablesHaveTheWeightsOfOneProcess) {
-  put("m.json", R"({"version": 1, "name": "m", "input": [13],
-    "categories": 26, "layers": [
-    {"type": "category_embedding", "rows": 100000, "units": 2},
-    {"type": "dense", "units": 1}]})");
-  const std::string clicks = "train --model m.json --data clicks:3500 "
-                             "--batch 100 --optimizer adagrad ";
+  put_model_with_table();
   const auto alone = summary_of(clicks + "--strategy one_device --replicas 2");
   const auto found = summary_of(
     clicks + "--workers 2 --servers 2 --consistency sync --save m.troupe");
@@ -485,6 +491,24 @@ TEST_F(TrainServers, ModelsWithTablesHaveTheWeightsOfOneProcess) {
   EXPECT_NE(shown.out.find("test auc 0."), shown.out.npos) << shown.out;
   EXPECT_EQ(
     troupe("predict --model m.troupe --data clicks:3500 --count 3").code, 0);
+}
+
+/// Both servers are killed, so the last one has got its rows from a copy.
+TEST_F(TrainServers, AKilledServerWithATableChangesNoBit) {
+  put_model_with_table();
+  const auto command = clicks + "--epochs 30 ";
+  const auto expected =
+    weights_of(command + "--strategy one_device --replicas 2");
+  const auto done =
+    run_and_kill({0, 1}, command
+                           + "--consistency sync --workers 2 --servers 2 "
+                             "--replication 2 --restarts 1 --summary s.json");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
+    << done.out << done.err;
+  const auto found = nlohmann::json::parse(text_of("s.json"));
+  EXPECT_EQ(found.value("lost_servers", 0), 2);
+  EXPECT_EQ(found.value("copies_in_sync", 0), 1);
 }
 
 TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
@@ -507,8 +531,6 @@ TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
   rejects("--servers 2 --replication 0", {"--replication"});
   rejects("--replication 1 --strategy one_device",
           {"--replication 1", "--strategy parameter_server"});
-  rejects("--model wide_deep --data clicks --servers 2 --replication 2",
-          {"--replication 2", "wide_deep has tables"});
   rejects("--servers 1 --patience 2", {"--patience 2"});
   rejects("--servers 1 --transport shm", {"--transport"});
   rejects("--servers 1 --on-sigterm leave", {"--on-sigterm leave"});

@@ -1,7 +1,5 @@
 #include "troupe/training/job/job_placement.hpp"
 
-#include "troupe/models/network.hpp"
-#include "troupe/models/zoo.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/job/job_resolution.hpp"
 #include "troupe/training/strategies/devices.hpp"
@@ -157,7 +155,7 @@ std::optional<std::uint32_t> number_after(std::string_view text,
   return number;
 }
 
-/// @pre the model and the number of servers are resolved.
+/// @pre the number of servers is resolved.
 void resolve_replication(const train_options& options, train_config& out) {
   out.replication = static_cast<std::uint32_t>(
     check_positive("--replication", options.replication.value_or(1),
@@ -168,14 +166,6 @@ void resolve_replication(const train_options& options, train_config& out) {
            "the copies of a server need as many servers, and there are "
              + std::to_string(out.servers) + "; give --servers " + text
              + " or more");
-  if (out.replication == 1)
-    return;
-  const models::network net{models::find_model(out.model)};
-  if (std::ranges::any_of(net.parameters(), &parameter_spec::is_table))
-    reject("--replication", text,
-           "the model " + out.model
-             + " has tables, which servers with copies cannot have yet; leave "
-               "it out");
 }
 
 void resolve_servers(const train_options& options, std::uint64_t replicas,
