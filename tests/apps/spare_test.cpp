@@ -239,8 +239,9 @@ TEST_F(Spare, ThatHasJoinedIsFoundByTheView) {
     options.on_error_output = [&](pid_t tool, const std::string& err) {
       const auto first = process_of(tool, 1), chief = process_of(tool, 0);
       const auto with_task = [&](pid_t like) {
-        return start_for(like, std::string{training}
-                                 + "--workers 3 --replicas 3 --join");
+        return start_for(like,
+                         std::string{training}
+                           + "--workers 3 --replicas 3 --join --spare 20");
       };
       if (spares.empty() && err.find("epoch 1/") != err.npos) {
         ASSERT_GT(first, 0);
