@@ -117,6 +117,8 @@ public:
               const std::function<bool(const std::string& name)>& gets);
 
   bool running() const;
+  /// True if a process has completed the job.
+  bool is_job_done() const;
   /// The processes that have ended, in the order of their ends.
   const std::vector<process_exit>& ended() const { return ended_; }
   /// The first process that ended with an exit code other than 0. With
@@ -133,7 +135,6 @@ private:
   struct child;
 
   bool completes_job(const process_exit& end) const;
-  bool is_job_done() const;
   void schedule_signal(std::chrono::milliseconds delay, int signal_number);
   void request_end();
   void kill_stopped();

@@ -54,11 +54,13 @@ constexpr auto examples =
   "\n"
   "With --servers, the processes are a chief, workers and parameter servers "
   "(ps).\n"
-  "Signals are passed on to the chief. When the chief ends, the others get "
-  "SIGTERM,\n"
-  "and if its exit code is 0 that of the tool is too. With --restarts, all "
-  "others\n"
-  "are started again when a signal ends them.\n";
+  "Signals are passed on to the chief. When the chief ends, the workers and "
+  "servers\n"
+  "get SIGTERM, and the evaluator after the grace period; if the chief's exit "
+  "code is\n"
+  "0 that of the tool is too. With --restarts, all others are started again "
+  "when a\n"
+  "signal ends them.\n";
 
 constexpr std::uint64_t max_processes = 128;
 constexpr std::uint64_t max_grace_seconds = 3600;

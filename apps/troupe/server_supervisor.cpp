@@ -6,10 +6,8 @@
 
 std::optional<std::chrono::steady_clock::time_point>
 server_supervisor::on_idle() {
-  if (chief_end()) {
-    restarts_.cancel();
+  if (chief_end())
     end_job();
-  }
   const auto next =
     restarts_.start_due(launcher_, [this](const std::string& name) {
       launcher_.start_again(name);
@@ -30,6 +28,7 @@ const process_exit* server_supervisor::chief_end() const {
 }
 
 void server_supervisor::end_job() {
+  restarts_.cancel();
   if (!std::exchange(is_ending_, true))
     launcher_.children().signal(
       SIGTERM, [](const std::string& name) { return name != evaluator; });

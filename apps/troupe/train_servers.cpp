@@ -217,8 +217,14 @@ int lead(const train_arguments& arguments, const train_config& config,
   const auto workers = addresses_of(cluster, "worker");
   check_outputs(arguments);
   std::optional<model> resumed;
-  if (!arguments.resume.empty())
-    check_epochs(resumed.emplace(model::load(arguments.resume)), config);
+  if (!arguments.resume.empty()) {
+    resumed.emplace(model::load(arguments.resume));
+    if (!resumed->interrupted())
+      throw std::invalid_argument("--resume " + arguments.resume
+                                  + ": this run was not interrupted; name the "
+                                    "file of one that was");
+    check_epochs(*resumed, config);
+  }
   const auto data = open_batches(config);
   runtime actors;
   const auto end = std::chrono::steady_clock::now() + start_timeout;

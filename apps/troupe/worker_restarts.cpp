@@ -57,8 +57,7 @@ std::optional<worker_restarts::clock::time_point> worker_restarts::start_due(
   // Without a running worker there is no job to join. A worker that has ended
   // by itself says that the job ends, unless it could not join it.
   const auto& children = launcher.children();
-  if (!children.running() || children.first_failure()
-      || std::ranges::any_of(children.ended(), &process_exit::completed))
+  if (!children.running() || children.first_failure() || children.is_job_done())
     policy_.cancel();
   while (const auto name = policy_.take(clock::now())) {
     std::cerr << "warning: " << *name << " was killed; it is started again"

@@ -95,6 +95,19 @@ TEST_F(LaunchServers, SignalTheChiefOnly) {
             "exit code 5");
 }
 
+/// When `tail` ends, the launcher knows that the evaluator has ended.
+TEST_F(LaunchServers, StartAWorkerAgainAfterTheEvaluatorHasEnded) {
+  tasks("if is evaluator 0; then echo $$ >id; tell there; exit 0; fi\n"
+        "if is chief 0; then hear go; exit 0; fi\n"
+        "is worker 0 || stay\n"
+        "if [ -e once ]; then tell go; stay; fi\n"
+        "touch once; hear there; tail --pid=$(cat id) -f /dev/null\n"
+        "kill -9 $$");
+  const auto done =
+    launch("--workers 1 --servers 1 --evaluator --restarts 1 --grace 0");
+  EXPECT_EQ(done.code, 0) << done.err;
+}
+
 TEST_F(LaunchServers, EndWhenATaskFails) {
   for (const std::string task : {"worker 1", "ps 0", "chief 0"})
     for (const auto& [end, code, reason] :

@@ -158,7 +158,7 @@ TEST_F(SimulatedRecovery, TheLauncherSaysWhoIsLeftOfTheMajority) {
 // view with it may have been proposed. So the one that is left agrees on a view
 // of which it knows that all other members are dead.
 TEST_F(SimulatedRecovery, TheLauncherIsAskedAgainInAViewOfDeadProcesses) {
-  std::size_t named = 0;
+  std::uint64_t most = 0; // answers in one job
   for (std::uint64_t message = 15; message <= 30; ++message) {
     process_fault joins = fault(kill, 0, 7);
     joins.until = 5ms;
@@ -174,10 +174,10 @@ TEST_F(SimulatedRecovery, TheLauncherIsAskedAgainInAViewOfDeadProcesses) {
                                        .has_launcher = true,
                                        .reconnects = true,
                                        .faults = faults});
-      named += one.survivors_named;
+      most = std::max<std::uint64_t>(most, one.survivors_named);
     }
   }
-  EXPECT_GT(named, 0u);
+  EXPECT_GE(most, 2u) << "no process was left alone twice";
 }
 
 // The third one is dead, so neither has a majority, and each asks the launcher.
