@@ -42,6 +42,15 @@ def run(command, timeout=600):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+def add_folders(parser):
+    """Adds the options that name the folders of the programs."""
+    parser.add_argument("--build", type=pathlib.Path, default="build/release",
+                        help="build folder of the preset release (default: %(default)s)")
+    parser.add_argument("--peers", type=pathlib.Path,
+                        default=os.environ.get("TROUPE_PEERS_DIR", "build/peers"),
+                        help="folder of peers/setup.sh (default: $TROUPE_PEERS_DIR or %(default)s)")
+
+
 class Programs:
     def __init__(self, args):
         self.build, self.peers, self.args, self.here = args.build, args.peers, args, HERE
@@ -189,11 +198,7 @@ def merged(old, here, parts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default="build/release",
-                        help="build folder of the preset release (default: %(default)s)")
-    parser.add_argument("--peers", type=pathlib.Path,
-                        default=os.environ.get("TROUPE_PEERS_DIR", "build/peers"),
-                        help="folder of peers/setup.sh (default: $TROUPE_PEERS_DIR or %(default)s)")
+    add_folders(parser)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--windows", type=int, default=3, help="windows of each program in a round")
     parser.add_argument("--window-s", type=float, default=0.7)

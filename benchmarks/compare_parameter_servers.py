@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-from compare import Failed, number, run, spread
+from compare import Failed, add_folders, run, spread
 from compare_recovery import machine
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -144,11 +144,7 @@ def measure(row, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default="build/release",
-                        help="build folder of the preset release (default: %(default)s)")
-    parser.add_argument("--peers", type=pathlib.Path,
-                        default=os.environ.get("TROUPE_PEERS_DIR", "build/peers"),
-                        help="folder of peers/setup.sh (default: $TROUPE_PEERS_DIR or %(default)s)")
+    add_folders(parser)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", action="append", metavar="KEY",
                         help="only rows with this key, such as bandwidth; may be repeated")

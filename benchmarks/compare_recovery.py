@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 
-from compare import Failed, merged, number, run
+from compare import Failed, add_folders, merged, number, run
 import compare_upkeep
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -192,11 +192,7 @@ SECTIONS = {"deaths": deaths, "large-state": large_state, "torchrun": torchrun, 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default="build/release",
-                        help="build folder of the preset release (default: %(default)s)")
-    parser.add_argument("--peers", type=pathlib.Path,
-                        default=os.environ.get("TROUPE_PEERS_DIR", "build/peers"),
-                        help="folder of peers/setup.sh (default: $TROUPE_PEERS_DIR or %(default)s)")
+    add_folders(parser)
     parser.add_argument("--events", type=int, default=200, help="deaths or hangs of each case")
     parser.add_argument("--trials", type=int, default=5, help="kills under torchrun")
     parser.add_argument("--only", action="append", choices=SECTIONS, help="may be repeated")

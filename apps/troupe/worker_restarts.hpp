@@ -17,7 +17,8 @@ process_exit first_failed_end(const std::vector<process_exit>& ends);
 void warn_of_unreachable(const std::string& name);
 
 /// Starts the workers of a job again that a signal has ended, so that they join
-/// the running job. Parameter servers with copies are workers in this sense.
+/// the running job. With parameter servers, so are the servers and the
+/// evaluator, but not the chief.
 /// Writes a warning for each of these events, and when it gives up: then the
 /// warning lists all of them.
 class worker_restarts {

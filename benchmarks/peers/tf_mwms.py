@@ -8,11 +8,12 @@ the kernel chooses the cores. One worker and two workers train on the same globa
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import time
+
+from tf_cluster import free_ports
 
 
 def train(strategy, models, args):
@@ -56,16 +57,6 @@ def worker(args):
     rates = train(strategy, models, args)
     if not args.index:
         print(json.dumps({"tf": tf.__version__, "rates": rates}), flush=True)
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 def launch(workers, args):

@@ -82,6 +82,23 @@ protected:
     return done;
   }
 
+  /// Trains with two servers that have copies, kills servers as `run_and_kill`
+  /// does, and checks that no bit has changed. Writes s.json.
+  outcome train_and_kill(const std::vector<int>& servers, int restarts,
+                         const std::string& command) const {
+    const auto expected =
+      weights_of(command + "--strategy one_device --replicas 2");
+    const auto done = run_and_kill(
+      servers, command
+                 + "--consistency sync --workers 2 --servers 2 --replication 2 "
+                   "--summary s.json --restarts "
+                 + std::to_string(restarts));
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
+      << done.out << done.err;
+    return done;
+  }
+
   /// Runs the tool, and sends a signal to one task when the first epoch has
   /// ended.
   outcome run_and_send(int signal, const std::string& type, int index,
@@ -197,16 +214,8 @@ TEST_F(TrainServers, AKilledServerWithACopyChangesNoBit) {
 /// The last kill ends the server that has been promoted. Its shards are those
 /// of one that was started again.
 TEST_F(TrainServers, AKilledServerIsStartedAgainAndCanTakeOver) {
-  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
-  const auto expected =
-    weights_of(command + "--strategy one_device --replicas 2");
-  const auto done =
-    run_and_kill({0, 1}, command
-                           + "--consistency sync --workers 2 --servers 2 "
-                             "--replication 2 --restarts 1 --summary s.json");
-  EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
-    << done.out << done.err;
+  const auto done = train_and_kill(
+    {0, 1}, 1, "train --data digits:280 --batch 20 --epochs 60 ");
   for (const auto* text :
        {"ps 0 was killed; it is started again", "has joined again",
         "ps 1 was killed and is not started again, because all restarts are "
@@ -219,16 +228,8 @@ TEST_F(TrainServers, AKilledServerIsStartedAgainAndCanTakeOver) {
 }
 
 TEST_F(TrainServers, ServersThatAreKilledOneAfterTheOtherHaveAllCopiesAgain) {
-  const std::string command = "train --data digits:280 --batch 20 --epochs 80 ";
-  const auto expected =
-    weights_of(command + "--strategy one_device --replicas 2");
-  const auto done = run_and_kill(
-    {1, 0, 1}, command
-                 + "--consistency sync --workers 2 --servers 2 "
-                   "--replication 2 --restarts 3 --summary s.json");
-  EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
-    << done.out << done.err;
+  const auto done = train_and_kill(
+    {1, 0, 1}, 3, "train --data digits:280 --batch 20 --epochs 80 ");
   EXPECT_EQ(count(done.err, "are in sync again"), 3u) << done.err;
   const auto found = nlohmann::json::parse(text_of("s.json"));
   EXPECT_EQ(found.value("lost_servers", 0), 3);
@@ -496,16 +497,7 @@ TEST_F(TrainServers, ModelsWithTablesHaveTheWeightsOfOneProcess) {
 /// Both servers are killed, so the last one has got its rows from a copy.
 TEST_F(TrainServers, AKilledServerWithATableChangesNoBit) {
   put_model_with_table();
-  const auto command = clicks + "--epochs 30 ";
-  const auto expected =
-    weights_of(command + "--strategy one_device --replicas 2");
-  const auto done =
-    run_and_kill({0, 1}, command
-                           + "--consistency sync --workers 2 --servers 2 "
-                             "--replication 2 --restarts 1 --summary s.json");
-  EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
-    << done.out << done.err;
+  train_and_kill({0, 1}, 1, clicks + "--epochs 30 ");
   const auto found = nlohmann::json::parse(text_of("s.json"));
   EXPECT_EQ(found.value("lost_servers", 0), 2);
   EXPECT_EQ(found.value("copies_in_sync", 0), 1);

@@ -76,8 +76,9 @@ void change_placement(train_options& out, const train_options& saved,
   if (now.replicas_of_batch() != replicas)
     throw std::invalid_argument(
       "--resume: the run had " + std::to_string(replicas)
-      + " replicas, and would have " + std::to_string(now.replicas_of_batch())
-      + "; give a strategy with " + std::to_string(replicas));
+      + (replicas == 1 ? " replica" : " replicas") + ", and would have "
+      + std::to_string(now.replicas_of_batch()) + "; give a strategy with "
+      + std::to_string(replicas));
 }
 
 } // namespace troupe

@@ -4,8 +4,8 @@
 
 namespace troupe {
 
-/// True if a run that is resumed goes on with the parameter servers that it
-/// had, or with others.
+/// True if a run had parameter servers and has some when it is resumed,
+/// however many.
 /// @param saved   options of the run.
 /// @param changes of the user.
 bool stays_on_servers(const train_options& saved, const train_options& changes);

@@ -329,6 +329,7 @@ void server_model::copy_to(model& target) const {
       const auto begin = all.offset(table.parameter) + first;
       all.values(0).range(begin, begin + rows.size()).copy_from(flat(rows));
     });
+  to.interrupted.reset();
   if (has_equal_rule(network, to)) {
     const auto from = network.optimizer().state_of(network.values());
     for (std::size_t slot = 0; slot < from.slots.size(); ++slot)
@@ -373,6 +374,7 @@ void server_model::copy_from(const model& source) {
   network.values().assign(dense_of(all.values(0)));
   for (const auto& table : network.tables())
     table.values.assign(rows_of(all.values(0), table));
+  impl_->interrupted.reset();
   if (!has_equal_rule(network, from))
     return;
   server_optimizer::state to{.steps = source.steps(), .slots = {}};

@@ -100,11 +100,11 @@ public:
   /// if workers are lost (but for contributions that backup workers drop). With
   /// `synchronous` and no backup workers, the parameters have the bits of
   /// `model::fit` with as many replicas, however many workers and servers there
-  /// are. With `bounded` and one replica they have the bits of one replica;
-  /// with `asynchronous` too, if there is one worker, which is a thread and has
-  /// one closure in flight. In these cases a fit that was interrupted and
-  /// resumed ends with the bits of one that was not. In all others each batch
-  /// counts once all the same.
+  /// are. With `bounded` and one replica they have the bits of one replica if
+  /// no step is skipped (`on_nan`); with `asynchronous` too, if there is one
+  /// worker, which is a thread and has one closure in flight. In these cases a
+  /// fit that was interrupted and resumed ends with the bits of one that was
+  /// not. In all others each batch counts once all the same.
   /// @param coordinator of the strategy of this model. All its closures must be
   ///        done. If its workers are on nodes, its closures are those of
   ///        `register_server_training`, with the same datasets.
