@@ -1,5 +1,6 @@
 #include "troupe/actors/faults/fault_plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <stdexcept>
@@ -122,10 +123,52 @@ std::optional<std::string> problem_of_process(const fault& one) {
   return {};
 }
 
+/// Says why a job with parameter servers does not run a fault that is one of
+/// processes. None: it does.
+std::optional<std::string> problem_with_servers(const fault& one,
+                                                std::uint32_t workers) {
+  if (one.is_of_messages())
+    return "kind is \"" + std::string{to_string(one.kind)}
+           + "\", and a job with parameter servers has no faults of single "
+             "messages; give kill, stop, disconnect, cut or slow";
+  const auto is_worker = [&](std::uint32_t x) { return x > 0 && x <= workers; };
+  const auto is_server = [&](std::uint32_t x) { return x > workers; };
+  const auto process = *one.process, peer = one.peer.value_or(process);
+  if (one.peer && is_worker(process) && is_worker(peer))
+    return "peer is " + std::to_string(peer)
+           + "; two workers have no connection, so give the chief or a server";
+  if (one.peer && is_server(process) && is_server(peer))
+    return "peer is " + std::to_string(peer)
+           + "; two servers may dial each other, so this cut is not possible; "
+             "give the chief or a worker";
+  const auto acting = std::min(process, peer); // it has dialed the other
+  if (one.kind == fault_kind::slow && !is_worker(acting))
+    return "process is " + std::to_string(acting)
+           + ", which has no steps; only the workers have some: 1 to "
+           + std::to_string(workers);
+  const auto counts_no = [&](const char* key, const char* what,
+                             const char* instead) {
+    return key
+           + (" cannot be given: process " + std::to_string(acting)
+              + " counts no " + what + "; give ")
+           + instead;
+  };
+  if (std::holds_alternative<at_packet>(*one.when))
+    return counts_no("packet", "packets", "time_ms");
+  if (std::holds_alternative<at_step>(*one.when) && !is_worker(acting))
+    return counts_no("step", "steps, only a worker does",
+                     is_server(acting) ? "message or time_ms" : "time_ms");
+  if (std::holds_alternative<at_message>(*one.when) && !is_server(acting))
+    return counts_no("message", "messages, only a server does",
+                     is_worker(acting) ? "step or time_ms" : "time_ms");
+  return {};
+}
+
 /// Says why a place does not run a fault. None: it does.
-std::optional<std::string> problem_of_place(const fault& one, place where) {
+std::optional<std::string> problem_of_place(const fault& one,
+                                            const plan_scope& scope) {
   const std::string kind = to_string(one.kind);
-  if (where == place::processes) {
+  if (scope.where != place::simulator) {
     if (one.kind == fault_kind::kill && one.replica)
       return "replica is " + std::to_string(*one.replica)
              + "; only the simulator kills a replica; give the number of a "
@@ -134,6 +177,8 @@ std::optional<std::string> problem_of_place(const fault& one, place where) {
       return "kind is \"" + kind
              + "\", which only the simulator runs; over processes give kill, "
                "stop, disconnect, cut, slow, drop, duplicate, corrupt or delay";
+    if (scope.where == place::parameter_servers)
+      return problem_with_servers(one, scope.workers);
     return {};
   }
   const bool runs = is_for_simulator(one)
@@ -196,16 +241,16 @@ std::optional<std::string> problem_of(const faults& plan,
                                       const plan_scope& scope) {
   for (std::size_t i = 0; i < plan.list().size(); ++i) {
     const auto& one = plan.list()[i];
-    auto problem = problem_of_place(one, scope.where);
-    if (!problem)
-      problem =
-        problem_of_number("process", one.process, scope.processes, "processes");
+    auto problem =
+      problem_of_number("process", one.process, scope.processes, "processes");
     if (!problem)
       problem =
         problem_of_number("peer", one.peer, scope.processes, "processes");
     if (!problem)
       problem =
         problem_of_number("replica", one.replica, scope.replicas, "replicas");
+    if (!problem)
+      problem = problem_of_place(one, scope);
     if (problem)
       return "faults[" + std::to_string(i) + "]." + *problem;
   }

@@ -18,7 +18,9 @@ struct replica {
   std::uint32_t id = 0;
 };
 
-/// Process that a fault applies to: its task number in the job.
+/// Process that a fault applies to: its task number in the job. In a job with
+/// parameter servers, the chief is process 0; the workers follow, and then the
+/// servers.
 struct process {
   std::uint32_t id = 0;
 };
@@ -30,7 +32,7 @@ struct at_step {
 };
 
 /// Message at which a fault occurs, counted among the messages and packets that
-/// the process sends.
+/// the process sends. Those of a parameter server are its answers.
 struct at_message {
   std::uint64_t number = 1; ///< From 1.
   friend bool operator==(const at_message&, const at_message&) = default;
@@ -156,8 +158,9 @@ public:
   /// sides of each connection are notified.
   faults& disconnect(process target, const trigger& when);
 
-  /// Closes all connections between two processes. The one with the higher
-  /// number counts its steps, messages and packets. Over processes only.
+  /// Closes all connections between two processes. The one that has dialed the
+  /// other counts its steps, messages and packets: it has the higher number, or
+  /// with parameter servers the lower one. Over processes only.
   faults& cut(process target, process peer, const trigger& when);
 
   /// Stops all traffic of a process from the step on. Neither side of a
@@ -197,10 +200,24 @@ private:
 
 /// Where a plan runs.
 struct plan_scope {
-  enum class place : std::uint8_t { simulator, processes } where;
+  enum class place : std::uint8_t {
+    simulator,
+    processes,
+    parameter_servers, ///< Processes of a job with parameter servers.
+  } where;
   /// Number of processes and replicas of the job. None: it is not known.
   std::optional<std::uint32_t> processes{}, replicas{};
+  /// Number of workers of a job with parameter servers: the processes from 1
+  /// on. Those after them are the servers.
+  std::uint32_t workers = 0;
 };
+
+/// Returns the scope of a job with parameter servers.
+inline plan_scope scope_with_servers(std::uint32_t workers,
+                                     std::uint32_t servers) {
+  return {
+    plan_scope::place::parameter_servers, 1 + workers + servers, {}, workers};
+}
 
 /// Returns what is wrong with a plan in a place: "faults[1].process is 7; the
 /// job has the processes 0 to 2". None: all its faults can occur there.

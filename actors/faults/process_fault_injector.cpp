@@ -23,20 +23,27 @@ bool is_of_process(const fault& one) {
   return !one.is_of_messages() && one.kind != fault_kind::slow;
 }
 
-/// Number of the process that inflicts a fault. Of two processes, the one with
-/// the higher number has dialed the other.
-std::optional<std::uint32_t> acting_process(const fault& one) {
-  return one.peer ? std::max(one.process, one.peer) : one.process;
+/// Number of the process that inflicts a fault: of two processes, the one that
+/// has dialed the other.
+std::optional<std::uint32_t> acting_process(const fault& one,
+                                            bool lower_dials) {
+  if (!one.peer)
+    return one.process;
+  return lower_dials ? std::min(one.process, one.peer)
+                     : std::max(one.process, one.peer);
 }
+
+constexpr role_id chief{role_id::kind::chief, 0};
 
 } // namespace
 
-/// A message or packet that is sent.
+/// A message or packet that is sent, or a step that begins without one.
 struct process_fault_injector::event {
   const role_id& sender;
   const role_id& receiver;
   std::uint64_t step;
   bool is_packet;
+  bool is_step = false; ///< No message.
 };
 
 process_fault_injector::process_fault_injector(const faults& plan,
@@ -73,7 +80,7 @@ process_fault_injector::~process_fault_injector() {
 }
 
 bool process_fault_injector::concerns_this_process(const fault& one) const {
-  const auto acting = acting_process(one);
+  const auto acting = acting_process(one, functions_.lower_dials);
   return !acting || *acting == process_;
 }
 
@@ -91,6 +98,14 @@ process_fault_injector::on_packet(const role_id& sender,
   return on_event({sender, receiver, step, true});
 }
 
+void process_fault_injector::on_step(std::uint64_t step) {
+  on_event({replica_id(process_), chief, step, false, true});
+}
+
+void process_fault_injector::on_answer() {
+  on_event({{role_id::kind::local_agent, process_}, chief, 0, false});
+}
+
 fault_injector::injected_fault
 process_fault_injector::on_event(const event& of) {
   injected_fault out;
@@ -98,7 +113,7 @@ process_fault_injector::on_event(const event& of) {
   nanoseconds wait{0};
   {
     const std::lock_guard hold{lock_};
-    ++messages_;
+    messages_ += !of.is_step;
     packets_ += of.is_packet;
     for (auto& one : planned_) {
       if (one.what.is_of_messages()) {
@@ -201,8 +216,7 @@ void process_fault_injector::inflict(const fault& one) const {
     case fault_kind::stop:
       return functions_.stop(one.duration);
     default: // disconnect and cut; the plan has no others over processes
-      functions_.cut(one.peer ? std::optional{std::min(*one.process, *one.peer)}
-                              : std::nullopt);
+      functions_.cut(one.peer == process_ ? one.process : one.peer);
   }
 }
 
@@ -237,22 +251,56 @@ void process_fault_injector::watch_times() {
   }
 }
 
-std::shared_ptr<fault_injector>
-make_process_fault_injector(const plan_location& location,
-                            const std::vector<net::address>& addresses,
-                            std::uint32_t own_task, std::uint32_t replicas) {
+namespace {
+
+/// @param scope of the plan. Its number of processes is not used.
+std::shared_ptr<process_fault_injector>
+make_injector(const plan_location& location, plan_scope scope,
+              const std::vector<net::address>& addresses,
+              std::uint32_t own_task) {
   auto file = location.file;
   if (const auto* const named = std::getenv(plan_location::variable);
       file.empty() && named)
     file = named;
   if (file.empty())
     return nullptr;
-  const auto processes = static_cast<std::uint32_t>(addresses.size());
-  const auto plan =
-    load_fault_plan(file, {plan_scope::place::processes, processes, replicas});
+  scope.processes = static_cast<std::uint32_t>(addresses.size());
+  const bool lower_dials = scope.where == plan_scope::place::parameter_servers;
   return std::make_shared<process_fault_injector>(
-    plan, own_task, fault_notes::from_environment(),
-    real_process_faults(addresses, own_task));
+    load_fault_plan(file, scope), own_task, fault_notes::from_environment(),
+    real_process_faults(addresses, own_task, lower_dials));
+}
+
+} // namespace
+
+std::shared_ptr<fault_injector>
+make_process_fault_injector(const plan_location& location,
+                            const std::vector<net::address>& addresses,
+                            std::uint32_t own_task, std::uint32_t replicas) {
+  return make_injector(location, {plan_scope::place::processes, {}, replicas},
+                       addresses, own_task);
+}
+
+std::shared_ptr<process_fault_injector>
+make_process_fault_injector(const plan_location& location,
+                            const net::cluster_spec& cluster,
+                            const net::cluster_task& task) {
+  std::vector<net::address> addresses;
+  std::optional<std::uint32_t> own_task;
+  for (const std::string job : {"chief", "worker", "ps"})
+    if (cluster.has(job))
+      for (const auto& [index, address] : cluster.tasks(job)) {
+        if (net::cluster_task{job, index} == task)
+          own_task = static_cast<std::uint32_t>(addresses.size());
+        addresses.push_back(net::parse_address(address));
+      }
+  if (!own_task)
+    return nullptr;
+  const auto workers = static_cast<std::uint32_t>(
+    cluster.has("worker") ? cluster.num_tasks("worker") : 0);
+  return make_injector(location,
+                       {plan_scope::place::parameter_servers, {}, {}, workers},
+                       addresses, *own_task);
 }
 
 } // namespace troupe::injection

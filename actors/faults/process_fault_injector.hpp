@@ -4,6 +4,7 @@
 #include "troupe/actors/faults/fault_notes.hpp"
 #include "troupe/actors/faults/fault_plan.hpp"
 #include "troupe/actors/faults/process_faults.hpp"
+#include "troupe/net/cluster/cluster_task.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -23,8 +24,9 @@ namespace troupe::injection {
 /// trigger occur once. Any thread may send.
 ///
 /// A step has begun in a process when one of its replicas first sends a message
-/// or a packet of it. A thread of the injector watches the times of faults of
-/// the whole process; other faults of a time occur at the next message.
+/// or a packet of it. With parameter servers, `on_step` and `on_answer` take
+/// the place of messages. A thread of the injector watches the times of faults
+/// of the whole process; other faults of a time occur at the next message.
 class process_fault_injector final : public fault_injector {
 public:
   using clock = std::chrono::steady_clock;
@@ -44,6 +46,13 @@ public:
   injected_fault on_packet(const role_id& sender, const role_id& receiver,
                            message_kind kind, std::uint64_t generation,
                            std::uint64_t step) override;
+
+  /// A worker of parameter servers begins a step of a training. This is no
+  /// message.
+  void on_step(std::uint64_t step);
+  /// A parameter server answers a request, which has taken place. This is a
+  /// message of no step.
+  void on_answer();
 
 private:
   struct event;
@@ -91,7 +100,8 @@ struct plan_location {
   std::filesystem::path file{};
 };
 
-/// Makes the injector of this process from the plan of its job.
+/// Makes the injector of this process from the plan of its job, in which all
+/// processes have replicas.
 /// @param addresses addresses of the processes, by task.
 /// @param replicas  number of replicas of the job.
 /// @returns null if there is no plan.
@@ -100,5 +110,14 @@ std::shared_ptr<fault_injector>
 make_process_fault_injector(const plan_location& location,
                             const std::vector<net::address>& addresses,
                             std::uint32_t own_task, std::uint32_t replicas);
+
+/// Makes the injector of this process from the plan of its job, in which it is
+/// the chief, a worker or a parameter server.
+/// @returns null if there is no plan, or the task is another one.
+/// @errors throws as `load_fault_plan`.
+std::shared_ptr<process_fault_injector>
+make_process_fault_injector(const plan_location& location,
+                            const net::cluster_spec& cluster,
+                            const net::cluster_task& task);
 
 } // namespace troupe::injection

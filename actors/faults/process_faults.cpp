@@ -61,8 +61,8 @@ std::size_t cut_connections(const std::vector<net::address>& addresses,
                             std::uint32_t own_task,
                             std::optional<std::uint32_t> peer) {
   std::set<std::string> dialed;
-  for (std::uint32_t task = 0; task < own_task; ++task)
-    if (!peer || peer == task)
+  for (std::uint32_t task = 0; task < addresses.size(); ++task)
+    if (task != own_task && (!peer || peer == task))
       for (const auto& one : net::resolve(addresses[task]).found)
         dialed.insert(to_string(one));
   return net::cut_connections(
@@ -73,8 +73,9 @@ std::size_t cut_connections(const std::vector<net::address>& addresses,
 }
 
 process_faults real_process_faults(std::vector<net::address> addresses,
-                                   std::uint32_t own_task) {
+                                   std::uint32_t own_task, bool lower_dials) {
   return {
+    .lower_dials = lower_dials,
     .kill = kill_this_process,
     .stop = stop_this_process,
     .cut =

@@ -15,6 +15,9 @@ namespace troupe::injection {
 
 /// How a process inflicts faults on itself. A test may replace the functions.
 struct process_faults {
+  /// True: of two processes, the one with the lower number has dialed the
+  /// other. False: the one with the higher number has.
+  bool lower_dials = false;
   /// Does not return, except in a test.
   std::function<void()> kill;
   /// Returns when the process has been stopped and continued.
@@ -38,15 +41,16 @@ void stop_this_process(std::chrono::nanoseconds time);
 /// that it has dialed and those that it has accepted.
 /// @param addresses addresses on which the processes listen, by task.
 /// @param own_task  task of this process.
-/// @param peer      task of the other process, which is lower than `own_task`,
-///                  because a process dials those with a lower task. None: all.
+/// @param peer      task of the other process, which this one has dialed. None:
+///                  all.
 /// @returns the number of connections.
 std::size_t cut_connections(const std::vector<net::address>& addresses,
                             std::uint32_t own_task,
                             std::optional<std::uint32_t> peer);
 
 /// Returns the functions that act on this process.
+/// @param lower_dials as in `process_faults`.
 process_faults real_process_faults(std::vector<net::address> addresses,
-                                   std::uint32_t own_task);
+                                   std::uint32_t own_task, bool lower_dials);
 
 } // namespace troupe::injection

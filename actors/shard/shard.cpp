@@ -27,9 +27,12 @@ constexpr auto max_answer_bytes = std::size_t{1} << 30;
 
 /// Calls a function, and answers with `ec::invalid` if the message is wrong.
 template <class F>
-auto answer(F fn) -> caf::result<decltype(fn())> {
+auto answer(const shard_state& state, F fn) -> caf::result<decltype(fn())> {
   try {
-    return fn();
+    auto result = fn();
+    if (state.before_answer)
+      state.before_answer();
+    return result;
   } catch (const std::logic_error& e) {
     return caf::make_error(ec::invalid, std::string{e.what()});
   } catch (const std::bad_alloc&) {
@@ -401,31 +404,35 @@ shard_status shard_state::status() const {
 }
 
 shard_actor::behavior_type
-shard(shard_actor::stateful_pointer<shard_state> self, std::uint32_t index) {
+shard(shard_actor::stateful_pointer<shard_state> self, std::uint32_t index,
+      std::function<void()> before_answer) {
   install_exception_handler(self);
   self->state.index = index;
+  self->state.before_answer = std::move(before_answer);
   return {
     [self](const new_part& x, const tensor& initial) {
-      return answer([&] { return self->state.add(x, initial); });
+      return answer(self->state, [&] { return self->state.add(x, initial); });
     },
     [self](const shard_limits& x) { return self->state.limit(x); },
     [self](const new_optimizer& x) {
-      return answer([&] { return self->state.add(x); });
+      return answer(self->state, [&] { return self->state.add(x); });
     },
     [self](const part_pull& x, const tensors& operands) {
-      return answer([&] { return self->state.pull(x, operands); });
+      return answer(self->state, [&] { return self->state.pull(x, operands); });
     },
     [self](const optimizer_pull& x) {
-      return answer([&] { return self->state.pull(x); });
+      return answer(self->state, [&] { return self->state.pull(x); });
     },
     [self](const change_list& x, const tensors& operands) {
-      return answer([&] { return self->state.change(x, operands); });
+      return answer(self->state,
+                    [&] { return self->state.change(x, operands); });
     },
     [self](const execution_effects& x, const tensors& operands) {
-      return answer([&] { return self->state.store(x, operands); });
+      return answer(self->state,
+                    [&] { return self->state.store(x, operands); });
     },
     [self](const coordinator::decision& x) {
-      return answer([&] { return self->state.decide(x); });
+      return answer(self->state, [&] { return self->state.decide(x); });
     },
     [self](atom::info) { return self->state.table(); },
     [self](atom::status) { return self->state.status(); },

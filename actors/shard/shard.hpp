@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -64,6 +65,9 @@ struct shard_state {
   coordinator::staleness_meter staleness;
   std::uint64_t updates = 0;   ///< Changes that took place.
   std::uint64_t max_bytes = 0; ///< Of all parts. Zero: no limit.
+  /// For tests of faults: called before a read or change is answered. Empty: no
+  /// effect.
+  std::function<void()> before_answer{};
 };
 
 /// Returns the part of a table that a message describes, without changes.
@@ -73,7 +77,9 @@ parameter_server::table_part table_of(const new_part& x);
 /// Holds parts of variables. It answers reads, makes changes, and keeps the
 /// effects of closures until the decision on them.
 /// @param index of the shard in the job.
+/// @param before_answer as in `shard_state`.
 shard_actor::behavior_type
-shard(shard_actor::stateful_pointer<shard_state> self, std::uint32_t index);
+shard(shard_actor::stateful_pointer<shard_state> self, std::uint32_t index,
+      std::function<void()> before_answer);
 
 } // namespace troupe

@@ -89,6 +89,13 @@ shard_host_state::request(const shard_request& x, const tensors& operands) {
   return promise;
 }
 
+void shard_host_state::answer(answer_promise& to, shard_answer&& x,
+                              tensors&& beside) const {
+  if (config_.before_answer)
+    config_.before_answer();
+  to.deliver(std::move(x), std::move(beside));
+}
+
 void shard_host_state::refuse(std::map<id, answer_promise>& waiting,
                               const id& which, shard_outcome why) {
   if (auto found = waiting.extract(which))
@@ -159,11 +166,11 @@ void shard_host_state::perform(std::uint32_t shard, copy& at,
     at.store.apply(x->command, *content_of(x->content));
   } else if (auto* const x = std::get_if<answer_command>(&effect)) {
     if (auto found = at.commands.extract(x->id))
-      found.mapped().deliver(at.store.answer(x->id), tensors{});
+      answer(found.mapped(), shard_answer{at.store.answer(x->id)}, {});
   } else if (auto* const x = std::get_if<answer_read>(&effect)) {
     if (auto found = at.reads.extract(x->id)) {
-      auto [answer, beside] = at.store.read(*content_of(x->content));
-      found.mapped().deliver(std::move(answer), std::move(beside));
+      auto [read, beside] = at.store.read(*content_of(x->content));
+      answer(found.mapped(), std::move(read), std::move(beside));
     }
   } else if (auto* const x = std::get_if<refuse_command>(&effect)) {
     refuse(x->is_read ? at.reads : at.commands, x->id, outcome_of(x->why));

@@ -30,6 +30,9 @@ struct shard_host_config {
   std::uint64_t self = 0; ///< Incarnation of the process.
   std::uint32_t shards = 1;
   host_connector connect;
+  /// For tests of faults: called before the request of a client is answered.
+  /// Empty: no effect.
+  std::function<void()> before_answer{};
 };
 
 /// The interface of a shard host, and its own messages.
@@ -97,6 +100,7 @@ private:
   void perform(std::uint32_t shard, parameter_server::shard_reaction&& effects);
   void perform(std::uint32_t shard, copy& at,
                parameter_server::shard_effect& effect);
+  void answer(answer_promise& to, shard_answer&& x, tensors&& beside) const;
   void refuse(std::map<id, answer_promise>& waiting, const id& which,
               shard_outcome why);
   void refuse_all(copy& at);

@@ -15,14 +15,10 @@
 using namespace troupe;
 namespace fs = std::filesystem;
 
-fault_report::fault_report(const std::string& file, std::uint64_t processes,
-                           std::optional<std::uint64_t> replicas) {
+fault_report::fault_report(const std::string& file,
+                           const injection::plan_scope& scope) {
   if (file.empty())
     return;
-  injection::plan_scope scope{injection::plan_scope::place::processes,
-                              static_cast<std::uint32_t>(processes)};
-  if (replicas)
-    scope.replicas = static_cast<std::uint32_t>(*replicas);
   plan_ = injection::load_fault_plan(file, scope);
   auto name = (fs::temp_directory_path() / "troupe-faults-XXXXXX").string();
   if (const net::descriptor made{::mkstemp(name.data())}; !made)

@@ -3,9 +3,7 @@
 #include "child_processes.hpp"
 #include "troupe/actors/faults/fault_plan.hpp"
 
-#include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 
 /// The faults that a launcher lets its processes inject into their job, and a
@@ -13,12 +11,12 @@
 /// the processes note them.
 class fault_report {
 public:
-  /// @param file     plan of the faults. Empty: there are none.
-  /// @param replicas number of replicas of the job. None: it is not known.
+  /// @param file  plan of the faults. Empty: there are none.
+  /// @param scope of the job.
   /// @errors throws std::invalid_argument if the plan is invalid or does not
   ///         fit the job, std::runtime_error if a file cannot be read or made.
-  fault_report(const std::string& file, std::uint64_t processes,
-               std::optional<std::uint64_t> replicas);
+  fault_report(const std::string& file,
+               const troupe::injection::plan_scope& scope);
   ~fault_report();
   fault_report(const fault_report&) = delete;
   fault_report& operator=(const fault_report&) = delete;

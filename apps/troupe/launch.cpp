@@ -136,12 +136,22 @@ int report_end(const child_processes& children, const server_supervisor& job,
   return report_failure(children, chief, "failed", signal);
 }
 
+/// Scope of a plan of faults of the job.
+injection::plan_scope scope_of(const launch_options& options) {
+  if (options.servers > 0)
+    return injection::scope_with_servers(
+      static_cast<std::uint32_t>(options.workers),
+      static_cast<std::uint32_t>(options.servers));
+  return {injection::plan_scope::place::processes,
+          static_cast<std::uint32_t>(options.processes)};
+}
+
 int launch(const launch_options& options) {
   const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   std::signal(SIGPIPE, SIG_IGN); // a failed write returns an error instead
   const auto has_servers = options.servers > 0;
   const auto* const chief = has_servers ? server_supervisor::chief : "";
-  const fault_report faults{options.faults, options.processes, {}};
+  const fault_report faults{options.faults, scope_of(options)};
   const net::secret_file secret;
   set_flight_directory({});
   worker_restarts restarts{options.restarts};
@@ -203,9 +213,6 @@ void check(const launch_options& x) {
            "-n out");
   if (x.servers > 0 && x.workers == 0)
     reject(servers, "give the number of workers too, as in --workers 2");
-  if (x.servers > 0 && !x.faults.empty())
-    reject("--faults " + x.faults,
-           "a job with parameter servers cannot have it yet; leave it out");
   if (x.servers > 0)
     return;
   if (x.workers > 0)

@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "fault_report.hpp"
 #include "interrupt.hpp"
 #include "job_credentials.hpp"
 #include "local_launcher.hpp"
@@ -50,10 +51,14 @@ int exit_code_of(const child_processes& children,
 
 } // namespace
 
-int launch_with_servers(const train_config& config,
-                        std::uint64_t max_restarts) {
+int launch_with_servers(const train_config& config, std::uint64_t max_restarts,
+                        const std::string& faults_file) {
   // As in `launch_workers`, the signals are blocked first.
   const signal_receiver signals{SIGINT, SIGTERM};
+  const fault_report faults{
+    faults_file,
+    injection::scope_with_servers(static_cast<std::uint32_t>(config.workers),
+                                  static_cast<std::uint32_t>(config.servers))};
   const job_credentials credentials{false};
   output_collector output{[] { return std::string{chief}; }};
   worker_restarts restarts{max_restarts};
@@ -76,7 +81,9 @@ int launch_with_servers(const train_config& config,
          output.add_line(name, out, line);
        }}};
   launcher.start(self_command(), [&](const std::string& process) {
-    return credentials.environment_of(process);
+    auto variables = credentials.environment_of(process);
+    faults.add_to(variables);
+    return variables;
   });
   server_supervisor job{launcher, restarts, config.workers, true};
   std::set<int> received;
@@ -91,5 +98,6 @@ int launch_with_servers(const train_config& config,
     }
   };
   launcher.wait(signals, on_signal, [&] { return job.on_idle(); });
+  faults.print();
   return exit_code_of(launcher.children(), output, job, was_killed);
 }

@@ -117,7 +117,10 @@ int launch_workers(const train_config& config, std::uint64_t max_restarts,
   // The signals are blocked before the first file is created. Otherwise a
   // signal could end this process before it has removed its files.
   const signal_receiver signals{SIGINT, SIGTERM};
-  const fault_report faults{faults_file, config.workers, config.replicas};
+  const fault_report faults{faults_file,
+                            {injection::plan_scope::place::processes,
+                             static_cast<std::uint32_t>(config.workers),
+                             static_cast<std::uint32_t>(config.replicas)}};
   const job_credentials credentials{config.transport == "tls"};
   std::set<std::string> lost; // workers that a signal has ended, or that left
   output_collector output{[&] {

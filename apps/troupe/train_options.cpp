@@ -262,7 +262,7 @@ void add_restart_options(CLI::App& command, train_arguments& arguments) {
 void add_fault_options(CLI::App& command, train_arguments& arguments) {
   add_file(command, "--faults", arguments.faults,
            "For tests, with workers: inject the faults of the plan in FILE "
-           "(JSON) into the workers")
+           "(JSON) into the processes")
     ->type_name("FILE");
 }
 

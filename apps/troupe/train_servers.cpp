@@ -5,6 +5,7 @@
 #include "saved_run.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
@@ -62,8 +63,6 @@ void check_arguments(const train_arguments& x) {
     reject("--spare " + std::to_string(x.spare_seconds));
   if (x.sigterm_leaves)
     reject("--on-sigterm leave");
-  if (!x.faults.empty())
-    reject("--faults " + x.faults);
   if (x.options.audit_steps)
     reject("--audit-steps " + std::to_string(*x.options.audit_steps));
   if (x.options.on_deviation)
@@ -87,8 +86,11 @@ model_options model_options_of(const train_config& config) {
     .seed = config.seed, .loss = config.loss, .precision = config.precision};
 }
 
+using shared_faults = std::shared_ptr<injection::process_fault_injector>;
+
 /// What a worker trains, as the chief has described it.
-server_training training_of(const std::string& arguments) {
+server_training training_of(const std::string& arguments,
+                            const shared_faults& faults) {
   const auto config = resolve_options(read_train_options(arguments));
   const auto data = open_batches(config);
   return {.name = model_name,
@@ -97,18 +99,22 @@ server_training training_of(const std::string& arguments) {
           .options = model_options_of(config),
           .batches = data.training,
           .validation = data.test,
-          .metrics = metrics_of(config)};
+          .metrics = metrics_of(config),
+          .faults = faults};
 }
 
 /// Lets chiefs use this process, until one tells it to end. A signal ends it as
 /// a process that does not catch it: then it is lost, and its work is done
 /// elsewhere.
-int serve(const std::string& address, const net::cluster_task& task) {
+int serve(const std::string& address, const net::cluster_task& task,
+          const shared_faults& faults) {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
   runtime actors;
-  register_parameter_server(actors);
-  register_server_training(actors, training_of);
+  register_parameter_server(actors, {.window = 4096}, faults);
+  register_server_training(actors, [faults](const std::string& arguments) {
+    return training_of(arguments, faults);
+  });
   node_server node{actors,
                    {.listen = address,
                     .name = to_string(task),
@@ -338,17 +344,19 @@ int train_with_servers(const train_arguments& given_arguments) {
   const auto task = resolver.task();
   auto arguments = given_arguments;
   arguments.options = options_in(cluster, arguments.options);
-  const bool serves =
-    !cluster.empty() && task && (task->type == "worker" || task->type == "ps");
-  if (serves && !arguments.resume.empty()) // the chief reads the file
-    return serve(cluster.task_address(task->type, task->id), *task);
-  const auto config = resolve_options(options_of(arguments));
   if (cluster.empty() || !task)
-    return launch_with_servers(config, arguments.restarts);
+    return launch_with_servers(resolve_options(options_of(arguments)),
+                               arguments.restarts, arguments.faults);
+  const auto faults =
+    injection::make_process_fault_injector({arguments.faults}, cluster, *task);
+  const bool serves = task->type == "worker" || task->type == "ps";
+  if (serves && !arguments.resume.empty()) // the chief reads the file
+    return serve(cluster.task_address(task->type, task->id), *task, faults);
+  const auto config = resolve_options(options_of(arguments));
   if (task->type == "chief")
     return lead(arguments, config, cluster);
   if (serves)
-    return serve(cluster.task_address(task->type, task->id), *task);
+    return serve(cluster.task_address(task->type, task->id), *task, faults);
   throw std::invalid_argument("TF_CONFIG: task.type is " + task->type
                               + "; a run with parameter servers has the tasks "
                                 "chief, worker and ps");

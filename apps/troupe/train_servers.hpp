@@ -16,5 +16,7 @@ int train_with_servers(const train_arguments& arguments);
 /// waits for all of them. @returns the exit code.
 /// @param restarts maximum number of workers, and of servers that have copies,
 ///                 that are started again after a signal has ended them.
+/// @param faults   file of the plan of faults that the processes inject. Empty:
+///                 none.
 int launch_with_servers(const troupe::train_config& config,
-                        std::uint64_t restarts);
+                        std::uint64_t restarts, const std::string& faults);

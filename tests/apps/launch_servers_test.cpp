@@ -189,7 +189,6 @@ TEST_F(LaunchServers, RejectOptionsThatDoNotFit) {
   rejects("--workers 0 --servers 1", {"--workers 0:", "from 1 to 128"});
   rejects("--workers 1 --servers 129", {"--servers 129:", "from 1 to 128"});
   rejects("-n 2 --evaluator", {"--evaluator", "--servers"});
-  rejects("--workers 1 --servers 1 --faults plan.json", {"--faults plan.json"});
 }
 
 } // namespace

@@ -101,11 +101,12 @@ host_connector connector(runtime& actors, client_options options,
 
 } // namespace
 
-void register_shard_host(runtime& actors, const client_options& to_servers) {
+void register_shard_host(runtime& actors, const client_options& to_servers,
+                         const std::function<void()>& before_answer) {
   const auto directory = std::make_shared<host_directory>();
   register_role<shard_host_actor, std::string, std::uint32_t>(
     actors, host_role,
-    [directory, to_servers, &actors](
+    [directory, to_servers, before_answer, &actors](
       caf::actor_system& system, const std::string& job, std::uint32_t shards) {
       if (shards == 0 || shards > max_shards)
         throw std::invalid_argument(std::to_string(shards) + " shards");
@@ -113,7 +114,8 @@ void register_shard_host(runtime& actors, const client_options& to_servers) {
         return system.spawn<caf::detached>(
           shard_host,
           shard_host_config{actors.incarnation(), shards,
-                            connect_shard_hosts(actors, to_servers, job)});
+                            connect_shard_hosts(actors, to_servers, job),
+                            before_answer});
       });
     });
   register_role<shard_host_actor, std::string>(

@@ -5,6 +5,7 @@
 #include "troupe/actors/shard/host_connector.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 // Connections to the processes that have copies of shards.
@@ -16,7 +17,9 @@ class runtime;
 /// Registers the roles of copies: a host of all copies of a job in this
 /// process, and access to it.
 /// @param to_servers options of connections to other processes with copies.
-void register_shard_host(runtime& actors, const client_options& to_servers);
+/// @param before_answer as in `shard_host_config`.
+void register_shard_host(runtime& actors, const client_options& to_servers,
+                         const std::function<void()>& before_answer);
 
 /// Makes the host of a job in the process at an address. It ends with the
 /// connection.

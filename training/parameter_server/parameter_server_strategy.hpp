@@ -20,6 +20,10 @@ namespace troupe {
 class runtime;
 class parameter_servers;
 
+namespace injection {
+class process_fault_injector;
+}
+
 /// Options of a `parameter_server_strategy`.
 struct parameter_server_options {
   /// Number of parameter servers in this process. Not used if there are
@@ -58,9 +62,10 @@ struct parameter_server_options {
 /// @errors throws std::logic_error if it was called before for this runtime.
 /// @param to_servers options of its connections to other servers, if they have
 ///        copies of each other.
-void register_parameter_server(runtime& actors,
-                               const client_options& to_servers = {
-                                 .window = 4096});
+/// @param faults for tests: gets the answers of the servers. Null: no faults.
+void register_parameter_server(
+  runtime& actors, const client_options& to_servers = {.window = 4096},
+  const std::shared_ptr<injection::process_fault_injector>& faults = {});
 
 /// What a parameter server holds.
 struct server_status {

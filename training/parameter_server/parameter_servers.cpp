@@ -1,6 +1,7 @@
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 
 #include "troupe/actors/core/spawn.hpp"
+#include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <random>
 #include <stdexcept>
@@ -161,9 +163,10 @@ void parameter_servers::make_shards() {
                                                    options_.node_connection));
   const auto node_role = is_owner_ ? role : access_role;
   for (std::uint32_t i = 0; i < options_.servers; ++i)
-    shards_.push_back(nodes_.empty()
-                        ? system_.spawn<caf::detached>(shard, i)
-                        : nodes_[i]->spawn<shard_actor>(node_role, job_, i));
+    shards_.push_back(
+      nodes_.empty()
+        ? system_.spawn<caf::detached>(shard, i, std::function<void()>{})
+        : nodes_[i]->spawn<shard_actor>(node_role, job_, i));
   if (is_owner_ && options_.max_server_bytes > 0)
     for (std::uint32_t i = 0; i < shards_.size(); ++i)
       ask<std::uint64_t>(system_, server_text(i), shards_[i], options_.timeout,
@@ -486,15 +489,20 @@ void parameter_servers::end_coordinator(std::uint64_t closures) {
   closures_ += closures;
 }
 
-void register_parameter_server(runtime& actors,
-                               const client_options& to_servers) {
-  register_shard_host(actors, to_servers);
+void register_parameter_server(
+  runtime& actors, const client_options& to_servers,
+  const std::shared_ptr<injection::process_fault_injector>& faults) {
+  std::function<void()> before_answer;
+  if (faults)
+    before_answer = [faults] { faults->on_answer(); };
+  register_shard_host(actors, to_servers, before_answer);
   const auto directory = std::make_shared<shard_directory>();
   register_role<shard_actor, std::string, std::uint32_t>(
     actors, role,
-    [directory](caf::actor_system& system, const std::string& job,
-                std::uint32_t index) {
-      const shard_actor made = system.spawn<caf::detached>(shard, index);
+    [directory, before_answer](caf::actor_system& system,
+                               const std::string& job, std::uint32_t index) {
+      const shard_actor made =
+        system.spawn<caf::detached>(shard, index, before_answer);
       directory->add(job, index, made);
       return made;
     });

@@ -1,5 +1,7 @@
 #include "troupe/training/parameter_server/server_training.hpp"
 
+#include "troupe/actors/faults/process_fault_injector.hpp"
+#include "troupe/training/parameter_server/batch_task.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"
 
 #include <memory>
@@ -23,9 +25,12 @@ void register_server_training(
         server_batches{metrics_of(network->used_loss(), what.metrics),
                        what.class_weights, what.batches, what.validation});
       return registered_closures{
-        {batch_closure,
-         [network, batches](closure_context&, const tensors& inputs) {
-           return encode(network->run(decode_batch_task(inputs), *batches));
+        {batch_closure, [network, batches, faults = what.faults](
+                          closure_context&, const tensors& inputs) {
+           const auto task = decode_batch_task(inputs);
+           if (faults && task.what != batch_task::kind::score)
+             faults->on_step(task.step);
+           return encode(network->run(task, *batches));
          }}};
     }},
     to_servers);

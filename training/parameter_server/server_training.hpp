@@ -9,6 +9,7 @@
 #include "troupe/training/parameter_server/registered_closures.hpp"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct server_training {
   std::optional<data::dataset> validation{};
   std::optional<std::vector<models::metric>> metrics{};
   std::vector<float> class_weights{};
+  /// For tests: gets the steps that the worker begins. Null: no faults.
+  std::shared_ptr<injection::process_fault_injector> faults{};
 };
 
 /// Name of the closures that `register_server_training` registers:

@@ -207,6 +207,51 @@ TEST(FaultPlanJson, SaysWhatDoesNotExistInTheJob) {
     "none");
 }
 
+TEST(FaultPlanJson, SaysWhatAJobWithParameterServersDoesNotRun) {
+  const auto problem = [](const faults& plan) {
+    return problem_of(plan, scope_with_servers(2, 2)).value_or("none");
+  };
+  const auto expect = [&](const faults& plan,
+                          std::initializer_list<const char*> texts) {
+    for (const auto* text : texts)
+      EXPECT_NE(problem(plan).find(text), std::string::npos) << problem(plan);
+  };
+  using namespace std::chrono_literals;
+  EXPECT_EQ(problem(faults{}
+                      .kill(process{0}, at_time{1ms})
+                      .kill(process{2}, at_step{1})
+                      .stop(process{3}, at_message{1}, 1ms)
+                      .disconnect(process{4}, at_time{1ms})
+                      .slow(process{1}, at_time{1ms}, 1ms)
+                      .cut(process{4}, process{1}, at_step{1})
+                      .cut(process{0}, process{4}, at_time{1ms})),
+            "none");
+  expect(faults{}.kill(process{5}, at_time{1ms}),
+         {"faults[0].process is 5; the job has the processes 0 to 4"});
+  expect(faults{}.drop(0.1), {"faults[0].kind is \"drop\"", "give kill"});
+  expect(faults{}.corrupt(process{1}, at_step{1}), {"kind is \"corrupt\""});
+  expect(faults{}.clog(process{1}, at_step{1}, 2), {"kind is \"clog\""});
+  expect(faults{}.kill(replica{1}, at_step{1}), {"replica is 1"});
+  expect(faults{}.cut(process{1}, process{2}, at_step{1}),
+         {"faults[0].peer is 2; two workers have no connection"});
+  expect(faults{}.cut(process{3}, process{4}, at_message{1}),
+         {"peer is 4; two servers"});
+  expect(faults{}.slow(process{3}, at_message{1}, 1ms),
+         {"process is 3, which has no steps", "1 to 2"});
+  expect(faults{}.kill(process{0}, at_step{1}),
+         {"step cannot be given: process 0", "give time_ms"});
+  expect(faults{}.kill(process{4}, at_step{1}),
+         {"step cannot be given: process 4", "give message or time_ms"});
+  expect(faults{}.cut(process{1}, process{0}, at_step{1}),
+         {"step cannot be given: process 0"});
+  expect(faults{}.kill(process{1}, at_message{1}),
+         {"message cannot be given: process 1", "give step or time_ms"});
+  expect(faults{}.kill(process{0}, at_message{1}),
+         {"message cannot be given: process 0", "give time_ms"});
+  expect(faults{}.kill(process{1}, at_packet{1}),
+         {"packet cannot be given: process 1"});
+}
+
 class FaultPlanFile : public scratch_test {};
 
 TEST_F(FaultPlanFile, IsNamedInErrors) {

@@ -96,6 +96,42 @@ TEST_F(ProcessFaultInjector, CutsFromTheProcessThatHasDialed) {
   }
 }
 
+/// With parameter servers, a process dials those with higher numbers.
+TEST_F(ProcessFaultInjector, CutsFromTheLowerNumberIfThatHasDialed) {
+  auto functions = recorded();
+  functions.lower_dials = true;
+  for (const auto& plan : {faults{}.cut(process{1}, process{3}, at_step{1}),
+                           faults{}.cut(process{3}, process{1}, at_step{1})}) {
+    process_fault_injector higher{plan, 3, fault_notes{}, functions};
+    higher.on_step(1);
+    EXPECT_EQ(done, strings{});
+    process_fault_injector lower{plan, 1, fault_notes{}, functions};
+    lower.on_step(1);
+    EXPECT_EQ(done, strings{"cut 3"});
+    done.clear();
+  }
+}
+
+TEST_F(ProcessFaultInjector, CountsStepsAndAnswersOfParameterServers) {
+  process_fault_injector worker{faults{}
+                                  .stop(process{1}, at_message{1}, 1ms)
+                                  .slow(process{1}, at_step{4}, 5ms, 1)
+                                  .kill(process{1}, at_step{5}),
+                                1, fault_notes{}, recorded()};
+  for (const std::uint64_t step : {3, 4, 4, 7})
+    worker.on_step(step);
+  EXPECT_EQ(done, (strings{"wait 5", "kill"}));
+  done.clear();
+  process_fault_injector server{
+    faults{}.kill(process{3}, at_message{3}).stop(process{3}, at_step{0}, 1ms),
+    3, fault_notes{}, recorded()};
+  server.on_answer();
+  server.on_answer();
+  EXPECT_EQ(done, strings{});
+  server.on_answer();
+  EXPECT_EQ(done, strings{"kill"});
+}
+
 TEST_F(ProcessFaultInjector, HitsOneMessageOrPacket) {
   process_fault_injector injector{faults{}
                                     .drop(process{1}, at_message{2})
