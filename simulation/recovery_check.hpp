@@ -37,7 +37,8 @@ struct recovery_result {
   /// What does not hold. Empty: everything does.
   std::string failure;
   std::size_t fired = 0; ///< Faults that have occurred.
-  /// Distinct pairs of the state of a process and a fault that it had there.
+  /// Distinct pairs of the state of a process and a fault that it had there,
+  /// and kinds of packets that were lost or corrupt.
   std::set<std::string> reached;
   std::size_t completed = 0; ///< Processes that have completed the training.
   std::set<std::uint32_t> completed_tasks; ///< Tasks of these processes.

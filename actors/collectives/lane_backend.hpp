@@ -33,6 +33,9 @@ struct lane_backend_options {
   /// simulator: `wait` then makes progress and returns at once. Null: waiting
   /// threads sleep until a lane has an event.
   std::function<void()> wake{};
+  /// Numbers of the packets between the processes of the job, by process; as
+  /// `lane_transport` takes them.
+  counts_by_process counts{};
   /// Clock for the delays of injected faults. Null: the system's steady clock.
   clock_function now{};
 };

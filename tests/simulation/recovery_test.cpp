@@ -636,6 +636,20 @@ TEST_F(SimulatedRecovery, NoCallbackIsRepeatedThatAnyProcessKnowsOf) {
     866, {.processes = 3, .has_launcher = true, .faults = {stopped, cut_off}});
 }
 
+// Of all packets of the first steps, also of those that no later packet follows
+// in their lane.
+TEST_F(SimulatedRecovery, LostAndCorruptPacketsChangeNoBit) {
+  for (const auto program : all_programs)
+    for (std::uint64_t number = 0; number < test::seeds_of(60); ++number) {
+      const auto one = run_seed(number, {.processes = 3,
+                                         .program = program,
+                                         .lost_packets = {number},
+                                         .corrupt_packets = {number + 70}});
+      EXPECT_EQ(one.fired, 2u) << one.plan;
+      EXPECT_EQ(one.completed, 3u) << one.plan;
+    }
+}
+
 // The actors of all processes end, also those that wait for a process that was
 // silent before it was started again.
 TEST_F(SimulatedRecovery, AProcessThatWasSilentIsStartedAgain) {
