@@ -507,23 +507,6 @@ TEST_F(SimulatedRecovery, OfTwoProcessesThatJoinEachGetsTheResultsOfCalls) {
                        .faults = {stopped, killed}});
 }
 
-// Process 2 has ended an epoch that process 1 has not, and is cut off before
-// process 1 has copied its state. Process 0 joins meanwhile, and knows the
-// result of that epoch.
-TEST_F(SimulatedRecovery, AnEpochIsMadeAgainWithoutAProcessThatKnowsItsResult) {
-  auto killed = in_user_code(kill, 0, 20);
-  killed.messages = 42;
-  killed.until = 46ms;
-  auto cut_off = fault(partition, 2, 14);
-  cut_off.when = process_fault::moment::view_message;
-  cut_off.messages = 3;
-  const auto job = run_seed(
-    4'006'847, {.processes = 3, .latency = 5ms, .faults = {killed, cut_off}});
-  EXPECT_EQ(job.fired, 2u);
-  EXPECT_EQ(job.joined, 0u) << "the process that joins should have left";
-  EXPECT_EQ(job.completed, 1u);
-}
-
 // The chief is stopped where it has just made a step, or before it saves. When
 // it goes on, the others have excluded it and have saved the model.
 TEST_F(SimulatedRecovery, AnExcludedProcessReplacesNoFile) {
