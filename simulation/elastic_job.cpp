@@ -726,7 +726,7 @@ struct elastic_job::impl {
       out->connections.push_back(peers.entries[one.task].connection);
       backend_options.counts.push_back(
         one.task == it.life->task ? nullptr
-                                  : peers.packets_of(of.view_id, one.task));
+                                  : peers.counts_of(of.view_id, one.task));
       if (const auto& counts = backend_options.counts.back())
         counts->set_listener(wake);
     }
@@ -737,6 +737,7 @@ struct elastic_job::impl {
       return std::chrono::steady_clock::time_point{in.elapsed()};
     };
     backend_options.faults = it.injector;
+    backend_options.loss_timeout = options.network.heartbeat_timeout;
     if (out->placement.count() > 0)
       out->backend = std::make_shared<lane_backend>(
         out->placement, std::move(lanes), backend_options);

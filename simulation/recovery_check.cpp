@@ -101,14 +101,14 @@ public:
     out.corrupted = is_one_of(plan_.corrupt_packets);
     if (out.dropped || out.corrupted) {
       ++faulty_packets;
-      reached.insert(std::string{out.dropped ? "lost " : "corrupt "}
-                     + name_of(kind));
+      kinds.insert(std::string{out.dropped ? "lost " : "corrupt "}
+                   + name_of(kind));
     }
     return out;
   }
 
   std::size_t faulty_packets = 0;
-  std::set<std::string> reached; ///< Kinds of the faulty packets.
+  std::set<std::string> kinds; ///< Of these packets.
 
 private:
   const recovery_plan& plan_;
@@ -188,8 +188,8 @@ public:
       check_completion();
     }
     check_last_file();
-    out_.fired += injector_.faulty_packets;
-    out_.reached.merge(injector_.reached);
+    out_.faulty_packets = injector_.faulty_packets;
+    out_.packet_kinds = injector_.kinds;
     out_.launcher_kills = job_.launcher_kills();
     out_.survivors_named = job_.survivors_named();
     out_.delivered = sim_.delivered;

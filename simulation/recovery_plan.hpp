@@ -67,7 +67,7 @@ struct recovery_plan {
   double duplicated = 0; ///< Probability that a message arrives twice.
   /// Numbers of packets of the job, counted from 0, that are lost.
   std::vector<std::uint64_t> lost_packets{};
-  /// The same for packets of which a bit changes on the way.
+  /// Numbers of packets of the job of which a bit changes on the way.
   std::vector<std::uint64_t> corrupt_packets{};
   std::vector<process_fault> faults{};
 };

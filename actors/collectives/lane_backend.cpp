@@ -56,8 +56,8 @@ lane_backend::impl::impl(Processes&& hosts,
   : options{backend_options},
     machine{hosts.collective_placement},
     transport{hosts.collective_placement, std::move(hosts.lanes),
-              backend_options.faults, backend_options.now,
-              std::move(hosts.counts)},
+              backend_options.faults,     backend_options.now,
+              std::move(hosts.counts),    backend_options.loss_timeout},
     process_numbers{std::move(hosts.numbers)} {
   const auto& placement = machine.replica_placement();
   for (std::uint32_t p = 0; p < placement.job.processes(); ++p)

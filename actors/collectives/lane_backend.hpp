@@ -36,6 +36,8 @@ struct lane_backend_options {
   /// Numbers of the packets between the processes of the job, by process; as
   /// `lane_transport` takes them.
   counts_by_process counts{};
+  /// As `lane_transport` takes it.
+  std::chrono::nanoseconds loss_timeout = std::chrono::seconds{1};
   /// Clock for the delays of injected faults. Null: the system's steady clock.
   clock_function now{};
 };

@@ -62,55 +62,63 @@ struct lane_transport::lane_state {
   std::uint64_t received = 0;
   /// Header of the front packet for the state machine. None: it is not known.
   std::optional<collective::packet_header_bytes> front{};
-  bool front_repeats = false; ///< The front packet repeats the one before it.
-  /// Packets are missing: how often the other process had told its numbers when
-  /// that was noticed, and how many packets had been received then. None: none
-  /// are missing.
-  std::optional<std::pair<std::uint64_t, std::uint64_t>> missing{};
-  /// Which packet is lost. None: none is known to be.
+  collective::packet_header_bytes last{}; ///< Of the last popped packet.
+  bool front_repeats = false; ///< The front packet repeats the last one.
+  /// Packets are missing: since when, and how many had been received then.
+  /// None: none are missing.
+  std::optional<std::pair<clock::time_point, std::uint64_t>> missing{};
+  /// Why the lane counts as ended: a packet is lost. None: it does not.
   std::optional<net::lane::closed_state> lost{};
   std::optional<delayed_packet> delayed{}; ///< None: no packet is delayed.
 
-  void check(std::uint16_t number);
-  void check_missing(std::uint64_t times_told, std::uint64_t told);
+  void take_front(const collective::packet_header_bytes& arrived);
+  void check_missing(std::uint64_t reported, clock::time_point now,
+                     std::chrono::nanoseconds timeout);
   void set_lost(const std::string& problem) {
     lost = {net::close_reason::corrupted, problem};
   }
 };
 
 /// Checks the number of a packet that has become the front packet.
-void lane_transport::lane_state::check(std::uint16_t number) {
+void lane_transport::lane_state::take_front(
+  const collective::packet_header_bytes& arrived) {
+  auto header = collective::read(arrived);
+  const auto number = std::exchange(header.number, std::uint16_t{0});
+  const auto bytes = write(header);
   const auto expected = static_cast<std::uint16_t>(received);
-  front_repeats =
-    received > 0 && number == static_cast<std::uint16_t>(expected - 1);
-  if (number != expected && !front_repeats)
+  front_repeats = received > 0
+                  && number == static_cast<std::uint16_t>(expected - 1)
+                  && bytes == last;
+  if (number == expected || front_repeats)
+    front = bytes;
+  else
     set_lost("a packet was lost: number " + std::to_string(expected)
              + " was expected, and " + std::to_string(number) + " arrived");
 }
 
-/// The lane has no packet. Those that the other process says it has sent may be
-/// on their way. They are lost if none has arrived until it says so again.
-void lane_transport::lane_state::check_missing(std::uint64_t times_told,
-                                               std::uint64_t told) {
-  if (told <= received)
-    return missing.reset();
-  if (missing && missing->first == times_told)
-    return;
-  if (missing && missing->second == received)
-    set_lost("a packet was lost: " + std::to_string(told) + " were sent, and "
-             + std::to_string(received) + " have arrived");
-  missing = {times_told, received};
+/// The lane has no packet. Those that the other process has reported may be on
+/// their way. They are lost if none arrives within the timeout.
+void lane_transport::lane_state::check_missing(
+  std::uint64_t reported, clock::time_point now,
+  std::chrono::nanoseconds timeout) {
+  if (!missing || missing->second != received)
+    missing = {now, received};
+  else if (now - missing->first >= timeout)
+    set_lost("a packet was lost: " + std::to_string(reported)
+             + " were sent, and " + std::to_string(received) + " have arrived");
 }
 
 lane_transport::lane_transport(const local_placement& placement,
                                std::vector<peer_lanes> lanes,
                                std::shared_ptr<fault_injector> faults,
-                               clock_function now, counts_by_process counts)
+                               clock_function now, counts_by_process counts,
+                               std::chrono::nanoseconds loss_timeout)
   : placement_{placement},
     lanes_{std::move(lanes)},
     faults_{std::move(faults)},
     now_{now ? std::move(now) : clock::now},
     counts_{std::move(counts)},
+    loss_timeout_{loss_timeout},
     states_(placement.job.processes() * collective::lane_ids.size()) {
   if (!counts_.empty() && counts_.size() != lanes_.size())
     throw std::logic_error("packet counts of " + std::to_string(counts_.size())
@@ -138,8 +146,11 @@ lane_transport::state_of(std::uint32_t process, collective::lane_id lane_id) {
 
 const std::optional<net::lane::closed_state>&
 lane_transport::closed(std::uint32_t process, collective::lane_id lane_id) {
+  const auto& end = lane_of(process, lane_id).closed();
   const auto& lost = state_of(process, lane_id).lost;
-  return lost ? lost : lane_of(process, lane_id).closed();
+  return end && end->cause == net::close_reason::protocol_error ? end
+         : lost                                                 ? lost
+                                                                : end;
 }
 
 // -- sending ------------------------------------------------------------------
@@ -287,29 +298,27 @@ lane_transport::front(std::uint32_t process, collective::lane_id lane_id) {
   auto& state = state_of(process, lane_id);
   if (state.lost)
     return nullptr;
+  // Before the lane is read: a packet that was reported may arrive in between.
   const auto* const counts = counts_.empty() ? nullptr : counts_[process].get();
-  const auto times_told = counts ? counts->times_told() : 0;
-  const auto* const found = lane_of(process, lane_id).front();
+  const auto reported = counts ? counts->reported(lane_id) : 0;
+  auto& lane = lane_of(process, lane_id);
+  const auto* const found = lane.front();
   if (!found) {
     state.front.reset();
-    if (times_told > 0)
-      state.check_missing(times_told, counts->told(lane_id));
+    if (reported > state.received && !lane.closed())
+      state.check_missing(reported, now_(), loss_timeout_);
     return nullptr;
   }
-  if (!state.front) {
-    auto header = collective::read(*found);
-    state.check(std::exchange(header.number, std::uint16_t{0}));
-    if (state.lost)
-      return nullptr;
-    state.front = write(header);
-  }
-  return &*state.front;
+  if (!state.front)
+    state.take_front(*found);
+  return state.front ? &*state.front : nullptr;
 }
 
 void lane_transport::pop(std::uint32_t process, collective::lane_id lane_id) {
   auto& state = state_of(process, lane_id);
   if (!state.front_repeats)
     ++state.received;
+  state.last = state.front.value();
   state.front.reset();
   lane_of(process, lane_id).pop();
 }

@@ -36,11 +36,14 @@ public:
   /// @param faults fault injector. Null: none.
   /// @param counts empty, or one for each other process. Without it, a lost
   ///               packet is noticed only when a later one arrives.
+  /// @param loss_timeout time after which a packet that was reported as sent
+  ///                     counts as lost, if no other one arrives.
   /// @errors throws std::logic_error if `lanes` does not fit the placement.
   lane_transport(const local_placement& placement,
                  std::vector<peer_lanes> lanes,
                  std::shared_ptr<fault_injector> faults,
-                 clock_function now = {}, counts_by_process counts = {});
+                 clock_function now = {}, counts_by_process counts = {},
+                 std::chrono::nanoseconds loss_timeout = {});
   ~lane_transport() override;
 
   /// Returns a lane to a process. @pre the process is not this one.
@@ -115,6 +118,7 @@ private:
   std::shared_ptr<fault_injector> faults_;
   clock_function now_;
   counts_by_process counts_;
+  std::chrono::nanoseconds loss_timeout_;
   std::vector<lane_state> states_; ///< By process and lane.
 };
 

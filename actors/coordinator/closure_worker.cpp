@@ -120,6 +120,9 @@ private:
     const auto changes = own_changes(of);
     if (changes.empty())
       return value;
+    if (!value)
+      throw job_error{ec::protocol,
+                      server_text(of.shard) + "it sent no value of a variable"};
     try {
       parameter_server::stored_part part{std::move(value)};
       for (const auto& one : changes)

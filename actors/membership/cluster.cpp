@@ -274,7 +274,7 @@ cluster::impl::make_world(const replica_group_options& group_options,
     out->connections.push_back(peers_->entries[one.task].connection);
     backend_options.counts.push_back(
       one.task == options.task ? nullptr
-                               : peers_->packets_of(of.view_id, one.task));
+                               : peers_->counts_of(of.view_id, one.task));
   }
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
   backend_options.shares_cores = near > cores;
@@ -283,6 +283,7 @@ cluster::impl::make_world(const replica_group_options& group_options,
                                  : backend_options.shares_cores ? 200us
                                                                 : 2000us;
   backend_options.faults = options.faults;
+  backend_options.loss_timeout = options.connection.heartbeat_timeout;
   if (out->placement.count() > 0)
     out->backend = std::make_shared<lane_backend>(
       out->placement, std::move(lanes), backend_options);

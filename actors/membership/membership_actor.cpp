@@ -4,6 +4,7 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
+#include "troupe/actors/membership/packet_reporter.hpp"
 #include "troupe/actors/membership/reconnector.hpp"
 #include "troupe/actors/membership/rejection_text.hpp"
 #include "troupe/actors/membership/view_change_host.hpp"
@@ -66,11 +67,6 @@ constexpr auto launcher_timeout = 3s;
 constexpr auto answer_timeout = 15s;
 /// Interval in which its answer is looked for.
 constexpr auto answer_interval = 5ms;
-/// Interval in which this process looks how many packets it has sent, and
-/// number of intervals without another one after which it tells the receiver,
-/// again and again.
-constexpr auto packet_interval = 200ms;
-constexpr std::uint32_t packet_intervals = 3;
 /// Time beyond the start timeout in which the processes have to open their
 /// lanes.
 constexpr auto lane_timeout = 5s;
@@ -132,17 +128,11 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   static inline const char* name = "membership";
   using pointer = membership_actor::stateful_pointer<membership_state>;
 
-  /// The packets that this process has sent to another one.
-  struct sent_packets {
-    std::uint64_t view_id = 0;
-    packet_counts::counts counts{};
-    /// For how many intervals the numbers have not changed.
-    std::uint32_t unchanged = 0;
-  };
   /// The connection to another process.
   struct peer {
     std::shared_ptr<net::connection> connection;
-    std::shared_ptr<net::channel> membership, view_change, results, packets;
+    std::shared_ptr<net::channel> membership, view_change, results,
+      packet_reports;
     std::uint64_t incarnation = 0;
     std::uint64_t number = 0; ///< Number of the connection.
     /// Null: the process is not on this host.
@@ -151,7 +141,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     /// What the process asked for when it connected to a running job. None: it
     /// belongs to the first view.
     std::optional<membership::join_request> request{};
-    sent_packets sent{};
+    packet_reporter reporter{};
   };
 
   membership_state() = default;
@@ -233,8 +223,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       return on_view_change(*sender, x.task, *x.frame);
     if (x.channel == result_channel)
       return on_results(x.task, *sender, *x.frame);
-    if (x.channel == packet_channel)
-      return on_packets(x.task, *sender, *x.frame);
+    if (x.channel == packet_report_channel)
+      return on_packet_report(x.task, *sender, *x.frame);
     sender->membership->consumed(x.frame->priority);
     membership::message message;
     if (const auto fault = net::decode(x.frame->payload, message.kind,
@@ -977,8 +967,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
   void perform(membership::started&) {
     has_started = true;
-    pass_later(packet_interval,
-               membership_event{membership_event::packets_due{}});
+    pass_later(packet_reporter::interval,
+               membership_event{membership_event::packet_reports_due{}});
     note_installed(options.peers->view);
     if (candidate) {
       ++watchdog; // the group has timeouts of its own
@@ -1045,7 +1035,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
            connection->open(membership_channel),
            connection->open(view_change_channel),
            connection->open(result_channel),
-           connection->open(packet_channel),
+           connection->open(packet_report_channel),
            incarnation,
            ++last_connection,
            watch(connection->peer()),
@@ -1064,8 +1054,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       self, task, one.number, view_change_channel));
     one.results->set_listener(std::make_shared<channel_listener>(
       self, task, one.number, result_channel));
-    one.packets->set_listener(std::make_shared<channel_listener>(
-      self, task, one.number, packet_channel));
+    one.packet_reports->set_listener(std::make_shared<channel_listener>(
+      self, task, one.number, packet_report_channel));
     report_if_ready();
   }
 
@@ -1241,7 +1231,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       std::erase_if(peers.streams, [&](const auto& x) {
         return std::get<0>(x.first) < next.view_id;
       });
-      std::erase_if(peers.packets, [&](const auto& x) {
+      std::erase_if(peers.counts, [&](const auto& x) {
         return x.first.first < next.view_id;
       });
     });
@@ -1400,53 +1390,42 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     }
   }
 
-  // -- packets ----------------------------------------------------------------
+  // -- packet reports ---------------------------------------------------------
 
-  /// Tells each process to which nothing was sent for some time how many
-  /// packets it was sent. The last one may be lost, and no later one shows
-  /// that.
-  void on(const membership_event::packets_due& x) {
-    pass_later(packet_interval, membership_event{x});
+  /// Reports to the other processes how many packets they were sent. If a
+  /// report cannot be sent, the next one replaces it.
+  void on(const membership_event::packet_reports_due& x) {
+    pass_later(packet_reporter::interval, membership_event{x});
     for (auto& [task, one] : peers) {
-      sent_packets now;
-      options.peers->get([&, at = task] {
-        now.view_id = options.peers->view.view_id;
-        const auto found = options.peers->packets.find({now.view_id, at});
-        if (found != options.peers->packets.end())
-          now.counts = found->second->sent();
+      const auto sent = options.peers->get([this, at = task] {
+        const auto view_id = options.peers->view.view_id;
+        const auto found = options.peers->counts.find({view_id, at});
+        return found == options.peers->counts.end()
+                 ? packet_report{view_id}
+                 : found->second->sent(view_id);
       });
-      auto& last = one.sent;
-      if (now.view_id != last.view_id || now.counts != last.counts)
-        last = now;
-      else if (++last.unchanged % packet_intervals == 0
-               && now.counts != packet_counts::counts{})
-        tell_packets(one);
+      if (auto report = one.reporter.on_interval(sent))
+        one.packet_reports->post({net::frame_kind::oneway,
+                                  net::priority::control, report->view_id,
+                                  ++one.last_tag, net::encode(*report)});
     }
   }
-  /// If it cannot be sent now, it is sent later.
-  static void tell_packets(peer& receiver) {
-    const auto& [view_id, counts, unchanged] = receiver.sent;
-    receiver.packets->post({net::frame_kind::oneway, net::priority::control,
-                            view_id, ++receiver.last_tag,
-                            net::encode(view_id, counts[0], counts[1])});
-  }
-  void on_packets(std::uint32_t task, peer& sender, const net::frame& frame) {
-    sender.packets->consumed(frame.priority);
-    std::uint64_t view_id = 0;
-    packet_counts::counts told{};
-    if (const auto fault =
-          net::decode(frame.payload, view_id, told[0], told[1]))
-      return sender.connection->close("a number of packets is malformed: "
+  void on_packet_report(std::uint32_t task, peer& sender,
+                        const net::frame& frame) {
+    sender.packet_reports->consumed(frame.priority);
+    packet_report report;
+    if (const auto fault = net::decode(frame.payload, report))
+      return sender.connection->close("a report of packets is malformed: "
                                       + to_string(*fault));
     const auto counts = options.peers->get([&] {
       // The sender can have entered the next view before this process.
       const auto own = options.peers->view.view_id;
-      return view_id == own || view_id == own + 1
-               ? options.peers->packets_of(view_id, task)
+      return report.view_id == own || report.view_id == own + 1
+               ? options.peers->counts_of(report.view_id, task)
                : nullptr;
     });
     if (counts)
-      counts->set_told(told);
+      counts->set_reported(report);
   }
 
   // -- flight recorder --------------------------------------------------------

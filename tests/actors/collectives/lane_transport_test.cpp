@@ -89,7 +89,7 @@ protected:
     transport.emplace(
       local_placement{placement{{{0}, {1}}}, 0}, std::move(lanes),
       std::make_shared<first_step_fault>(fault), [this] { return now; },
-      counts_by_process{nullptr, counts});
+      counts_by_process{nullptr, counts}, 1s);
   }
 
   bool send_zero_copy(std::uint64_t step) {
@@ -215,7 +215,7 @@ TEST_F(LaneTransport, NumbersThePacketsOfALane) {
   EXPECT_EQ(lane->packets[1].number, 2u) << "number 1 was dropped";
   EXPECT_EQ(lane->packets[2].number, 3u);
   EXPECT_TRUE(transport->flush());
-  EXPECT_EQ(counts->sent(), (packet_counts::counts{4, 0}));
+  EXPECT_EQ(counts->sent(7), (packet_report{7, 4, 0}));
 }
 
 /// A packet that waits in this process is not on its way.
@@ -223,10 +223,10 @@ TEST_F(LaneTransport, DoesNotCountADelayedPacket) {
   begin({.delay = 5ms});
   EXPECT_TRUE(send_zero_copy(1));
   EXPECT_FALSE(transport->flush());
-  EXPECT_EQ(counts->sent(), (packet_counts::counts{0, 0}));
+  EXPECT_EQ(counts->sent(1), (packet_report{1, 0, 0}));
   now += 5ms;
   EXPECT_TRUE(transport->flush());
-  EXPECT_EQ(counts->sent(), (packet_counts::counts{1, 0}));
+  EXPECT_EQ(counts->sent(1), (packet_report{1, 1, 0}));
 }
 
 TEST_F(LaneTransport, NoticesThatAPacketIsMissing) {
@@ -255,21 +255,38 @@ TEST_F(LaneTransport, CountsMorePacketsThanTheNumberHolds) {
   EXPECT_EQ(problem(), "");
 }
 
+/// A peer that does not count its packets is noticed.
+TEST_F(LaneTransport, AnotherPacketWithTheNumberOfTheLastOneIsNoSecondCopy) {
+  begin({});
+  lane->arrived = {header(5, 0), header(6, 0)};
+  EXPECT_EQ(received(), (std::vector<std::uint64_t>{5}));
+  EXPECT_EQ(problem(),
+            "a packet was lost: number 1 was expected, and 0 arrived");
+}
+
 /// No later packet shows that the last one is lost.
 TEST_F(LaneTransport, NoticesThatTheLastPacketsAreMissing) {
   begin({});
   lane->arrived = {header(5, 0)};
   EXPECT_EQ(received().size(), 1u);
-  counts->set_told({3, 0});
+  for (const std::uint64_t count : {0, 1}) {
+    counts->set_reported({1, count, 9});
+    now += 2s;
+    EXPECT_EQ(received().size(), 0u);
+    EXPECT_EQ(problem(), "") << "none is missing";
+  }
+  counts->set_reported({1, 3, 0});
+  counts->set_reported({1, 3, 0});
   EXPECT_EQ(received().size(), 0u);
+  now += 999ms;
   EXPECT_EQ(received().size(), 0u);
   EXPECT_EQ(problem(), "") << "they may be on their way";
   lane->arrived = {header(6, 1)};
   EXPECT_EQ(received().size(), 1u);
-  counts->set_told({3, 0});
+  now += 2s;
   EXPECT_EQ(received().size(), 0u);
   EXPECT_EQ(problem(), "") << "one has arrived since then";
-  counts->set_told({3, 0});
+  now += 1s;
   EXPECT_EQ(received().size(), 0u);
   EXPECT_EQ(problem(), "a packet was lost: 3 were sent, and 2 have arrived");
 }

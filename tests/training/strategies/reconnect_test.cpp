@@ -318,8 +318,8 @@ void expect_healed_packet(message_kind kind,
 TEST(FitReconnects, APacketIsLost) {
   using enum message_kind;
   for (const auto kind : {contribution, result, gather_contribution})
-    for (const auto transport : {transport_kind::tcp, transport_kind::shm})
-      expect_healed_packet(kind, {.dropped = true}, transport);
+    expect_healed_packet(kind, {.dropped = true}, transport_kind::tcp);
+  expect_healed_packet(contribution, {.dropped = true}, transport_kind::shm);
 }
 
 TEST(FitReconnects, APacketIsCorrupt) {
