@@ -138,7 +138,7 @@ def loop_beside(tool):
 
 def plan_of(dice, steps, workers):
     """Draws a plan of one or two faults."""
-    kinds = ["kill", "stop", "delay", "slow", "cut", "disconnect"]
+    kinds = ["kill", "stop", "delay", "slow", "cut", "disconnect", "drop", "corrupt"]
     faults = []
     for _ in range(dice.randint(1, 2)):
         kind = dice.choice(kinds)
@@ -153,6 +153,8 @@ def plan_of(dice, steps, workers):
             "slow": {"process": process, "step": step, "delay_ms": 10, "steps": 20},
             "cut": {"process": process, "peer": peer, "step": step},
             "disconnect": {"process": process, "step": step},
+            "drop": {"process": process, "step": step},
+            "corrupt": {"process": process, "step": step},
         }[kind] | {"kind": kind})
     return {"seed": dice.randrange(2**32), "faults": faults}
 
@@ -311,7 +313,8 @@ def run(job, tool, oracle, keep):
     planned = int(reported.group(1)) if reported else 0
     kills = (any(x and x.startswith("kill") for x in done)
              or ", kill of process" in text)
-    cuts = job.plan and any(x["kind"] in ("cut", "disconnect") for x in job.plan["faults"])
+    cuts = job.plan and any(x["kind"] in ("cut", "disconnect", "drop", "corrupt")
+                            for x in job.plan["faults"])
     was_saved = process.returncode == 130 and any(x and x.startswith("leave") for x in done)
     if was_saved and weights_of_resumed(saved, tool, summary) != expected:
         problem = f"the weights of the resumed run are not {expected}"

@@ -221,13 +221,21 @@ public:
   injected_fault on_send(const role_id& sender, const role_id& receiver,
                          message_kind kind, std::uint64_t generation,
                          std::uint64_t step) override {
-    const auto out = all_.on_send(sender, receiver, kind, generation, step);
+    return woken(all_.on_send(sender, receiver, kind, generation, step));
+  }
+  injected_fault on_packet(const role_id& sender, const role_id& receiver,
+                           message_kind kind, std::uint64_t generation,
+                           std::uint64_t step) override {
+    return woken(all_.on_packet(sender, receiver, kind, generation, step));
+  }
+
+private:
+  injected_fault woken(const injected_fault& out) {
     if (out.delay > 0ns)
       net_.notify_later(task_, out.delay);
     return out;
   }
 
-private:
   fault_injector& all_;
   simulated_network& net_;
   std::uint32_t task_;
@@ -708,6 +716,7 @@ struct elastic_job::impl {
                                           const std::function<void()>& wake) {
     auto out = std::make_shared<world>();
     auto& peers = *it.life->peers;
+    lane_backend_options backend_options;
     std::vector<placement::id_list> ids;
     for (const auto& one : of.members) {
       if (one.task == it.life->task)
@@ -715,15 +724,20 @@ struct elastic_job::impl {
       ids.push_back(one.replicas);
       out->names.push_back(names[one.task]);
       out->connections.push_back(peers.entries[one.task].connection);
+      backend_options.counts.push_back(
+        one.task == it.life->task ? nullptr
+                                  : peers.counts_of(of.view_id, one.task));
+      if (const auto& counts = backend_options.counts.back())
+        counts->set_listener(wake);
     }
     out->placement.job = placement{std::move(ids)};
     out->view_id = of.view_id;
-    lane_backend_options backend_options;
     backend_options.wake = wake;
     backend_options.now = [&in = sim] {
       return std::chrono::steady_clock::time_point{in.elapsed()};
     };
     backend_options.faults = it.injector;
+    backend_options.loss_timeout = options.network.heartbeat_timeout;
     if (out->placement.count() > 0)
       out->backend = std::make_shared<lane_backend>(
         out->placement, std::move(lanes), backend_options);

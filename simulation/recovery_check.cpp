@@ -66,7 +66,7 @@ const training_record& undisturbed(job_program program) {
   return all[std::size_t(program)];
 }
 
-// -- message faults -----------------------------------------------------------
+// -- faults of messages and packets -------------------------------------------
 
 faults message_faults(const recovery_plan& plan) {
   faults out;
@@ -76,6 +76,44 @@ faults message_faults(const recovery_plan& plan) {
     out.duplicate(plan.duplicated);
   return out;
 }
+
+const char* name_of(message_kind kind) {
+  return kind == message_kind::contribution ? "contribution"
+         : kind == message_kind::result     ? "result"
+                                            : "gather";
+}
+
+/// The faults of messages of a plan, and those of single packets.
+class packet_fault_injector final : public random_fault_injector {
+public:
+  packet_fault_injector(const recovery_plan& plan, std::uint64_t seed)
+    : random_fault_injector{message_faults(plan), seed}, plan_{plan} {}
+
+  injected_fault on_packet(const role_id& sender, const role_id& receiver,
+                           message_kind kind, std::uint64_t generation,
+                           std::uint64_t step) override {
+    auto out = on_send(sender, receiver, kind, generation, step);
+    const auto number = packets_++;
+    const auto is_one_of = [&](const std::vector<std::uint64_t>& numbers) {
+      return std::ranges::find(numbers, number) != numbers.end();
+    };
+    out.dropped = is_one_of(plan_.lost_packets);
+    out.corrupted = is_one_of(plan_.corrupt_packets);
+    if (out.dropped || out.corrupted) {
+      ++faulty_packets;
+      kinds.insert(std::string{out.dropped ? "lost " : "corrupt "}
+                   + name_of(kind));
+    }
+    return out;
+  }
+
+  std::size_t faulty_packets = 0;
+  std::set<std::string> kinds; ///< Of these packets.
+
+private:
+  const recovery_plan& plan_;
+  std::uint64_t packets_ = 0; ///< Sent so far.
+};
 
 // -- files --------------------------------------------------------------------
 
@@ -126,12 +164,12 @@ public:
   trial(std::uint64_t seed, const recovery_plan& plan)
     : plan_{plan},
       sim_{seed},
-      injector_{message_faults(plan), seed},
+      injector_{plan_, seed},
       pending_(plan.faults.size()),
       rng_{seed},
       job_{sim_, options_of(plan),
            [this](process_life& life, const strategy& on) { run(life, on); },
-           plan.delayed > 0 || plan.duplicated > 0 ? &injector_ : nullptr} {
+           has_faulty_messages(plan) ? &injector_ : nullptr} {
     out_.plan = to_string(plan);
   }
 
@@ -150,6 +188,8 @@ public:
       check_completion();
     }
     check_last_file();
+    out_.faulty_packets = injector_.faulty_packets;
+    out_.packet_kinds = injector_.kinds;
     out_.launcher_kills = job_.launcher_kills();
     out_.survivors_named = job_.survivors_named();
     out_.delivered = sim_.delivered;
@@ -176,6 +216,11 @@ private:
     return out;
   }
 
+  static bool has_faulty_messages(const recovery_plan& plan) {
+    return plan.delayed > 0 || plan.duplicated > 0 || !plan.lost_packets.empty()
+           || !plan.corrupt_packets.empty();
+  }
+
   /// Time after which a job that has not ended is stuck. One of the timeouts of
   /// its processes may pass, at the end, of a process that cannot join for
   /// example; the longest of them is the one for the start, and for the lanes
@@ -190,6 +235,8 @@ private:
                                   : 0ms));
     for (const auto& one : plan.faults)
       out += one.until.value_or(0ms);
+    out +=
+      (plan.lost_packets.size() + plan.corrupt_packets.size()) * recovery_time;
     const auto message_time = 2 * plan.latency + (plan.delayed > 0 ? 1ms : 0ms);
     return std::chrono::ceil<std::chrono::seconds>(
       out + chained_messages * message_time);
@@ -764,7 +811,7 @@ private:
   const recovery_plan plan_;
   const std::chrono::seconds time_limit_ = time_limit_of(plan_);
   simulator sim_;
-  random_fault_injector injector_;
+  packet_fault_injector injector_;
   std::vector<pending_fault> pending_; ///< In the order of the plan.
   std::size_t occurred_ = 0;
   std::mt19937_64 rng_;    ///< For the time that code of the programs takes.

@@ -36,7 +36,10 @@ struct recovery_result {
   std::string plan; ///< The plan as one line.
   /// What does not hold. Empty: everything does.
   std::string failure;
-  std::size_t fired = 0; ///< Faults that have occurred.
+  std::size_t fired = 0;          ///< Faults that have occurred.
+  std::size_t faulty_packets = 0; ///< Packets that were lost or corrupt.
+  /// Their kinds, such as "lost result".
+  std::set<std::string> packet_kinds;
   /// Distinct pairs of the state of a process and a fault that it had there.
   std::set<std::string> reached;
   std::size_t completed = 0; ///< Processes that have completed the training.

@@ -11,6 +11,8 @@ using std::chrono::milliseconds;
 /// Maximum number of messages between a moment and its fault. It is more than
 /// those of a step.
 constexpr std::uint64_t max_messages = 900;
+/// Number of packets that most jobs send at least.
+constexpr std::uint64_t min_packets = 300;
 /// Number of messages at whose end most jobs have begun.
 constexpr std::uint64_t start_messages = 200;
 
@@ -43,6 +45,10 @@ public:
         make_split(one);
     if (plan_.program == job_program::fits && happens(0.4))
       plan_.prefetch = between(1, 3);
+    if (happens(0.15))
+      plan_.lost_packets = packets();
+    if (happens(0.1))
+      plan_.corrupt_packets = packets();
     return plan_;
   }
 
@@ -82,6 +88,13 @@ private:
     if ((out.type == kill || out.type == power_off) && happens(0.5))
       out.until = delay(1, happens(0.5) ? 50 : 400);
     plan_.faults.push_back(out);
+  }
+
+  std::vector<std::uint64_t> packets() {
+    std::vector<std::uint64_t> out(between(1, 2));
+    for (auto& one : out)
+      one = between(0, min_packets);
+    return out;
   }
 
   void make_split(process_fault& out) {
@@ -213,6 +226,10 @@ std::string to_string(const recovery_plan& plan) {
     out += ", delays";
   if (plan.duplicated > 0)
     out += ", duplicates";
+  for (const auto one : plan.lost_packets)
+    out += "; packet " + std::to_string(one) + " is lost";
+  for (const auto one : plan.corrupt_packets)
+    out += "; packet " + std::to_string(one) + " is corrupt";
   for (const auto& one : plan.faults)
     out += "; " + to_string(one);
   return out;

@@ -65,7 +65,11 @@ struct recovery_plan {
   std::chrono::microseconds latency{50};
   double delayed = 0;    ///< Probability that a message is delayed.
   double duplicated = 0; ///< Probability that a message arrives twice.
-  std::vector<process_fault> faults;
+  /// Numbers of packets of the job, counted from 0, that are lost.
+  std::vector<std::uint64_t> lost_packets{};
+  /// Numbers of packets of the job of which a bit changes on the way.
+  std::vector<std::uint64_t> corrupt_packets{};
+  std::vector<process_fault> faults{};
 };
 
 /// Draws a plan for a job of 2 to 4 processes, with one to three faults.

@@ -11,7 +11,8 @@ namespace {
 /// The processes that host replicas. Only they take part in collectives, which
 /// number them from 0.
 struct hosting_processes {
-  hosting_processes(const local_placement& job, std::vector<peer_lanes> all) {
+  hosting_processes(const local_placement& job, std::vector<peer_lanes> all,
+                    const counts_by_process& all_counts) {
     if (all.size() != job.job.processes())
       throw std::logic_error(std::to_string(all.size()) + " sets of lanes for "
                              + std::to_string(job.job.processes())
@@ -24,6 +25,8 @@ struct hosting_processes {
         collective_placement.process = std::uint32_t(replicas.size());
       replicas.push_back(job.job.replicas_of(p));
       lanes.push_back(std::move(all[p]));
+      if (!all_counts.empty())
+        counts.push_back(all_counts.at(p));
       numbers.push_back(p);
     }
     if (job.count() == 0)
@@ -34,6 +37,7 @@ struct hosting_processes {
 
   local_placement collective_placement;
   std::vector<peer_lanes> lanes;
+  counts_by_process counts;
   std::vector<std::uint32_t> numbers; ///< Number of each one in the job.
 };
 
@@ -42,7 +46,8 @@ struct hosting_processes {
 lane_backend::impl::impl(const local_placement& job_placement,
                          std::vector<peer_lanes> lanes_by_process,
                          const lane_backend_options& backend_options)
-  : impl{hosting_processes{job_placement, std::move(lanes_by_process)},
+  : impl{hosting_processes{job_placement, std::move(lanes_by_process),
+                           backend_options.counts},
          backend_options} {}
 
 template <class Processes>
@@ -51,7 +56,8 @@ lane_backend::impl::impl(Processes&& hosts,
   : options{backend_options},
     machine{hosts.collective_placement},
     transport{hosts.collective_placement, std::move(hosts.lanes),
-              backend_options.faults, backend_options.now},
+              backend_options.faults,     backend_options.now,
+              std::move(hosts.counts),    backend_options.loss_timeout},
     process_numbers{std::move(hosts.numbers)} {
   const auto& placement = machine.replica_placement();
   for (std::uint32_t p = 0; p < placement.job.processes(); ++p)
@@ -89,7 +95,7 @@ lane_backend::impl::check_for_failure() {
   for (std::uint32_t p = 0; !is_final() && p < placement.job.processes(); ++p)
     if (p != placement.process)
       for (const auto lane_id : collective::lane_ids)
-        if (const auto& end = transport.lane_of(p, lane_id).closed())
+        if (const auto& end = transport.closed(p, lane_id))
           if (const auto code = close_code(end->cause);
               !failure || (!is_final() && code == ec::protocol))
             failure = {process_numbers[p], code, end->reason};

@@ -33,6 +33,11 @@ struct lane_backend_options {
   /// simulator: `wait` then makes progress and returns at once. Null: waiting
   /// threads sleep until a lane has an event.
   std::function<void()> wake{};
+  /// Numbers of the packets between the processes of the job, by process; as
+  /// `lane_transport` takes them.
+  counts_by_process counts{};
+  /// As `lane_transport` takes it.
+  std::chrono::nanoseconds loss_timeout = std::chrono::seconds{1};
   /// Clock for the delays of injected faults. Null: the system's steady clock.
   clock_function now{};
 };

@@ -9,9 +9,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Index of the header byte that an injected fault changes. It is a byte of the
-/// element count.
-constexpr std::size_t changed_byte = 20;
+/// Bits of a packet's number that an injected fault changes.
+constexpr std::uint16_t changed_bits = 0x100;
 
 message_kind message_kind_of(collective::packet_kind x) {
   switch (x) {
@@ -57,15 +56,74 @@ struct lane_transport::delayed_packet {
   }
 };
 
+struct lane_transport::lane_state {
+  std::uint64_t sent = 0; ///< Packets that were sent, or dropped by a fault.
+  /// Packets that were received and popped, without those that repeat another.
+  std::uint64_t received = 0;
+  /// Header of the front packet for the state machine. None: it is not known.
+  std::optional<collective::packet_header_bytes> front{};
+  collective::packet_header_bytes last{}; ///< Of the last popped packet.
+  bool front_repeats = false; ///< The front packet repeats the last one.
+  /// Packets are missing: since when, and how many had been received then.
+  /// None: none are missing.
+  std::optional<std::pair<clock::time_point, std::uint64_t>> missing{};
+  /// Why the lane counts as ended: a packet is lost. None: it does not.
+  std::optional<net::lane::closed_state> lost{};
+  std::optional<delayed_packet> delayed{}; ///< None: no packet is delayed.
+
+  void take_front(const collective::packet_header_bytes& arrived);
+  void check_missing(std::uint64_t reported, clock::time_point now,
+                     std::chrono::nanoseconds timeout);
+  void set_lost(const std::string& problem) {
+    lost = {net::close_reason::corrupted, problem};
+  }
+};
+
+/// Checks the number of a packet that has become the front packet.
+void lane_transport::lane_state::take_front(
+  const collective::packet_header_bytes& arrived) {
+  auto header = collective::read(arrived);
+  const auto number = std::exchange(header.number, std::uint16_t{0});
+  const auto bytes = write(header);
+  const auto expected = static_cast<std::uint16_t>(received);
+  front_repeats = received > 0
+                  && number == static_cast<std::uint16_t>(expected - 1)
+                  && bytes == last;
+  if (number == expected || front_repeats)
+    front = bytes;
+  else
+    set_lost("a packet was lost: number " + std::to_string(expected)
+             + " was expected, and " + std::to_string(number) + " arrived");
+}
+
+/// The lane has no packet. Those that the other process has reported may be on
+/// their way. They are lost if none arrives within the timeout.
+void lane_transport::lane_state::check_missing(
+  std::uint64_t reported, clock::time_point now,
+  std::chrono::nanoseconds timeout) {
+  if (!missing || missing->second != received)
+    missing = {now, received};
+  else if (now - missing->first >= timeout)
+    set_lost("a packet was lost: " + std::to_string(reported)
+             + " were sent, and " + std::to_string(received) + " have arrived");
+}
+
 lane_transport::lane_transport(const local_placement& placement,
                                std::vector<peer_lanes> lanes,
                                std::shared_ptr<fault_injector> faults,
-                               clock_function now)
+                               clock_function now, counts_by_process counts,
+                               std::chrono::nanoseconds loss_timeout)
   : placement_{placement},
     lanes_{std::move(lanes)},
     faults_{std::move(faults)},
     now_{now ? std::move(now) : clock::now},
-    delayed_(placement.job.processes() * collective::lane_ids.size()) {
+    counts_{std::move(counts)},
+    loss_timeout_{loss_timeout},
+    states_(placement.job.processes() * collective::lane_ids.size()) {
+  if (!counts_.empty() && counts_.size() != lanes_.size())
+    throw std::logic_error("packet counts of " + std::to_string(counts_.size())
+                           + " processes, and lanes to "
+                           + std::to_string(lanes_.size()));
   if (lanes_.size() != placement.job.processes())
     throw std::logic_error("lanes to " + std::to_string(lanes_.size())
                            + " processes of "
@@ -81,6 +139,22 @@ lane_transport::lane_transport(const local_placement& placement,
 
 lane_transport::~lane_transport() = default;
 
+lane_transport::lane_state&
+lane_transport::state_of(std::uint32_t process, collective::lane_id lane_id) {
+  return states_[process * collective::lane_ids.size() + std::size_t(lane_id)];
+}
+
+const std::optional<net::lane::closed_state>&
+lane_transport::closed(std::uint32_t process, collective::lane_id lane_id) {
+  const auto& end = lane_of(process, lane_id).closed();
+  const auto& lost = state_of(process, lane_id).lost;
+  return end && end->cause == net::close_reason::protocol_error ? end
+         : lost                                                 ? lost
+                                                                : end;
+}
+
+// -- sending ------------------------------------------------------------------
+
 bool lane_transport::flush() {
   bool all = true;
   for (std::uint32_t p = 0; p < lanes_.size(); ++p)
@@ -92,10 +166,13 @@ bool lane_transport::flush(std::uint32_t process) {
   bool all = true;
   if (process != placement_.process)
     for (const auto lane_id : collective::lane_ids) {
-      const auto& packet = delayed(process, lane_id);
-      const bool repeats = packet && packet->is_second_copy;
-      all = (repeats || !is_blocked(process, lane_id))
-            && lane_of(process, lane_id).flush() && all;
+      const auto& state = state_of(process, lane_id);
+      const bool repeats = state.delayed && state.delayed->is_second_copy;
+      const bool has_left = (repeats || !is_blocked(process, lane_id))
+                            && lane_of(process, lane_id).flush();
+      if (has_left && !counts_.empty() && counts_[process])
+        counts_[process]->set_sent(lane_id, state.sent);
+      all = all && has_left;
     }
   return all;
 }
@@ -106,31 +183,41 @@ std::span<std::byte> lane_transport::reserve(std::uint32_t process,
                                       : lane_of(process, lane_id).reserve();
 }
 
+/// Returns the header with the number of the next packet.
+collective::packet_header_bytes
+lane_transport::numbered(std::uint32_t process, collective::lane_id lane_id,
+                         const collective::packet_header_bytes& header) {
+  auto out = collective::read(header);
+  out.number = static_cast<std::uint16_t>(state_of(process, lane_id).sent);
+  return write(out);
+}
+
 void lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
                           const collective::packet_header_bytes& header,
                           std::size_t bytes) {
   auto& lane = lane_of(process, lane_id);
+  const auto sent = numbered(process, lane_id, header);
+  ++state_of(process, lane_id).sent;
   const auto fault = fault_of(process, header);
   if (!fault)
-    return lane.post(header, bytes);
+    return lane.post(sent, bytes);
   // A second copy and a delayed packet need a buffer of their own.
   const auto buffer = lane.reserve();
   send_faulty(process, lane_id, *fault,
-              delayed_packet::copied(header, buffer.first(bytes)));
+              delayed_packet::copied(sent, buffer.first(bytes)));
 }
 
 bool lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
                           const collective::packet_header_bytes& header,
                           std::span<const std::byte> bytes) {
-  if (!faults_)
-    return lane_of(process, lane_id).post(header, bytes);
-  if (reserve(process, lane_id).empty())
+  if (faults_ && reserve(process, lane_id).empty())
     return false;
+  const auto sent = numbered(process, lane_id, header);
   if (const auto fault = fault_of(process, header))
-    send_faulty(process, lane_id, *fault,
-                delayed_packet::copied(header, bytes));
-  else
-    lane_of(process, lane_id).post(header, bytes);
+    send_faulty(process, lane_id, *fault, delayed_packet::copied(sent, bytes));
+  else if (!lane_of(process, lane_id).post(sent, bytes))
+    return false;
+  ++state_of(process, lane_id).sent;
   return true;
 }
 
@@ -138,18 +225,18 @@ bool lane_transport::send_zero_copy(
   std::uint32_t process, collective::lane_id lane_id,
   const collective::packet_header_bytes& header,
   std::span<const std::byte> bytes) {
-  if (!faults_)
-    return lane_of(process, lane_id).post_zero_copy(header, bytes);
-  if (reserve(process, lane_id).empty())
+  if (faults_ && reserve(process, lane_id).empty())
     return false;
-  if (const auto fault = fault_of(process, header)) {
-    // `flush` returns false until the delayed packet is sent, so that the
-    // caller keeps the bytes.
+  const auto sent = numbered(process, lane_id, header);
+  // `flush` returns false until a delayed packet is sent, so that the caller
+  // keeps the bytes.
+  if (const auto fault = fault_of(process, header))
     send_faulty(process, lane_id, *fault,
-                {.header = header, .bytes = bytes, .is_zero_copy = true});
-    return true;
-  }
-  return lane_of(process, lane_id).post_zero_copy(header, bytes);
+                {.header = sent, .bytes = bytes, .is_zero_copy = true});
+  else if (!lane_of(process, lane_id).post_zero_copy(sent, bytes))
+    return false;
+  ++state_of(process, lane_id).sent;
+  return true;
 }
 
 /// Asks the fault injector about a packet. None: the packet has no fault.
@@ -176,8 +263,11 @@ void lane_transport::send_faulty(std::uint32_t process,
   if (fault.dropped)
     return;
   auto& lane = lane_of(process, lane_id);
-  if (fault.corrupted)
-    packet.header[changed_byte] ^= std::byte{1};
+  if (fault.corrupted) {
+    auto header = collective::read(packet.header);
+    header.number ^= changed_bits;
+    packet.header = write(header);
+  }
   // A process that has no more packets to wait for does not read its lanes. So
   // a second copy must not be the last packet of a lane: it would stay unread,
   // and its sender would wait for it. It is sent just before the next packet.
@@ -186,7 +276,7 @@ void lane_transport::send_faulty(std::uint32_t process,
   else if (fault.delay == std::chrono::nanoseconds{0} && packet.post_to(lane))
     return;
   packet.due = now_() + fault.delay;
-  delayed(process, lane_id) = std::move(packet);
+  state_of(process, lane_id).delayed = std::move(packet);
 }
 
 /// Sends the delayed packet of a lane if its delay is over.
@@ -194,16 +284,43 @@ void lane_transport::send_faulty(std::uint32_t process,
 ///          then wait, because a lane keeps its packets in order.
 bool lane_transport::is_blocked(std::uint32_t process,
                                 collective::lane_id lane_id) {
-  auto& packet = delayed(process, lane_id);
+  auto& packet = state_of(process, lane_id).delayed;
   if (packet && now_() >= packet->due
       && packet->post_to(lane_of(process, lane_id)))
     packet.reset();
   return packet.has_value();
 }
 
-std::optional<lane_transport::delayed_packet>&
-lane_transport::delayed(std::uint32_t process, collective::lane_id lane_id) {
-  return delayed_[process * collective::lane_ids.size() + std::size_t(lane_id)];
+// -- receiving ----------------------------------------------------------------
+
+const collective::packet_header_bytes*
+lane_transport::front(std::uint32_t process, collective::lane_id lane_id) {
+  auto& state = state_of(process, lane_id);
+  if (state.lost)
+    return nullptr;
+  // Before the lane is read: a packet that was reported may arrive in between.
+  const auto* const counts = counts_.empty() ? nullptr : counts_[process].get();
+  const auto reported = counts ? counts->reported(lane_id) : 0;
+  auto& lane = lane_of(process, lane_id);
+  const auto* const found = lane.front();
+  if (!found) {
+    state.front.reset();
+    if (reported > state.received && !lane.closed())
+      state.check_missing(reported, now_(), loss_timeout_);
+    return nullptr;
+  }
+  if (!state.front)
+    state.take_front(*found);
+  return state.front ? &*state.front : nullptr;
+}
+
+void lane_transport::pop(std::uint32_t process, collective::lane_id lane_id) {
+  auto& state = state_of(process, lane_id);
+  if (!state.front_repeats)
+    ++state.received;
+  state.last = state.front.value();
+  state.front.reset();
+  lane_of(process, lane_id).pop();
 }
 
 } // namespace troupe

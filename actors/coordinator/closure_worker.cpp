@@ -7,6 +7,8 @@
 #include "troupe/actors/remoting/message_codec.hpp"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace troupe {
@@ -16,11 +18,15 @@ namespace {
 /// Time after which a request is sent again that a busy shard has rejected.
 constexpr std::chrono::milliseconds retry_interval{2};
 
+/// The beginning of a sentence about a shard.
+std::string server_text(std::uint32_t shard) {
+  return "parameter server " + std::to_string(shard) + ": ";
+}
+
 job_error failed_request(std::uint32_t shard, const caf::error& why,
                          caf::actor_system& system) {
   const auto found = wire::to_wire(why, system);
-  return {found.code,
-          "parameter server " + std::to_string(shard) + ": " + found.text};
+  return {found.code, server_text(shard) + found.text};
 }
 
 } // namespace
@@ -45,6 +51,9 @@ public:
     check_stopped();
     if (failure_)
       throw job_error{*std::exchange(failure_, {})};
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (makes_own_changes(parts[i]))
+        values_[i] = with_own_changes(parts[i], std::move(values_[i]));
     return std::exchange(values_, {});
   }
 
@@ -84,14 +93,51 @@ private:
       throw superseded{};
   }
 
+  /// What this execution has changed of a part so far.
+  std::vector<addressed_change> own_changes(const address& of) const {
+    std::vector<addressed_change> out;
+    if (const auto own = changes_.find(of.shard); own != changes_.end())
+      for (const auto& one : own->second)
+        if (one.part == of.part)
+          out.push_back(one);
+    return out;
+  }
+
+  /// True if the value of the shard and the own changes are enough to make what
+  /// a read returns. Then the shard neither gets the operands nor copies its
+  /// value. It has the state of optimizers, and knows which rows it keeps.
+  bool makes_own_changes(const read& from) const {
+    return !from.rows && !from.is_table
+           && std::ranges::all_of(
+             own_changes(from), [](const addressed_change& x) {
+               return x.change.changes_elements_by_operand();
+             });
+  }
+
+  /// Makes the own changes of a part.
+  /// @errors throws `job_error`, as if the shard had rejected one.
+  tensor with_own_changes(const address& of, tensor value) const {
+    const auto changes = own_changes(of);
+    if (changes.empty())
+      return value;
+    if (!value)
+      throw job_error{ec::protocol,
+                      server_text(of.shard) + "it sent no value of a variable"};
+    try {
+      parameter_server::stored_part part{std::move(value)};
+      for (const auto& one : changes)
+        part.apply(one.change);
+      return part.value();
+    } catch (const std::logic_error& e) {
+      throw job_error{ec::invalid, server_text(of.shard) + e.what()};
+    }
+  }
+
   void request(const read& from, std::size_t i,
                caf::actor_clock::time_point begin) {
-    std::vector<addressed_change> after;
-    if (const auto own = changes_.find(from.shard); own != changes_.end())
-      for (const auto& one : own->second)
-        if (one.part == from.part)
-          after.push_back(one);
-    auto encoded = encode(after);
+    auto encoded =
+      encode(makes_own_changes(from) ? std::vector<addressed_change>{}
+                                     : own_changes(from));
     if (from.rows)
       encoded.operands.insert(encoded.operands.begin(), from.rows);
     // An answer may come after the end of the execution.

@@ -23,6 +23,12 @@ bool is_of_process(const fault& one) {
   return !one.is_of_messages() && one.kind != fault_kind::slow;
 }
 
+/// True if only packets between processes have the fault: a message to a
+/// mailbox of the same process cannot be lost, and has no header.
+bool is_of_packets(const fault& one) {
+  return one.kind == fault_kind::drop || one.kind == fault_kind::corrupt;
+}
+
 /// Number of the process that inflicts a fault: of two processes, the one that
 /// has dialed the other.
 std::optional<std::uint32_t> acting_process(const fault& one,
@@ -135,8 +141,7 @@ process_fault_injector::on_event(const event& of) {
 
 /// True if the trigger of a fault is reached.
 bool process_fault_injector::is_due(const fault& one, const event& of) const {
-  // The header of a packet is what can be corrupted.
-  if (one.kind == fault_kind::corrupt && !of.is_packet)
+  if (is_of_packets(one) && !of.is_packet)
     return false;
   const auto& when = *one.when;
   if (const auto* const x = std::get_if<at_step>(&when))
@@ -162,7 +167,7 @@ void process_fault_injector::apply_to_message(planned_fault& one,
       return;
   } else if ((what.replica && !is_replica(of.sender, *what.replica)
               && !is_replica(of.receiver, *what.replica))
-             || (what.kind == fault_kind::corrupt && !of.is_packet)
+             || (is_of_packets(what) && !of.is_packet)
              || !happens(*what.probability)) {
     return;
   }

@@ -35,6 +35,7 @@ enum channel_id : std::uint32_t {
   membership_channel = 3,
   view_change_channel = 4,
   result_channel = 5,
+  packet_report_channel = 6,
   replica_channel = 16, ///< Replica r uses channel 16 + r.
 };
 

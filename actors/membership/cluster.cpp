@@ -262,6 +262,7 @@ cluster::impl::make_world(const replica_group_options& group_options,
   auto out = std::make_shared<world>();
   out->placement.job = placement_of(of);
   out->view_id = of.view_id;
+  lane_backend_options backend_options;
   std::size_t near = 0; // replicas on this host
   const std::lock_guard hold{peers_->lock};
   for (const auto& one : of.members) {
@@ -271,8 +272,10 @@ cluster::impl::make_world(const replica_group_options& group_options,
       near += one.replicas.size();
     out->names.push_back(options.names[one.task]);
     out->connections.push_back(peers_->entries[one.task].connection);
+    backend_options.counts.push_back(
+      one.task == options.task ? nullptr
+                               : peers_->counts_of(of.view_id, one.task));
   }
-  lane_backend_options backend_options;
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
   backend_options.shares_cores = near > cores;
   backend_options.spin_timeout = group_options.spin_timeout >= 0us
@@ -280,6 +283,7 @@ cluster::impl::make_world(const replica_group_options& group_options,
                                  : backend_options.shares_cores ? 200us
                                                                 : 2000us;
   backend_options.faults = options.faults;
+  backend_options.loss_timeout = options.connection.heartbeat_timeout;
   if (out->placement.count() > 0)
     out->backend = std::make_shared<lane_backend>(
       out->placement, std::move(lanes), backend_options);

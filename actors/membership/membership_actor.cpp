@@ -4,6 +4,7 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
+#include "troupe/actors/membership/packet_reporter.hpp"
 #include "troupe/actors/membership/reconnector.hpp"
 #include "troupe/actors/membership/rejection_text.hpp"
 #include "troupe/actors/membership/view_change_host.hpp"
@@ -130,7 +131,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   /// The connection to another process.
   struct peer {
     std::shared_ptr<net::connection> connection;
-    std::shared_ptr<net::channel> membership, view_change, results;
+    std::shared_ptr<net::channel> membership, view_change, results,
+      packet_reports;
     std::uint64_t incarnation = 0;
     std::uint64_t number = 0; ///< Number of the connection.
     /// Null: the process is not on this host.
@@ -139,6 +141,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     /// What the process asked for when it connected to a running job. None: it
     /// belongs to the first view.
     std::optional<membership::join_request> request{};
+    packet_reporter reporter{};
   };
 
   membership_state() = default;
@@ -220,6 +223,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       return on_view_change(*sender, x.task, *x.frame);
     if (x.channel == result_channel)
       return on_results(x.task, *sender, *x.frame);
+    if (x.channel == packet_report_channel)
+      return on_packet_report(x.task, *sender, *x.frame);
     sender->membership->consumed(x.frame->priority);
     membership::message message;
     if (const auto fault = net::decode(x.frame->payload, message.kind,
@@ -962,6 +967,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
   void perform(membership::started&) {
     has_started = true;
+    pass_later(packet_reporter::interval,
+               membership_event{membership_event::packet_reports_due{}});
     note_installed(options.peers->view);
     if (candidate) {
       ++watchdog; // the group has timeouts of its own
@@ -1028,6 +1035,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
            connection->open(membership_channel),
            connection->open(view_change_channel),
            connection->open(result_channel),
+           connection->open(packet_report_channel),
            incarnation,
            ++last_connection,
            watch(connection->peer()),
@@ -1046,6 +1054,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       self, task, one.number, view_change_channel));
     one.results->set_listener(std::make_shared<channel_listener>(
       self, task, one.number, result_channel));
+    one.packet_reports->set_listener(std::make_shared<channel_listener>(
+      self, task, one.number, packet_report_channel));
     report_if_ready();
   }
 
@@ -1221,6 +1231,9 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       std::erase_if(peers.streams, [&](const auto& x) {
         return std::get<0>(x.first) < next.view_id;
       });
+      std::erase_if(peers.counts, [&](const auto& x) {
+        return x.first.first < next.view_id;
+      });
     });
     if (leader)
       leader->on_installed(next);
@@ -1375,6 +1388,44 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       else
         view_changes.on_lost(x.incarnation);
     }
+  }
+
+  // -- packet reports ---------------------------------------------------------
+
+  /// Reports to the other processes how many packets they were sent. If a
+  /// report cannot be sent, the next one replaces it.
+  void on(const membership_event::packet_reports_due& x) {
+    pass_later(packet_reporter::interval, membership_event{x});
+    for (auto& [task, one] : peers) {
+      const auto sent = options.peers->get([this, at = task] {
+        const auto view_id = options.peers->view.view_id;
+        const auto found = options.peers->counts.find({view_id, at});
+        return found == options.peers->counts.end()
+                 ? packet_report{view_id}
+                 : found->second->sent(view_id);
+      });
+      if (auto report = one.reporter.on_interval(sent))
+        one.packet_reports->post({net::frame_kind::oneway,
+                                  net::priority::control, report->view_id,
+                                  ++one.last_tag, net::encode(*report)});
+    }
+  }
+  void on_packet_report(std::uint32_t task, peer& sender,
+                        const net::frame& frame) {
+    sender.packet_reports->consumed(frame.priority);
+    packet_report report;
+    if (const auto fault = net::decode(frame.payload, report))
+      return sender.connection->close("a report of packets is malformed: "
+                                      + to_string(*fault));
+    const auto counts = options.peers->get([&] {
+      // The sender can have entered the next view before this process.
+      const auto own = options.peers->view.view_id;
+      return report.view_id == own || report.view_id == own + 1
+               ? options.peers->counts_of(report.view_id, task)
+               : nullptr;
+    });
+    if (counts)
+      counts->set_reported(report);
   }
 
   // -- flight recorder --------------------------------------------------------

@@ -41,7 +41,7 @@ struct membership_event {
     std::shared_ptr<net::endpoint::dial_result> result;
   };
   /// The process of a task has sent a message on the membership channel, on the
-  /// channel of view changes, or on that of results.
+  /// channel of view changes, or on that of results or of packet reports.
   struct received {
     std::uint32_t task = 0;
     std::uint64_t connection = 0; ///< The actor counts its connections.
@@ -125,6 +125,8 @@ struct membership_event {
     std::vector<view_change::process_id> living;
     std::vector<std::uint32_t> silent_tasks; ///< As in `undecided`.
   };
+  /// Report to the other processes how many packets they were sent.
+  struct packet_reports_due {};
   /// Candidate: its last connection to a process of the job has ended some time
   /// ago.
   struct connections_overdue {};
@@ -150,8 +152,8 @@ struct membership_event {
                peer_lost, end_check, accepted_again, dial_again, dialed_again,
                not_reconnected, renewal_wanted, lanes_open, aborted,
                replicas_stopped, stop_overdue, undecided, survivors_asked,
-               connections_overdue, ask_to_join, request_results, leaving,
-               leave>
+               packet_reports_due, connections_overdue, ask_to_join,
+               request_results, leaving, leave>
     what;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/collectives/packet_counts.hpp"
 #include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/wait_clock.hpp"
 #include "troupe/actors/core/wait_strategy.hpp"
@@ -132,11 +133,26 @@ public:
     return read();
   }
 
+  /// Returns the numbers of the packets between this process and that of a task
+  /// in a view. @pre the lock is held.
+  std::shared_ptr<packet_counts> counts_of(std::uint64_t view_id,
+                                           std::uint32_t task) {
+    auto& out = counts[{view_id, task}];
+    if (!out)
+      out = std::make_shared<packet_counts>();
+    return out;
+  }
+
   std::mutex lock;
   std::condition_variable changed;
   std::vector<peer_entry> entries; ///< By task.
   /// Authenticated streams from which no lanes were made yet.
   std::map<stream_id, std::unique_ptr<net::stream>> streams;
+  /// Numbers of packets between this process and another one, by id of the view
+  /// and task.
+  std::map<std::pair<std::uint64_t, std::uint32_t>,
+           std::shared_ptr<packet_counts>>
+    counts;
   /// The current membership. Its id is zero until the first one is agreed on.
   membership::view view;
   std::uint64_t own_incarnation = 0; ///< Incarnation of this process.

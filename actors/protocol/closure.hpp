@@ -35,6 +35,7 @@ public:
   struct address {
     std::uint32_t shard = 0; ///< Index of its shard.
     std::uint64_t part = 0;  ///< Number of the part in the job.
+    bool is_table = false;   ///< The part is a range of rows of a table.
   };
   /// A part to read.
   struct read : address {

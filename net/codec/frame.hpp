@@ -63,7 +63,7 @@ struct frame_limits {
 };
 
 inline constexpr std::size_t header_size = 40;
-inline constexpr std::uint8_t wire_version = 3;
+inline constexpr std::uint8_t wire_version = 4;
 inline constexpr std::array<std::byte, 4> frame_magic{
   std::byte{'T'}, std::byte{'R'}, std::byte{'P'}, std::byte{'F'}};
 

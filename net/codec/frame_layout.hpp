@@ -10,7 +10,7 @@ namespace troupe::net::layout {
 inline constexpr std::size_t magic = 0;
 inline constexpr std::size_t version = 4;
 inline constexpr std::size_t kind = 5;
-inline constexpr std::size_t flags = 6; ///< All bits are zero in version 3.
+inline constexpr std::size_t flags = 6; ///< All bits are zero in version 4.
 inline constexpr std::size_t priority = 7;
 inline constexpr std::size_t view_id = 8;
 inline constexpr std::size_t tag = 16;

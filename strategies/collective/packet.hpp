@@ -81,7 +81,10 @@ struct packet_header {
   /// Index of the chunk in the bucket. For a gather: index of the piece; piece
   /// 0 is the spec of the tensor.
   std::uint32_t chunk = 0;
-  std::uint32_t sender = 0; ///< Process that sends the packet.
+  std::uint16_t sender = 0; ///< Process that sends the packet.
+  /// Belongs to the transport, which numbers the packets of each queue to
+  /// notice if one is lost. The state machine sets and receives zero.
+  std::uint16_t number = 0;
   /// Replicas whose contributions the payload includes: a subtree of the
   /// canonical tree, all replicas, or the replica of a gathered tensor. On a
   /// ring a contribution is identified by its ends instead: `begin` is the

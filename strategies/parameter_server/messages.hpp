@@ -58,8 +58,8 @@ struct pull {
   auto fields() { return std::tie(view_id, number, replica, step, parts); }
 };
 
-/// The sender, with all its replicas, has entered the view, and reads no
-/// parameters in place under an older one.
+/// The sender, with all its replicas, has entered the view. What it reads in
+/// place under an older one does not count.
 struct accepted {
   std::uint64_t view_id = 0;
   std::uint64_t worker = 0; ///< Incarnation of the sender.

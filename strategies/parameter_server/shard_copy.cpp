@@ -446,11 +446,7 @@ shard_reaction shard_copy::on(const accepted& received) {
 shard_reaction shard_copy::on(std::uint64_t worker, const pull& received) {
   if (!serves() || received.view_id != view_.view_id)
     return {};
-  const auto is_unknown = [&](std::uint32_t part) {
-    return part >= parts_.size();
-  };
-  if (received.replica >= replicas_ || !is_ascending(received.parts)
-      || std::ranges::any_of(received.parts, is_unknown))
+  if (!is_known(received))
     return {protocol_error{"a pull names an unknown replica or part"}};
   auto& waiting = pulls_[received.replica];
   if (waiting.worker == worker && received.number < waiting.wanted.number)
@@ -459,6 +455,21 @@ shard_reaction shard_copy::on(std::uint64_t worker, const pull& received) {
   shard_reaction out;
   answer_pulls(out);
   return out;
+}
+
+std::optional<pulled> shard_copy::answer_in_place(const pull& wanted) const {
+  if (!serves() || wanted.view_id != view_.view_id || !is_known(wanted)
+      || !can_read(wanted))
+    return {};
+  return answer_to(wanted);
+}
+
+/// True if the replica and the parts of a pull exist.
+bool shard_copy::is_known(const pull& wanted) const {
+  return wanted.replica < replicas_ && is_ascending(wanted.parts)
+         && std::ranges::all_of(wanted.parts, [&](std::uint32_t part) {
+              return part < parts_.size();
+            });
 }
 
 void shard_copy::answer_pulls(shard_reaction& out) {

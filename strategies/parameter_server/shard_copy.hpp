@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <variant>
 #include <vector>
@@ -34,7 +35,14 @@
 ///            and answer. So what a replica reads, and what was acknowledged,
 ///            survives the loss of the primary
 ///   on pull  answer when the replica may read all parts, with parameters that
-///            contain all updates that were applied by then
+///            contain all updates that were applied by then. A worker on the
+///            host of the primary can read them in place, without a message.
+///            That counts if their versions have not changed meanwhile, and if
+///            after it the primary serves in the view of the worker, which has
+///            entered no newer one. A new primary waits until all workers have
+///            accepted its view. So no worker reads an old primary in place
+///            after the new one serves, also if the old one cannot be reached,
+///            or has died and left its memory
 ///   on decision  as push, for the synchronous parts
 ///   on command  append it to the log, as a push. When all backups that have a
 ///            state have it: the host performs it, and answers. All copies
@@ -229,6 +237,12 @@ public:
   shard_reaction on(std::uint64_t worker, const push& received,
                     const payload& gradient);
   shard_reaction on(std::uint64_t worker, const pull& received);
+  /// Answers a replica that reads the parameters in place, before and after it
+  /// reads them (`worker::counts`). Its worker computes this answer from what
+  /// the copy publishes in its memory: the view in which it serves, and the
+  /// versions and clocks of its parts.
+  /// @returns nullopt: the read does not count.
+  std::optional<pulled> answer_in_place(const pull& wanted) const;
   shard_reaction on(const accepted& received);
   shard_reaction on(const decision& received);
   shard_reaction on(const decision_query& received);
@@ -305,6 +319,7 @@ private:
                const payload& content);
   void answer(shard_reaction& out, const entry& one);
   void answer_pulls(shard_reaction& out);
+  bool is_known(const pull& wanted) const;
   bool can_read(const pull& wanted) const;
   pulled answer_to(const pull& wanted) const;
   void send_log(shard_reaction& out, std::uint64_t backup,

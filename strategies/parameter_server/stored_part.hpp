@@ -66,6 +66,8 @@ struct part_change {
   bool has_operand() const {
     return what != kind::apply_contributions && what != kind::restore_steps;
   }
+  /// True if the change follows from the elements and the operand alone.
+  bool changes_elements_by_operand() const { return what <= kind::maximum; }
 };
 
 /// Maximum number of synchronous steps for which a part keeps contributions.

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace troupe::parameter_server {
 
@@ -43,6 +44,18 @@ worker_reaction worker::pull(std::uint32_t shard, std::uint32_t replica,
   if (!at.serves)
     return {};
   return {send_pull{view_.primaries[shard], shard, wanted}};
+}
+
+std::optional<read_in_place>
+worker::read_in_place(std::uint32_t shard, std::uint32_t replica,
+                      std::uint64_t step,
+                      std::vector<std::uint32_t> parts) const {
+  if (!shards_.at(shard).serves)
+    return {};
+  return parameter_server::read_in_place{
+    view_.primaries[shard],
+    shard,
+    {view_.view_id, 0, replica, step, std::move(parts)}};
 }
 
 worker_reaction worker::contributed(std::uint32_t replica,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -66,6 +67,17 @@ using worker_effect =
 /// Effects; the host performs them in this order.
 using worker_reaction = std::vector<worker_effect>;
 
+/// Number of times that a replica reads parameters in place. If none counts, it
+/// pulls them.
+inline constexpr int max_reads_in_place = 4;
+
+/// A read of parameters in the memory of a primary on the host of the worker.
+struct read_in_place {
+  std::uint64_t primary = 0; ///< Whose memory is read.
+  std::uint32_t shard = 0;
+  parameter_server::pull pull; ///< What is read. Its number is zero.
+};
+
 /// The side of a worker in the protocol of `shard_copy`: keeps every push until
 /// it is acknowledged and every pull until it is answered, and sends them again
 /// when a view has changed, a shard begins to serve, or an answer is late. A
@@ -79,9 +91,8 @@ public:
   /// @param shards number of shards of the job.
   worker(std::uint64_t self, std::uint32_t shards);
 
-  /// A view has taken effect. @pre it has a primary for each shard. Call it
-  /// when no replica of this process reads parameters in place any more. No
-  /// effect if it is not newer.
+  /// A view has taken effect. @pre it has a primary for each shard. No effect
+  /// if it is not newer. What is read in place at this time does not count.
   worker_reaction on_view(const primary_view& next);
 
   /// @pre `id` was not pushed by this worker before.
@@ -90,6 +101,24 @@ public:
   /// Takes the place of the pull of this replica at this shard before.
   worker_reaction pull(std::uint32_t shard, std::uint32_t replica,
                        std::uint64_t step, std::vector<std::uint32_t> parts);
+
+  /// Begins to read in place what `pull` asks for.
+  /// @returns nullopt: no primary serves in the view of this worker, so only
+  ///          `pull` can answer.
+  std::optional<parameter_server::read_in_place>
+  read_in_place(std::uint32_t shard, std::uint32_t replica, std::uint64_t step,
+                std::vector<std::uint32_t> parts) const;
+  /// True if what was read in place counts. Otherwise the parameters may have
+  /// changed, or the primary may have been replaced, while they were read.
+  /// @param before `shard_copy::answer_in_place` before the first element was
+  ///        read.
+  /// @param after the same after the last element was read.
+  bool counts(const parameter_server::read_in_place& done,
+              const std::optional<pulled>& before,
+              const std::optional<pulled>& after) const {
+    return done.pull.view_id == view_.view_id && before && after
+           && before->versions == after->versions;
+  }
 
   /// All parts of all steps of the replica below `next_step` are pushed, and
   /// done

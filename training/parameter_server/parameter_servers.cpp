@@ -336,6 +336,7 @@ parameter_servers::make_table(const std::string& name, const shape& dims,
     auto part = description(*made, i);
     part.is_table = true;
     part.table = table;
+    made->parts[i].is_table = true;
     const auto shard = made->parts[i].shard;
     ask<std::uint64_t>(system_, server_text(shard) + ": table " + name,
                        shards_[shard], options_.timeout, part,
@@ -387,7 +388,7 @@ server_variable parameter_servers::variable(const std::string& name) {
           std::vector<std::uint32_t>(one.parts),
           std::vector<address>(one.parts)});
       found->shards.at(one.index) = i;
-      found->parts.at(one.index) = {i, one.part};
+      found->parts.at(one.index) = {i, one.part, one.is_table};
       ++parts;
     }
   }

@@ -52,7 +52,8 @@ packet_header packet_order::header_of(const cursor& position,
   out.step = op.step;
   out.sequence = op.sequence;
   out.bucket = op.bucket;
-  out.sender = queue.sender;
+  static_assert(max_replicas <= std::size_t{1} << 16); // each sender has one
+  out.sender = static_cast<std::uint16_t>(queue.sender);
   out.kind = queue.lane == lane_id::results ? packet_kind::result : op.kind;
   if (!op.is_gather()) {
     out.elements = op.spec.dims.elements();

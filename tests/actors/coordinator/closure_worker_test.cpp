@@ -1,4 +1,5 @@
 #include "troupe/actors/coordinator/closure_worker.hpp"
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
@@ -12,6 +13,8 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -22,24 +25,14 @@ using namespace std::chrono_literals;
 constexpr auto patience = 60s;
 using notice = std::shared_ptr<std::promise<void>>;
 
-struct open_reads {
-  std::vector<caf::typed_response_promise<tensor>> open;
-};
-
-/// A shard that keeps reads open. It calls `on_read` for each.
-shard_actor::behavior_type
-waiting_shard(shard_actor::stateful_pointer<open_reads> self,
-              const std::function<void(open_reads&)>& on_read) {
+/// A shard of which only reads matter.
+template <class F>
+shard_actor::behavior_type behavior_of_reads(F on_pull) {
   return {
     [](const new_part&, const tensor&) { return std::uint64_t{0}; },
     [](const shard_limits&) { return std::uint64_t{0}; },
     [](const new_optimizer&) { return std::uint64_t{0}; },
-    [self, on_read](const part_pull&, const tensors&) {
-      auto answer = self->make_response_promise<tensor>();
-      self->state.open.push_back(answer);
-      on_read(self->state);
-      return answer;
-    },
+    std::move(on_pull),
     [](const optimizer_pull&) { return tensor{}; },
     [](const change_list&, const tensors&) { return std::uint64_t{0}; },
     [](const execution_effects&, const tensors&) { return std::uint64_t{0}; },
@@ -49,6 +42,40 @@ waiting_shard(shard_actor::stateful_pointer<open_reads> self,
     [](atom::info) { return part_table{}; },
     [](atom::status) { return shard_status{}; },
   };
+}
+
+struct open_reads {
+  std::vector<caf::typed_response_promise<tensor>> open;
+};
+
+/// A shard that keeps reads open. It calls `on_read` for each.
+shard_actor::behavior_type
+waiting_shard(shard_actor::stateful_pointer<open_reads> self,
+              const std::function<void(open_reads&)>& on_read) {
+  return behavior_of_reads([self, on_read](const part_pull&, const tensors&) {
+    auto answer = self->make_response_promise<tensor>();
+    self->state.open.push_back(answer);
+    on_read(self->state);
+    return answer;
+  });
+}
+
+/// What a shard is asked for: numbers of changes and of operands.
+struct asked_reads {
+  std::mutex lock; // guards `all`
+  std::vector<std::pair<std::size_t, std::size_t>> all;
+};
+
+/// A shard that answers each read with the same tensor.
+shard_actor::behavior_type
+listing_shard(shard_actor::pointer, const tensor& value,
+              const std::shared_ptr<asked_reads>& to) {
+  return behavior_of_reads(
+    [value, to](const part_pull& x, const tensors& operands) {
+      const std::lock_guard hold{to->lock};
+      to->all.emplace_back(x.after.changes.size(), operands.size());
+      return value;
+    });
 }
 
 /// Answers the first read after the second one.
@@ -175,6 +202,70 @@ TEST(ClosureWorker, StopsAClosureThatWaitsInsideOfItsEnvironment) {
     caf::anon_send_exit(to, caf::exit_reason::user_shutdown);
   }
   release_caf_logger();
+}
+
+/// The worker makes changes that need only the elements. The shard makes those
+/// that need the state of an optimizer, reads of rows, and those of tables.
+TEST(ClosureWorker, MakesItsOwnChangesOfWhatItReads) {
+  using enum parameter_server::part_change::kind;
+  using pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+  runtime actors;
+  const auto value = tensor::of<float>({2}, {1, 2});
+  const auto asked = std::make_shared<asked_reads>();
+  const auto ended = std::make_shared<ended_list>();
+  ended->expected = 1;
+  std::vector<tensor> seen;
+  std::string problem;
+  {
+    auto shard = actors.system().spawn(listing_shard, value, asked);
+    auto to = actors.system().spawn(listing_owner, ended);
+    auto worker = actors.system().spawn(
+      closure_worker, closure_worker_config{.owner = to, .shards = {shard}});
+    const auto what = std::make_shared<closure>(
+      [&](closure_environment& self) -> coordinator::payload {
+        const auto read = [&](const closure_environment::read& part) {
+          seen.push_back(self.pull({&part, 1})[0]);
+        };
+        const auto one = tensor::of<std::int64_t>({1}, {1});
+        self.change({0, 1}, {.what = add, .all = tensor::full({2}, 10)});
+        self.change({0, 2}, {.what = assign, .all = tensor::full({2}, 7)});
+        self.change({0, 1},
+                    {.what = maximum,
+                     .rows = sparse_rows{{2}, one, tensor::full({1}, 30)}});
+        read({{0, 1}, {}});
+        read({{0, 2}, {}});
+        read({{0, 3}, {}});
+        read({{0, 1}, one});
+        read({{0, 1, true}, {}});
+        self.change({0, 1}, {.what = gradient, .all = tensor::full({2}, 1)});
+        read({{0, 1}, {}});
+        self.change({0, 3}, {.what = add, .all = tensor::full({3}, 1)});
+        try {
+          read({{0, 3}, {}});
+        } catch (const job_error& e) {
+          problem = e.what();
+        }
+        return {};
+      },
+      nullptr);
+    caf::anon_send(worker, coordinator::run{{0, 1}, 0}, what);
+    EXPECT_EQ(ended->complete.get_future().wait_for(patience),
+              std::future_status::ready);
+    caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(shard, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(to, caf::exit_reason::user_shutdown);
+  }
+  release_caf_logger();
+  ASSERT_EQ(seen.size(), 6U);
+  EXPECT_TRUE(same_bits(seen[0], tensor::of<float>({2}, {11, 30})));
+  EXPECT_TRUE(same_bits(seen[1], tensor::full({2}, 7)));
+  EXPECT_TRUE(same_bits(value, tensor::of<float>({2}, {1, 2})));
+  const std::lock_guard hold{asked->lock};
+  // The numbers of rows are an operand too.
+  EXPECT_EQ(asked->all,
+            (pairs{{0, 0}, {0, 0}, {0, 0}, {2, 4}, {2, 3}, {3, 4}, {0, 0}}));
+  EXPECT_EQ(problem, "parameter server 0: assign_add: the variable is "
+                     "float32[2], the value float32[3]");
 }
 
 } // namespace

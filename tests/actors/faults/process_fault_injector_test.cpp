@@ -41,9 +41,9 @@ protected:
   send(fault_injector& to, std::uint64_t step, std::uint32_t sender = 1) {
     return to.on_send(replica_id(sender), {}, message_kind::step_done, 1, step);
   }
-  static fault_injector::injected_fault packet(fault_injector& to,
-                                               std::uint64_t step) {
-    return to.on_packet(replica_id(1), replica_id(0),
+  static fault_injector::injected_fault
+  packet(fault_injector& to, std::uint64_t step, std::uint32_t sender = 1) {
+    return to.on_packet(replica_id(sender), replica_id(0),
                         message_kind::contribution, 1, step);
   }
 
@@ -136,12 +136,13 @@ TEST_F(ProcessFaultInjector, HitsOneMessageOrPacket) {
   process_fault_injector injector{faults{}
                                     .drop(process{1}, at_message{2})
                                     .corrupt(process{1}, at_step{1})
-                                    .delay(process{1}, at_packet{2}, 3ns)
+                                    .delay(process{1}, at_packet{3}, 3ns)
                                     .duplicate(process{1}, at_step{2}),
                                   1, fault_notes{}, recorded()};
   const fault_injector::injected_fault none;
   EXPECT_EQ(send(injector, 0), none);
-  EXPECT_TRUE(send(injector, 0).dropped);
+  EXPECT_EQ(send(injector, 0), none) << "only a packet can be lost";
+  EXPECT_TRUE(packet(injector, 0).dropped);
   EXPECT_EQ(send(injector, 1), none) << "only a packet can be corrupted";
   EXPECT_TRUE(packet(injector, 1).corrupted);
   const auto delayed = packet(injector, 1);
@@ -158,7 +159,7 @@ TEST_F(ProcessFaultInjector, DrawsFromTheSeedOfThePlan) {
                                     fault_notes{}, recorded()};
     std::vector<bool> out;
     for (int i = 0; i < 1000; ++i)
-      out.push_back(send(injector, 0).dropped);
+      out.push_back(packet(injector, 0).dropped);
     return out;
   };
   const auto one = dropped(5, 0);
@@ -175,14 +176,14 @@ TEST_F(ProcessFaultInjector, AffectsOnlyMessagesOfItsReplicaOrProcess) {
   of_process.probability = 1;
   process_fault_injector other{faults{}.add(of_process), 0, fault_notes{},
                                recorded()};
-  EXPECT_FALSE(send(other, 0).dropped);
+  EXPECT_FALSE(packet(other, 0).dropped);
   process_fault_injector own{faults{}.add(of_process), 1, fault_notes{},
                              recorded()};
-  EXPECT_TRUE(send(own, 0).dropped);
+  EXPECT_TRUE(packet(own, 0).dropped);
   process_fault_injector of_replica{faults{}.drop(replica{2}, 1), 1,
                                     fault_notes{}, recorded()};
-  EXPECT_FALSE(send(of_replica, 0, 1).dropped);
-  EXPECT_TRUE(send(of_replica, 0, 2).dropped);
+  EXPECT_FALSE(packet(of_replica, 0, 1).dropped);
+  EXPECT_TRUE(packet(of_replica, 0, 2).dropped);
 }
 
 TEST_F(ProcessFaultInjector, WaitsOnceInEachSlowStep) {

@@ -101,6 +101,8 @@ TEST(ClusterHostile, AMemberThatSendsAMalformedMessageIsDisconnected) {
                     "membership message is malformed");
   expect_disconnect(view_change_channel, std::vector<std::byte>(9),
                     "message of a view change is malformed");
+  expect_disconnect(packet_report_channel, std::vector<std::byte>(9),
+                    "a report of packets is malformed");
 }
 
 TEST(ClusterHostile, AMemberThatProposesAnUnknownTaskIsDisconnected) {

@@ -113,7 +113,7 @@ TEST(Frame, NamesTheInvalidField) {
   EXPECT_EQ(error_of(error_with(layout::magic + 1, 0)),
             (decode_error{0, "not the start of a frame"}));
   EXPECT_EQ(error_of(error_with(layout::version, 9)),
-            (decode_error{4, "version 9, but version 3 is expected"}));
+            (decode_error{4, "version 9, but version 4 is expected"}));
   EXPECT_EQ(error_of(error_with(layout::kind, 0)),
             (decode_error{5, "unknown kind 0"}));
   EXPECT_EQ(error_of(error_with(layout::kind, 6)),

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <ranges>
 #include <string_view>
 #include <utility>
@@ -256,12 +258,73 @@ void random_server_job::read(std::uint64_t process, std::uint32_t id) {
   auto& self = from.replicas[id];
   for (std::uint32_t s = 0; s < shards_; ++s)
     self.reading.insert(s);
-  for (std::uint32_t s = 0; s < shards_; ++s) {
-    std::vector<std::uint32_t> parts;
-    for (std::uint32_t p = 0; p < rules_[s].size(); ++p)
-      parts.push_back(p);
-    perform(process, from.machine->pull(s, id, self.step, parts));
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    if (self.is_adopted || chance(50))
+      pull_from(process, id, s);
+    else
+      begin_read_in_place(process, id, s, 1);
+}
+
+std::vector<std::uint32_t> random_server_job::parts_of(std::uint32_t s) const {
+  std::vector<std::uint32_t> parts(rules_[s].size());
+  std::iota(parts.begin(), parts.end(), 0u);
+  return parts;
+}
+
+void random_server_job::pull_from(std::uint64_t process, std::uint32_t id,
+                                  std::uint32_t s) {
+  auto& from = workers_[process];
+  perform(process,
+          from.machine->pull(s, id, from.replicas[id].step, parts_of(s)));
+}
+
+/// A replica begins to read the memory of a server, which may have died.
+void random_server_job::begin_read_in_place(std::uint64_t process,
+                                            std::uint32_t id, std::uint32_t s,
+                                            int tries) {
+  auto& from = workers_[process];
+  const auto what =
+    from.machine->read_in_place(s, id, from.replicas[id].step, parts_of(s));
+  if (!what || tries > max_reads_in_place)
+    return pull_from(process, id, s);
+  const auto& memory = servers_.at(what->primary).copies[s];
+  memory_read read{
+    *what, memory.machine->answer_in_place(what->pull), {}, tries};
+  for (const auto& part : memory.parts)
+    read.sums.push_back(part.sum);
+  // Sometimes the process is stopped while it reads.
+  at(1 + below(chance(20) ? 600 : max_delay_),
+     [this, process, read] { end_read_in_place(process, read); });
+}
+
+void random_server_job::end_read_in_place(std::uint64_t process,
+                                          const memory_read& read) {
+  const auto s = read.what.shard;
+  const auto& wanted = read.what.pull;
+  auto& from = workers_[process];
+  const auto found = from.replicas.find(wanted.replica);
+  if (!from.is_alive || found == from.replicas.end() || found->second.is_adopted
+      || found->second.step != wanted.step
+      || !found->second.reading.contains(s))
+    return; // the replica was moved away
+  const auto& memory = servers_.at(read.what.primary).copies[s];
+  const auto after = memory.machine->answer_in_place(wanted);
+  if (!from.machine->counts(read.what, read.before, after)) {
+    count("reads in place that do not count");
+    return begin_read_in_place(process, wanted.replica, s, read.tries + 1);
   }
+  count("reads in place");
+  for (std::uint32_t p = 0; p < memory.parts.size(); ++p)
+    if (memory.parts[p].sum != read.sums[p])
+      fail("a part was read in place while it changed");
+  check_read(s, *after, wanted.step, memory.parts);
+  if (!from.is_excluded) // else its pushes do not count
+    for (const auto& id : acknowledged_[s])
+      if (memory.machine->contributions(id.part).check(id.replica, id.step)
+          != push_result::repeated)
+        fail("a read in place lacks an acknowledged contribution");
+  on_pulled(process, {s, wanted.replica, wanted.step, after->next_step,
+                      after->versions});
 }
 
 void random_server_job::on_pulled(std::uint64_t process,
@@ -276,14 +339,10 @@ void random_server_job::on_pulled(std::uint64_t process,
 }
 
 /// What a replica reads contains all contributions that its rule promises.
-void random_server_job::check_read(std::uint32_t s, const answer_pull& answer,
+void random_server_job::check_read(std::uint32_t s, const pulled& read,
+                                   std::uint64_t step,
                                    const values& read_values) {
   check_order(s, read_values);
-  const auto& read = answer.pulled;
-  const auto wanted = pull_steps_.find({answer.worker, read.number});
-  if (wanted == pull_steps_.end())
-    return; // of a replica that asks for its step
-  const auto step = wanted->second;
   for (std::uint32_t p = 0; p < read_values.size(); ++p) {
     const auto& rule = rules_[s][p];
     const auto has = [&](std::uint32_t r, std::uint64_t below_step) {
@@ -572,7 +631,11 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
         },
         [&](const answer_pull& x) {
           check_serving(process, s);
-          check_read(s, x, self.parts);
+          const auto wanted = pull_steps_.find({x.worker, x.pulled.number});
+          if (wanted == pull_steps_.end()) // a replica that asks for its step
+            check_order(s, self.parts);
+          else
+            check_read(s, x.pulled, wanted->second, self.parts);
           to_worker(x.worker,
                     [this, s, what = x.pulled](std::uint64_t to, auto& at) {
                       for (const auto& done : at.machine->on(s, what))

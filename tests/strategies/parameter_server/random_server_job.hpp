@@ -34,9 +34,14 @@ namespace troupe::parameter_server {
 ///                  were committed: each contribution once, with the gradient
 ///                  that the first primary that had it has applied. All copies
 ///                  in sync are equal
-///   staleness      at each answer to a pull: the value has all contributions
-///                  that the kind of consistency promises. A synchronous step
-///                  has only gradients that were computed from its version
+///   staleness      at each answer to a pull, and each read in place: the value
+///                  has all contributions that the kind of consistency
+///                  promises. A synchronous step has only gradients that were
+///                  computed from its version
+///   reads in place what a worker of the newest view reads in place has all
+///                  contributions that were acknowledged before. All of it is
+///                  of one version. A worker may read the memory of any
+///                  primary, also of one that has died
 ///   no loss        a primary that serves has all that was acknowledged before.
 ///                  What was read at any time is a beginning of what was
 ///                  applied in the end, in this order
@@ -112,6 +117,13 @@ private:
       0; ///< All parts of the steps below it are done.
     std::map<std::uint64_t, std::size_t> parts_done; ///< By step.
   };
+  /// A read of parameters in place. It takes some time.
+  struct memory_read {
+    read_in_place what;
+    std::optional<pulled> before;   ///< Answer before the first element.
+    std::vector<std::int64_t> sums; ///< By part: what was read first.
+    int tries = 1;
+  };
   struct open_command {
     command what;
     std::size_t answered_before = 0; ///< Commands, when it was sent first.
@@ -151,6 +163,12 @@ private:
   void add_chief();
   void start_replica(std::uint64_t process, std::uint32_t id, bool is_adopted);
   void read(std::uint64_t process, std::uint32_t id);
+  std::vector<std::uint32_t> parts_of(std::uint32_t at_shard) const;
+  void pull_from(std::uint64_t process, std::uint32_t id,
+                 std::uint32_t at_shard);
+  void begin_read_in_place(std::uint64_t process, std::uint32_t id,
+                           std::uint32_t at_shard, int tries);
+  void end_read_in_place(std::uint64_t process, const memory_read& read);
   void on_read(std::uint64_t process, std::uint32_t id);
   void perform(std::uint64_t process, std::uint32_t at_shard,
                const shard_reaction& effects);
@@ -163,8 +181,8 @@ private:
   void on_push_done(std::uint64_t process, const push_done& done);
   void check_update(std::uint32_t at_shard, const update& made);
   void on_pulled(std::uint64_t process, const pull_done& done);
-  void check_read(std::uint32_t at_shard, const answer_pull& answer,
-                  const values& read_values);
+  void check_read(std::uint32_t at_shard, const pulled& read,
+                  std::uint64_t step, const values& read_values);
   void check_order(std::uint32_t at_shard, const values& read_values);
   std::int64_t gradient_of(std::uint64_t process, std::uint32_t at_shard,
                            const push_id& id) const;

@@ -45,6 +45,8 @@ TEST(ShardFaults, LoseAndRepeatNoContribution) {
     {"pushes of an older view", 100},
     {"pushes after the decision", 100},
     {"states kept under a new primary", 50},
+    {"reads in place", 1'000},
+    {"reads in place that do not count", 1'000},
     {"commands", 1'000},
     {"reads of a client", 1'000},
     {"repeated commands", 1'000},

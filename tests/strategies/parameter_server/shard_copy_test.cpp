@@ -489,6 +489,56 @@ TEST(ShardCopy, ACopyThatMissedTheViewBeforeDoesNotBecomeThePrimary) {
   EXPECT_EQ(count<drop_state>(refused), 1u);
 }
 
+TEST(ShardCopy, IsReadInPlaceOnlyWhileItServesInTheViewOfTheWorker) {
+  pair_of_copies both{{{bounded, 0}}};
+  const auto wanted = [](std::uint64_t view_id, std::uint64_t step) {
+    return pull{view_id, 0, 0, step, {0}};
+  };
+  const auto answer = both.primary.answer_in_place(wanted(1, 0));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->versions, std::vector<std::uint64_t>{0});
+  EXPECT_FALSE(both.primary.answer_in_place(wanted(1, 1))); // it has to wait
+  EXPECT_FALSE(both.primary.answer_in_place(wanted(0, 0)));
+  EXPECT_FALSE(both.primary.answer_in_place(wanted(2, 0)));
+  EXPECT_FALSE(both.primary.answer_in_place(pull{1, 0, 2, 0, {0}}));
+  EXPECT_FALSE(both.primary.answer_in_place(pull{1, 0, 0, 0, {1}}));
+  EXPECT_FALSE(both.backup.answer_in_place(wanted(1, 0)));
+  const shard_view next{2, 2, 1, backup_id, {}, {worker_id}};
+  both.backup.on_view(next);
+  EXPECT_FALSE(both.backup.answer_in_place(wanted(2, 0)));
+  both.backup.on(accepted{2, worker_id});
+  EXPECT_TRUE(both.backup.answer_in_place(wanted(2, 0)));
+  // The first primary has not heard of the view. Its worker has (below).
+  EXPECT_TRUE(both.primary.answer_in_place(wanted(1, 0)));
+  both.primary.on_view(next);
+  EXPECT_FALSE(both.primary.answer_in_place(wanted(1, 0)));
+}
+
+TEST(Worker, CountsNoReadInPlaceThatAnUpdateOrAViewHasInterrupted) {
+  worker self{worker_id, 1};
+  const auto begin = [&] { return self.read_in_place(0, 3, 1, {0}); };
+  EXPECT_FALSE(begin());
+  self.on_view({1, {primary_id}});
+  EXPECT_FALSE(begin()); // the shard does not serve yet
+  self.on(0, serving{1});
+  const auto read = begin();
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->primary, primary_id);
+  EXPECT_EQ(read->pull.view_id, 1u);
+  EXPECT_EQ(read->pull.replica, 3u);
+  const pulled answer{1, 0, 3, 1, {7}}, later{1, 0, 3, 1, {8}};
+  EXPECT_TRUE(self.counts(*read, answer, answer));
+  EXPECT_FALSE(self.counts(*read, answer, later));
+  EXPECT_FALSE(self.counts(*read, answer, {}));
+  EXPECT_FALSE(self.counts(*read, {}, answer));
+  self.on_view({2, {backup_id}});
+  EXPECT_FALSE(self.counts(*read, answer, answer));
+  EXPECT_FALSE(begin());
+  self.on(0, serving{2});
+  EXPECT_EQ(begin()->primary, backup_id);
+  EXPECT_FALSE(self.counts(*read, answer, answer));
+}
+
 TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
   worker self{worker_id, 1};
   EXPECT_EQ(count<send_accepted>(self.on_view({1, {primary_id}})), 1u);

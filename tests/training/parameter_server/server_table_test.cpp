@@ -140,6 +140,28 @@ TEST(ServerTable, TakesTheRulesOfItsOptions) {
   EXPECT_EQ(value(), 1);
 }
 
+/// A change of one row can drop another one.
+TEST(ServerTable, AClosureReadsTheRowsThatItsChangesKeep) {
+  runtime actors;
+  const parameter_server_strategy on{actors};
+  const auto made = on.make_table("t", {.rows = 2,
+                                        .row_elements = 1,
+                                        .initial = initializer{"zeros"},
+                                        .max_idle_changes = 2});
+  cluster_coordinator coordinator{on};
+  for (const auto& table : {made, on.variable("t")}) {
+    const auto seen = coordinator.schedule([&table] {
+      for (const std::int64_t row : {0, 1, 1})
+        table.scatter_add(ids_of({row}), tensor::full({1, 1}, 1));
+      return table.value().data<float>()[0];
+    });
+    EXPECT_EQ(seen.get(), 0);
+    coordinator.join();
+    EXPECT_EQ(made.value().data<float>()[0], 0);
+    EXPECT_GT(made.value().data<float>()[1], 0);
+  }
+}
+
 TEST(ServerTable, ReadsInAClosureSeeItsChanges) {
   runtime actors;
   const parameter_server_strategy on{actors, {.servers = 2}};

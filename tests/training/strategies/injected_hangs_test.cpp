@@ -66,7 +66,7 @@ hang draw(std::uint64_t seed) {
   return out;
 }
 
-/// Drops the contributions of a replica from a step on.
+/// Drops the contributions of a replica from a step on, until `is_over`.
 class packet_loss final : public fault_injector {
 public:
   explicit packet_loss(const hang& what) : what_{what} {}
@@ -76,14 +76,14 @@ public:
                          std::uint64_t step) override {
     const bool is_contribution = kind == message_kind::contribution
                                  || kind == message_kind::gather_contribution;
-    if (!is_contribution || sender != replica_id(what_.replica)
+    if (is_over || !is_contribution || sender != replica_id(what_.replica)
         || step < what_.step)
       return {};
     dropped = true;
     return {.dropped = true};
   }
 
-  std::atomic<bool> dropped = false;
+  std::atomic<bool> dropped = false, is_over = false;
 
 private:
   const hang what_;
@@ -216,7 +216,11 @@ TEST_P(InjectedHang, IsExplained) {
     what.workers, options, [&](const strategy& on, std::uint32_t w) {
       std::thread asks;
       if (w == what.asker)
-        asks = std::thread{[&] { ask(on); }};
+        asks = std::thread{[&] {
+          ask(on);
+          if (faults)
+            faults->is_over = true;
+        }};
       try {
         for (std::uint64_t s = 0; s <= what.step; ++s) {
           if (what.kind == hang_kind::no_run && s == what.step

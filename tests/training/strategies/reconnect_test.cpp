@@ -61,6 +61,7 @@ public:
           how.transport = transport;
           // A busy machine may delay a heartbeat that passes a proxy.
           how.connection.heartbeat_timeout = 5s;
+          how.faults = faults;
           const multi_worker_mirrored_strategy mine{actors, who, how};
           fn(mine, w);
         } catch (...) {
@@ -73,6 +74,7 @@ public:
   }
 
   transport_kind transport = transport_kind::tcp;
+  std::shared_ptr<fault_injector> faults; ///< Of all workers. Null: none.
   /// By worker: what others dial.
   std::vector<std::unique_ptr<tcp_proxy>> proxies;
 
@@ -269,6 +271,61 @@ TEST(FitReconnects, ALaneOfSharedMemoryIsCut) {
     });
   EXPECT_EQ(three.proxies[0]->cuts(), 1);
   expect_healed(found, 1); // the end may not be noticed before that of the fit
+}
+
+/// Injects one fault, into the first packet of a kind that follows `begin`.
+class packet_fault final : public fault_injector {
+public:
+  packet_fault(message_kind kind, injected_fault fault)
+    : kind_{kind}, fault_{fault} {}
+  void begin() { has_begun_ = true; }
+  bool has_occurred() const { return has_occurred_; }
+
+  injected_fault on_send(const role_id&, const role_id&, message_kind,
+                         std::uint64_t, std::uint64_t) override {
+    return {};
+  }
+  injected_fault on_packet(const role_id&, const role_id&, message_kind kind,
+                           std::uint64_t, std::uint64_t) override {
+    if (kind != kind_ || !has_begun_ || has_occurred_.exchange(true))
+      return {};
+    return fault_;
+  }
+
+private:
+  const message_kind kind_;
+  const injected_fault fault_;
+  std::atomic<bool> has_begun_ = false, has_occurred_ = false;
+};
+
+void expect_healed_packet(message_kind kind,
+                          const fault_injector::injected_fault& fault,
+                          transport_kind transport) {
+  SCOPED_TRACE("kind " + std::to_string(int(kind)));
+  proxied_workers three{3};
+  const auto faults = std::make_shared<packet_fault>(kind, fault);
+  three.faults = faults;
+  three.transport = transport;
+  const auto found =
+    fit_with_faults(three, [&](auto&, std::uint32_t at, auto step) {
+      if (at == 1 && step == 5)
+        faults->begin();
+    });
+  EXPECT_TRUE(faults->has_occurred());
+  expect_healed(found);
+}
+
+TEST(FitReconnects, APacketIsLost) {
+  using enum message_kind;
+  for (const auto kind : {contribution, result, gather_contribution})
+    expect_healed_packet(kind, {.dropped = true}, transport_kind::tcp);
+  expect_healed_packet(contribution, {.dropped = true}, transport_kind::shm);
+}
+
+TEST(FitReconnects, APacketIsCorrupt) {
+  using enum message_kind;
+  for (const auto kind : {contribution, result, gather_contribution})
+    expect_healed_packet(kind, {.corrupted = true}, transport_kind::tcp);
 }
 
 TEST(FitReconnects, SeveralCutsFollowEachOther) {
