@@ -18,7 +18,8 @@ launch --restarts 20`. One to three faults happen at random times:
 
 Half of the jobs also have a plan of one or two faults that occur at exact steps (`--faults`): a kill
 or a stop of a worker, delays of messages and packets, slow steps of a worker, the end of all
-connections between two workers, or of all connections of one. A plan kills at most one worker, and
+connections between two workers, or of all connections of one, a packet of a worker that is lost or
+corrupt. A plan kills at most one worker, and
 then only stops happen at random times. A loop of its own does not leave.
 
 Without faults a job takes 5 to 15 seconds on two cores, depending on the processor. `--length 0.5` halves

@@ -43,7 +43,8 @@ public:
                  std::vector<peer_lanes> lanes,
                  std::shared_ptr<fault_injector> faults,
                  clock_function now = {}, counts_by_process counts = {},
-                 std::chrono::nanoseconds loss_timeout = {});
+                 std::chrono::nanoseconds loss_timeout = std::chrono::seconds{
+                   1});
   ~lane_transport() override;
 
   /// Returns a lane to a process. @pre the process is not this one.

@@ -122,6 +122,17 @@ listing_owner(closure_worker_owner_actor::pointer,
   };
 }
 
+/// Waits until an owner has heard all that it expects, and ends the actors.
+void await_end(ended_list& ended, const closure_worker_actor& worker,
+               const shard_actor& shard,
+               const closure_worker_owner_actor& owner) {
+  EXPECT_EQ(ended.complete.get_future().wait_for(patience),
+            std::future_status::ready);
+  caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(shard, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(owner, caf::exit_reason::user_shutdown);
+}
+
 /// With two slots the worker asks for two closures before any is answered. One
 /// that reads nothing ends only when a slot is free.
 TEST(ClosureWorker, ExecutesAClosureWhileAnotherOneReads) {
@@ -152,11 +163,7 @@ TEST(ClosureWorker, ExecutesAClosureWhileAnotherOneReads) {
     for (std::uint64_t i = 0; i < 2; ++i)
       caf::anon_send(worker, coordinator::run{{i, 1}, 0}, reader);
     caf::anon_send(worker, coordinator::run{{2, 1}, 0}, other);
-    EXPECT_EQ(ended->complete.get_future().wait_for(patience),
-              std::future_status::ready);
-    caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(shard, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(to, caf::exit_reason::user_shutdown);
+    await_end(*ended, worker, shard, to);
   }
   release_caf_logger();
   const std::lock_guard hold{ended->lock};
@@ -249,11 +256,7 @@ TEST(ClosureWorker, MakesItsOwnChangesOfWhatItReads) {
       },
       nullptr);
     caf::anon_send(worker, coordinator::run{{0, 1}, 0}, what);
-    EXPECT_EQ(ended->complete.get_future().wait_for(patience),
-              std::future_status::ready);
-    caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(shard, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(to, caf::exit_reason::user_shutdown);
+    await_end(*ended, worker, shard, to);
   }
   release_caf_logger();
   ASSERT_EQ(seen.size(), 6U);
