@@ -38,7 +38,7 @@ class Programs:
     def closures(self, case, workers, servers=1):
         return by_case(run([str(self.build / "benchmarks/bench_parameter_server"), "--processes",
                             "--json", "--workers", str(workers), "--servers", str(servers),
-                            "--in-flight", "1" if "join" in case or "+" in case else "12"]), case)
+                            "--in-flight", "1" if "join" in case or "+" in case else "64"]), case)
 
     def train(self, *options, epochs=4):
         """Examples/s of `troupe train`, without the first epoch."""

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 // Messages between a closure scheduler and its workers. Within a process.
@@ -57,18 +58,63 @@ using closure_scheduler_actor = closure_worker_owner_actor::extend<
   // Sends decisions again that a busy shard has rejected.
   caf::reacts_to<atom::wake>>;
 
-/// A worker on a node, which executes closures that are registered there. An
-/// execution is a request with the name of the closure and its inputs. Errors
-/// of the answer:
-///   invalid    the closure has thrown, or there is none of this name
-///   cancelled  the execution was stopped
-using remote_closure_worker_actor =
-  caf::typed_actor<caf::replies_to<coordinator::run, std::string,
-                                   tensors>::with<coordinator::ended, tensors>,
-                   caf::reacts_to<coordinator::cancel>,
-                   // Returns the names of the closures when the worker can
-                   // execute them. Error `ec::refused`: it cannot.
-                   caf::replies_to<atom::info>::with<std::vector<std::string>>>;
+/// An execution of a registered closure on a node.
+struct remote_run {
+  coordinator::run run;
+  std::string closure;      ///< Its name.
+  std::uint32_t inputs = 0; ///< Number of its inputs.
+  auto fields() { return std::tie(run, closure, inputs); }
+};
+
+/// Executions that a node begins. The inputs of all closures travel beside
+/// them, in the order of the executions.
+struct remote_runs {
+  std::vector<remote_run> runs;
+  auto fields() { return std::tie(runs); }
+};
+
+/// The end of an execution on a node.
+struct remote_end {
+  coordinator::ended end;
+  std::uint32_t results = 0; ///< Number of its results beside the ends.
+  /// The node keeps the results, which are large, until they are asked for.
+  bool is_kept = false;
+  auto fields() { return std::tie(end, results, is_kept); }
+};
+
+/// An execution on a node has thrown, or there is no closure of its name.
+struct remote_failure {
+  coordinator::execution execution;
+  std::string text; ///< For people.
+  auto fields() { return std::tie(execution, text); }
+};
+
+/// What has become of executions on a node. The results travel beside it, in
+/// the order of the ends.
+struct remote_ends {
+  std::vector<remote_end> ended;
+  std::vector<remote_failure> failed;
+  std::vector<coordinator::stopped> stopped;
+  bool empty() const {
+    return ended.empty() && failed.empty() && stopped.empty();
+  }
+  auto fields() { return std::tie(ended, failed, stopped); }
+};
+
+/// A worker on a node, which executes closures that are registered there.
+using remote_closure_worker_actor = caf::typed_actor<
+  // Begins executions, or none. The worker keeps the request until executions
+  // have ended, these or earlier ones, or an interval has passed. So while
+  // executions have not ended, one request shall be open. Each end is in one
+  // answer. Error `ec::refused`: the worker cannot execute closures.
+  caf::replies_to<remote_runs, tensors>::with<remote_ends, tensors>,
+  // Returns the results of an execution that the worker has kept, once.
+  caf::replies_to<coordinator::execution>::with<tensors>,
+  // Stops an execution.
+  caf::reacts_to<coordinator::cancel>,
+  // Returns the names of the closures when the worker can execute them. Error
+  // `ec::refused`: it cannot.
+  caf::replies_to<atom::info>::with<std::vector<std::string>>>;
 
 } // namespace troupe
 

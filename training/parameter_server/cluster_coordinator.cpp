@@ -33,10 +33,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto shutdown_timeout = 5s;
-/// A connection carries so many requests with tensors at once.
-constexpr std::uint32_t max_in_flight_on_nodes = 12;
-/// Maximum time of a closure on a node: nodes answer no later.
-constexpr std::chrono::milliseconds closure_timeout = 10min;
+/// Executions that a node keeps at once.
+constexpr std::uint32_t max_in_flight_on_nodes = 1024;
+/// Of a request to a node, which may have large inputs.
+constexpr std::chrono::milliseconds node_timeout = 10min;
 constexpr std::chrono::milliseconds max_timeout = 24h;
 /// The end of a coordinator waits for an attempt to connect again.
 constexpr std::chrono::milliseconds reconnect_timeout = 1s;
@@ -296,7 +296,7 @@ struct cluster_coordinator::impl {
                  std::uint64_t id, std::chrono::milliseconds timeout) {
     auto client = options.node_connection;
     client.connect_timeout = std::min(client.connect_timeout, timeout);
-    client.request_timeout = closure_timeout;
+    client.request_timeout = node_timeout;
     worker one{
       id,
       {},
@@ -323,7 +323,7 @@ struct cluster_coordinator::impl {
       remote, options.start_timeout, atom::info_v);
     one.actor = servers->system().spawn(
       closure_link, closure_link_config{one.id, number, node, scheduler, remote,
-                                        closure_timeout});
+                                        node_timeout});
     return one;
   }
 

@@ -46,7 +46,7 @@ struct coordinator_options {
   /// Closures that a worker has at once. With 1, a closure sees the changes of
   /// all closures that its worker has executed before. With more, a worker does
   /// not wait for the coordinator between two closures, and may not see the
-  /// changes of the last `in_flight - 1`. At most 12 for workers on nodes,
+  /// changes of the last `in_flight - 1`. At most 1,024 for workers on nodes,
   /// which may not see those of the last one either.
   std::uint32_t in_flight = 1;
   /// Closures of these that a worker executes at a time, on one thread: while

@@ -10,10 +10,10 @@ namespace troupe {
 
 void unfinished_closures::add(const std::function<void()>& send) {
   lock hold{lock_};
-  ++waiting_;
+  ++adding_;
   changed_.wait(hold,
                 [&] { return has_error() || unfinished_ < max_unfinished_; });
-  --waiting_;
+  --adding_;
   throw_error();
   ++unfinished_;
   ++added_;
@@ -24,13 +24,13 @@ bool unfinished_closures::wait_for_all(
   std::optional<std::chrono::milliseconds> timeout) {
   const auto is_over = [&] { return has_error() || unfinished_ == 0; };
   lock hold{lock_};
-  ++waiting_;
+  ++joining_;
   bool in_time = true;
   if (timeout)
     in_time = changed_.wait_for(hold, *timeout, is_over);
   else
     changed_.wait(hold, is_over);
-  --waiting_;
+  --joining_;
   throw_error();
   return in_time;
 }
@@ -93,8 +93,11 @@ void unfinished_closures::throw_error() {
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
+/// Wakes threads only if one of them may go on: a thread that waits for all
+/// closures costs less than the end of each.
 void unfinished_closures::notify() {
-  if (waiting_ > 0)
+  if (waiting_ > 0 || (adding_ > 0 && unfinished_ < max_unfinished_)
+      || (joining_ > 0 && unfinished_ == 0) || has_error())
     changed_.notify_all();
 }
 

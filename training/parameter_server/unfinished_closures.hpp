@@ -79,7 +79,9 @@ private:
   const std::uint64_t max_unfinished_;
   std::mutex lock_; // guards all below
   std::condition_variable changed_;
-  std::uint32_t waiting_ = 0; ///< Threads that wait.
+  /// Threads that wait for a condition of their own, in `add`, and for all
+  /// closures.
+  std::uint32_t waiting_ = 0, adding_ = 0, joining_ = 0;
   std::uint64_t unfinished_ = 0;
   std::uint64_t added_ = 0;
   std::exception_ptr error_;

@@ -281,7 +281,7 @@ TEST(RegisteredClosures, AWorkerThatCannotBeUsedIsNamed) {
       << e.what();
   }
   auto many = f.how;
-  many.in_flight = 100;
+  many.in_flight = 1025;
   EXPECT_THROW((cluster_coordinator{f.strategy, many}), std::invalid_argument);
   const parameter_server_strategy here{plain};
   EXPECT_THROW((cluster_coordinator{here, f.how}), std::invalid_argument);
