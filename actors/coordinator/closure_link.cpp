@@ -3,6 +3,7 @@
 #include "troupe/actors/coordinator/remote_batch.hpp"
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/request_without_timer.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/base/text.hpp"
@@ -16,11 +17,10 @@ namespace troupe {
 
 namespace {
 
-/// Requests that are open at a time: those with executions, and those for kept
-/// results. A connection takes 16 messages with tensors at a time.
-constexpr std::size_t max_open_requests = 8, max_open_fetches = 4;
-/// Executions of one request.
-constexpr std::size_t max_runs = 1024;
+/// Polls that are open at a time. The node answers all but the last one when it
+/// gets them, so more are open only while they travel. With one `fetch`, far
+/// fewer than the 16 messages with tensors that a channel takes at a time.
+constexpr std::size_t max_open_requests = 4;
 
 } // namespace
 
@@ -29,67 +29,83 @@ constexpr std::size_t max_runs = 1024;
 void closure_link_state::run(const coordinator::run& x,
                              const shared_closure& what) {
   waiting.push_back({x, what});
-  send_later();
-}
-
-void closure_link_state::send_later() {
-  if (!std::exchange(next_pending, true))
-    self->send(self, atom::next_v);
-}
-
-void closure_link_state::send_waiting() {
-  next_pending = false;
-  while (!waiting.empty() && open_requests < max_open_requests)
-    send_some();
-  if (open_requests == 0 && !executed.empty())
-    request({}, {});
-}
-
-void closure_link_state::send_some() {
-  remote_runs runs;
-  tensors inputs;
-  std::size_t bytes = 0;
-  do {
-    const auto& [run, what] = waiting.front();
-    bytes += batch_bytes(what->inputs);
-    if (!runs.runs.empty() && bytes > max_batch_bytes)
-      break;
-    executed.insert(run.execution);
-    runs.runs.push_back(
-      {run, what->name, static_cast<std::uint32_t>(what->inputs.size())});
-    inputs.insert(inputs.end(), what->inputs.begin(), what->inputs.end());
-    waiting.pop_front();
-  } while (!waiting.empty() && runs.runs.size() < max_runs);
-  request(std::move(runs), std::move(inputs));
-}
-
-void closure_link_state::request(remote_runs runs, tensors inputs) {
-  ++open_requests;
-  std::vector<coordinator::execution> sent;
-  for (const auto& one : runs.runs)
-    sent.push_back(one.run.execution);
-  self
-    ->request(config.worker, config.timeout, std::move(runs), std::move(inputs))
-    .then(
-      [this](const remote_ends& ends, const tensors& results) {
-        --open_requests;
-        on_ends(ends, results);
-        send_later();
-      },
-      [this, sent = std::move(sent)](const caf::error& why) {
-        --open_requests;
-        on_error(sent, why);
-        send_later();
-      });
+  send_work_later();
 }
 
 void closure_link_state::cancel(const coordinator::cancel& x) {
   const auto found = std::ranges::find_if(
     waiting, [&](const auto& one) { return one.run.execution == x.execution; });
-  if (found == waiting.end())
-    return self->send(config.worker, x);
-  waiting.erase(found);
-  self->send(config.owner, config.id, coordinator::stopped{x.execution});
+  if (found != waiting.end()) {
+    waiting.erase(found);
+    self->send(config.owner, config.id, coordinator::stopped{x.execution});
+  } else if (executed.contains(x.execution)) {
+    cancelled.push_back(x.execution);
+    send_work_later();
+  } // otherwise its end is on the way to the scheduler
+}
+
+void closure_link_state::send_work_later() {
+  if (!std::exchange(next_pending, true))
+    self->send(self, atom::next_v);
+}
+
+void closure_link_state::send_work() {
+  next_pending = false;
+  while (!(waiting.empty() && cancelled.empty() && fetched.empty())
+         && open_requests < max_open_requests && open_bytes <= max_batch_bytes)
+    send_batch();
+  if (open_requests == 0 && !executed.empty())
+    request({}, {}, 0);
+}
+
+/// Large inputs are alone in their request, as they may be too large to be
+/// sent.
+void closure_link_state::send_batch() {
+  remote_work work{
+    {}, std::exchange(cancelled, {}), std::exchange(fetched, {})};
+  tensors inputs;
+  std::size_t bytes = 0;
+  while (!waiting.empty()) {
+    const auto& [run, what] = waiting.front();
+    const auto more = batch_bytes(what->inputs);
+    const bool is_first =
+      work.runs.empty() && work.cancelled.empty() && work.fetched.empty();
+    if (!is_first && bytes + more > max_batch_bytes)
+      break;
+    bytes += more;
+    executed.emplace(run.execution, false);
+    work.runs.push_back(
+      {run, what->name, static_cast<std::uint32_t>(what->inputs.size())});
+    inputs.insert(inputs.end(), what->inputs.begin(), what->inputs.end());
+    waiting.pop_front();
+  }
+  request(std::move(work), std::move(inputs), bytes);
+}
+
+void closure_link_state::request(remote_work work, tensors inputs,
+                                 std::size_t bytes) {
+  ++open_requests;
+  open_bytes += bytes;
+  const auto first = work.runs.empty() ? coordinator::execution{}
+                                       : work.runs.front().run.execution;
+  const bool is_large = work.runs.size() == 1 && bytes > max_batch_bytes;
+  request_without_timer(self, config.worker, std::move(work), std::move(inputs))
+    .then(
+      [this, bytes](const remote_ends& ends, const tensors& results) {
+        --open_requests;
+        open_bytes -= bytes;
+        on_ends(ends, results);
+        send_work_later();
+      },
+      [this, bytes, first, is_large](const caf::error& why) {
+        --open_requests;
+        open_bytes -= bytes;
+        const auto found = wire::to_wire(why, self->system());
+        if (found.code != ec::invalid || !is_large)
+          return self->quit(why); // the worker cannot be used
+        fail(first, found.text);  // its inputs are too large to be sent
+        send_work_later();
+      });
 }
 
 // -- from the node ------------------------------------------------------------
@@ -98,23 +114,29 @@ void closure_link_state::on_ends(const remote_ends& ends,
                                  const tensors& results) {
   std::size_t next = 0;
   for (const auto& one : ends.ended) {
-    if (one.results > results.size() - next)
-      return self->quit(
-        caf::make_error(ec::protocol, std::string{"a node has sent fewer "
-                                                  "results than it says"}));
+    if (one.num_results > results.size() - next
+        || (one.is_kept && one.num_results > 0))
+      return break_protocol("it has sent fewer results than it says");
     const auto first = results.begin() + static_cast<std::ptrdiff_t>(next);
-    next += one.results;
-    if (one.is_kept)
+    next += one.num_results;
+    const auto found = executed.find(one.end.execution);
+    if (found == executed.end() || found->second)
+      return break_protocol("it has sent an end that nobody expects");
+    if (one.is_kept) {
+      found->second = true;
       kept.push_back(one.end);
-    else
-      end(one.end, {first, first + one.results});
+    } else {
+      end(one.end, {first, first + one.num_results});
+    }
   }
+  if (next != results.size())
+    return break_protocol("it has sent more results than it says");
   for (const auto& one : ends.failed)
-    fail(one.execution, net::printable(one.text, net::max_sentence_bytes));
+    fail(one.execution, net::printable_lines(one.text, max_failure_bytes));
   for (const auto& one : ends.stopped)
     if (executed.erase(one.execution) > 0)
       self->send(config.owner, config.id, one);
-  fetch_kept();
+  fetch_next();
 }
 
 void closure_link_state::end(const coordinator::ended& x, tensors results) {
@@ -134,34 +156,35 @@ void closure_link_state::fail(const coordinator::execution& which,
              closure_failure{std::make_exception_ptr(thrown), config.number});
 }
 
-void closure_link_state::fetch_kept() {
-  while (!kept.empty() && open_fetches < max_open_fetches) {
-    ++open_fetches;
-    self->request(config.worker, config.timeout, kept.front().execution)
-      .then(
-        [this, of = kept.front()](const tensors& results) {
-          --open_fetches;
-          end(of, results);
-          fetch_kept();
-        },
-        [this, which = kept.front().execution](const caf::error& why) {
-          --open_fetches;
-          on_error({which}, why);
-          fetch_kept();
-        });
-    kept.pop_front();
-  }
+void closure_link_state::break_protocol(const std::string& what) {
+  self->quit(caf::make_error(ec::protocol, what));
 }
 
-/// Executions have not begun, or have no results, such as large ones; or the
-/// worker cannot be used.
-void closure_link_state::on_error(
-  const std::vector<coordinator::execution>& some, const caf::error& why) {
-  const auto found = wire::to_wire(why, self->system());
-  if (found.code != ec::invalid)
-    return self->quit(why);
-  for (const auto& which : some)
-    fail(which, found.text);
+void closure_link_state::fetch_next() {
+  if (kept.empty() || std::exchange(is_fetching, true))
+    return;
+  const auto from = kept.front();
+  kept.pop_front();
+  request_without_timer(self, config.worker, atom::results_v, from.execution)
+    .then(
+      [this, from](const tensors& results) {
+        end(from, results);
+        on_fetched(from.execution);
+      },
+      [this, which = from.execution](const caf::error& why) {
+        const auto found = wire::to_wire(why, self->system());
+        if (found.code != ec::invalid)
+          return self->quit(why); // the worker cannot be used
+        fail(which, found.text);  // its results are too large to be sent
+        on_fetched(which);
+      });
+}
+
+void closure_link_state::on_fetched(const coordinator::execution& from) {
+  is_fetching = false;
+  fetched.push_back(from);
+  send_work_later();
+  fetch_next();
 }
 
 closure_worker_actor::behavior_type
@@ -177,7 +200,7 @@ closure_link(closure_worker_actor::stateful_pointer<closure_link_state> self,
       self->state.run(x, what);
     },
     [self](const coordinator::cancel& x) { self->state.cancel(x); },
-    [self](atom::next) { self->state.send_waiting(); },
+    [self](atom::next) { self->state.send_work(); },
     [](atom::wake) {},
   };
 }

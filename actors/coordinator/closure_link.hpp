@@ -4,11 +4,10 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,14 +19,12 @@ struct closure_link_config {
   std::uint32_t number = 0; ///< Of the worker, for errors.
   std::string address;      ///< Of the node, for errors.
   closure_worker_owner_actor owner;
+  /// Answers each request: it is a proxy, which has a deadline for each.
   remote_closure_worker_actor worker;
-  /// Of a request to the node. The node answers within a second
-  /// (`answer_interval`), but inputs and results may be large.
-  std::chrono::milliseconds timeout{};
 };
 
-/// State of a closure link. Executions that are wanted at the same time travel
-/// in one request, and so do the ends that a node has at the same time.
+/// State of a closure link. What is wanted of the node at the same time travels
+/// in one request, and so does what has ended there at the same time.
 struct closure_link_state {
   static inline const char* name = "closure link";
 
@@ -36,20 +33,21 @@ struct closure_link_state {
 
   void run(const coordinator::run& x, const shared_closure& what);
   void cancel(const coordinator::cancel& x);
-  /// Sends what waits, after the messages that have arrived.
-  void send_later();
-  void send_waiting();
 
-  /// Sends executions from the front of `waiting`, at least one.
-  void send_some();
-  void request(remote_runs runs, tensors inputs);
+  /// Calls `send_work` after the messages that have arrived.
+  void send_work_later();
+  /// Sends what waits, and polls the node if executions have not ended.
+  void send_work();
+  void send_batch();
+  void request(remote_work work, tensors inputs, std::size_t bytes);
+
   void on_ends(const remote_ends& ends, const tensors& results);
-  void on_error(const std::vector<coordinator::execution>& some,
-                const caf::error& why);
-  /// Asks for results that the node has kept.
-  void fetch_kept();
   void end(const coordinator::ended& x, tensors results);
   void fail(const coordinator::execution& which, const std::string& why);
+  void break_protocol(const std::string& what);
+  /// Asks for the next results that the node keeps, if none are on their way.
+  void fetch_next();
+  void on_fetched(const coordinator::execution& from);
 
   struct waiting_run {
     coordinator::run run;
@@ -58,11 +56,17 @@ struct closure_link_state {
 
   closure_worker_actor::pointer self;
   closure_link_config config;
-  std::deque<waiting_run> waiting;           ///< Not sent yet.
-  std::set<coordinator::execution> executed; ///< Sent, and not ended.
-  std::deque<coordinator::ended> kept; ///< Their results are not asked for.
-  std::size_t open_requests = 0, open_fetches = 0;
-  bool next_pending = false; ///< An `atom::next` to itself is on its way.
+  // What was not sent yet:
+  std::deque<waiting_run> waiting;
+  std::vector<coordinator::execution> cancelled, fetched;
+  /// Executions that were sent and have not ended, and whether the node keeps
+  /// their results.
+  std::map<coordinator::execution, bool> executed;
+  std::deque<coordinator::ended> kept; ///< Whose results were not fetched yet.
+  bool is_fetching = false;
+  std::size_t open_requests = 0;
+  std::size_t open_bytes = 0; ///< Inputs of these requests.
+  bool next_pending = false;  ///< An `atom::next` to itself is on its way.
 };
 
 /// Stands for a worker on a node. It sends the executions to the node, and

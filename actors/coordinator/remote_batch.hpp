@@ -2,17 +2,22 @@
 
 #include "troupe/tensors/tensor.hpp"
 
-#include <chrono>
 #include <cstddef>
+#include <cstdint>
+
+// Limits of the messages between a closure link and the worker on its node.
 
 namespace troupe {
 
-/// Maximum size of the inputs, or of the results, in a message between a
-/// closure link and its node. A closure that has more is alone in its message.
+/// Maximum number of executions that a worker on a node has at once.
+inline constexpr std::uint32_t max_in_flight_on_node = 1024;
+
+/// Maximum size of the inputs, or of the results, of a message. A closure that
+/// has more is alone in its message.
 inline constexpr std::size_t max_batch_bytes = std::size_t{256} * 1024;
 
-/// A node answers a request after twice this time if no execution has ended.
-inline constexpr std::chrono::milliseconds answer_interval{500};
+/// Maximum size of the text of an error.
+inline constexpr std::size_t max_failure_bytes = 4096;
 
 /// Returns what tensors contribute to the size of a message.
 inline std::size_t batch_bytes(const tensors& all) {

@@ -7,14 +7,12 @@
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
 
 namespace {
-
-/// Maximum size of the text of an error.
-constexpr std::size_t max_error_bytes = 4096;
 
 std::string text_of(const std::exception_ptr& thrown) {
   try {
@@ -39,47 +37,66 @@ remote_closure_worker_state::~remote_closure_worker_state() {
 // -- requests -----------------------------------------------------------------
 
 remote_closure_worker_state::promise
-remote_closure_worker_state::run(const remote_runs& what,
-                                 const tensors& inputs) {
-  requests.push_back({self->make_response_promise<remote_ends, tensors>()});
-  auto answer = requests.back().answer;
-  std::size_t next = 0;
-  for (const auto& one : what.runs) {
-    if (one.inputs > inputs.size() - next) {
-      fail(one.run.execution, "the request has fewer inputs than it says");
-      continue;
-    }
-    const auto first = inputs.begin() + static_cast<std::ptrdiff_t>(next);
-    next += one.inputs;
-    const auto [found, is_new] = open.try_emplace(
-      one.run.execution,
-      open_run{one.run, one.closure, {first, first + one.inputs}, nullptr});
-    if (is_new && setup)
-      start(found->second);
+remote_closure_worker_state::poll(const remote_work& work,
+                                  const tensors& inputs) {
+  auto answer = self->make_response_promise<remote_ends, tensors>();
+  const auto now = self->clock().now();
+  const bool is_large = batch_bytes(inputs) > max_batch_bytes;
+  polls.push_back({answer, is_large ? now : now + poll_timeout});
+  if (setup && !setup->problem.empty()) {
+    reject_polls();
+    return answer;
   }
-  if (setup && !setup->problem.empty())
-    reject_requests();
-  else if (!ends.empty())
-    answer_later();
-  if (!std::exchange(wake_pending, true))
-    self->delayed_send(self, answer_interval, atom::wake_v);
+  for (const auto& one : work.fetched) {
+    kept.erase(one);
+    if (fetched == one)
+      fetched.reset();
+  }
+  if (const auto problem = begin(work.runs, inputs); !problem.empty()) {
+    polls.pop_back();
+    answer.deliver(caf::make_error(ec::protocol, problem));
+    return answer;
+  }
+  for (const auto& one : work.cancelled)
+    cancel(one);
+  answer_polls_later();
+  if (!std::exchange(timer_pending, true))
+    self->delayed_send(self, poll_timeout, atom::wake_v);
   return answer;
 }
 
-void remote_closure_worker_state::reject_requests() {
-  for (auto& one : std::exchange(requests, {}))
-    one.answer.deliver(caf::make_error(ec::refused, setup->problem));
+std::string
+remote_closure_worker_state::begin(const std::vector<remote_run>& runs,
+                                   const tensors& inputs) {
+  if (open.size() + runs.size() > max_in_flight_on_node)
+    return "a worker has at most " + std::to_string(max_in_flight_on_node)
+           + " executions at once";
+  std::size_t needed = 0;
+  for (const auto& one : runs)
+    needed += one.num_inputs;
+  if (needed != inputs.size())
+    return "a message has " + std::to_string(inputs.size()) + " inputs for "
+           + std::to_string(needed);
+  auto first = inputs.begin();
+  for (const auto& one : runs) {
+    const auto last = first + one.num_inputs;
+    const auto [found, is_new] = open.try_emplace(
+      one.run.execution,
+      open_run{one.run, one.closure_name, {first, last}, nullptr});
+    if (is_new && setup)
+      start(found->second);
+    first = last;
+  }
+  return {};
 }
 
 void remote_closure_worker_state::start(open_run& one) {
-  if (!setup->problem.empty())
-    return;
-  const auto found = setup->closures.find(one.name);
+  const auto found = setup->closures.find(one.closure_name);
   if (found == setup->closures.end()) {
     std::string names;
     for (const auto& [name, fn] : setup->closures)
       names += (names.empty() ? "" : ", ") + name;
-    return fail(one.run.execution, "no closure \"" + one.name
+    return fail(one.run.execution, "no closure \"" + one.closure_name
                                      + "\" is registered; there are: " + names);
   }
   one.what = std::make_shared<closure>(
@@ -91,41 +108,26 @@ void remote_closure_worker_state::start(open_run& one) {
   self->send(worker, one.run, one.what);
 }
 
-void remote_closure_worker_state::answer_later() {
-  if (!std::exchange(next_pending, true))
-    self->send(self, atom::next_v);
-}
-
-void remote_closure_worker_state::answer_next() {
-  next_pending = false;
-  if (!ends.empty() && !requests.empty())
-    answer_first();
-}
-
-void remote_closure_worker_state::answer_first() {
-  requests.front().answer.deliver(std::exchange(ends, {}),
-                                  std::exchange(results, {}));
-  requests.pop_front();
-  result_bytes = 0;
-}
-
-void remote_closure_worker_state::answer_after_interval() {
-  wake_pending = false;
-  while (!requests.empty() && requests.front().has_waited)
-    answer_first();
-  for (auto& one : requests)
-    one.has_waited = true;
-  if (!requests.empty() && !std::exchange(wake_pending, true))
-    self->delayed_send(self, answer_interval, atom::wake_v);
+/// An execution that is not open has ended: its end is in an answer.
+void remote_closure_worker_state::cancel(const coordinator::execution& which) {
+  const auto found = open.find(which);
+  if (found == open.end())
+    return;
+  if (!found->second.what)
+    return on_stopped(which);
+  found->second.what->stopped_attempts = which.attempt;
+  self->send(worker, coordinator::cancel{which});
 }
 
 caf::result<tensors>
-remote_closure_worker_state::take_kept(const coordinator::execution& from) {
-  auto found = kept.extract(from);
-  if (!found)
-    return caf::make_error(ec::invalid, std::string{"the worker has no results "
-                                                    "of this execution"});
-  return std::move(found.mapped());
+remote_closure_worker_state::fetch(const coordinator::execution& from) {
+  const auto found = kept.find(from);
+  if (found == kept.end())
+    return caf::make_error(ec::invalid, std::string{"the worker keeps no "
+                                                    "results of this "
+                                                    "execution"});
+  fetched = from;
+  return found->second;
 }
 
 caf::typed_response_promise<remote_closure_worker_state::names>
@@ -148,28 +150,25 @@ void remote_closure_worker_state::answer_info() {
       one.deliver(caf::make_error(ec::refused, setup->problem));
 }
 
-void remote_closure_worker_state::cancel(const coordinator::cancel& x) {
-  const auto found = open.find(x.execution);
-  if (found == open.end())
-    return;
-  if (!found->second.what)
-    return on_stopped(x.execution);
-  found->second.what->stopped_attempts = x.execution.attempt;
-  self->send(worker, x);
-}
-
 void remote_closure_worker_state::on_setup(const shared_setup& x) {
   setup = x;
-  answer_info();
-  if (!setup->problem.empty())
-    return reject_requests();
+  if (!setup->problem.empty()) {
+    answer_info();
+    return reject_polls();
+  }
   worker = setup->spawn(caf::actor_cast<closure_worker_owner_actor>(self));
   self->monitor(worker);
+  answer_info();
   for (auto next = open.begin(); next != open.end();)
     start((next++)->second); // it may remove the element
 }
 
 // -- ends ---------------------------------------------------------------------
+
+remote_closure_worker_state::batch& remote_closure_worker_state::last_batch() {
+  answer_polls_later();
+  return ended.empty() ? ended.emplace_back() : ended.back();
+}
 
 void remote_closure_worker_state::on_ended(const coordinator::ended& x,
                                            const coordinator::payload& result) {
@@ -178,38 +177,75 @@ void remote_closure_worker_state::on_ended(const coordinator::ended& x,
     return;
   // This process does not learn more about it.
   *found.mapped().what->counted_attempt = x.execution.attempt;
-  const auto& own = *static_cast<const tensors*>(result.get());
-  const auto bytes = batch_bytes(own);
-  const bool is_kept = result_bytes + bytes > max_batch_bytes;
-  ends.ended.push_back(
-    {x, is_kept ? 0 : static_cast<std::uint32_t>(own.size()), is_kept});
-  if (is_kept) {
-    kept.emplace(x.execution, own);
-  } else {
-    result_bytes += bytes;
-    results.insert(results.end(), own.begin(), own.end());
+  const auto& results = *static_cast<const tensors*>(result.get());
+  const auto bytes = batch_bytes(results);
+  if (bytes > max_batch_bytes) {
+    kept.emplace(x.execution, results);
+    last_batch().ends.ended.push_back({x, 0, true});
+    return;
   }
-  answer_later();
+  auto* to = &last_batch();
+  if (to->bytes + bytes > max_batch_bytes)
+    to = &ended.emplace_back();
+  to->ends.ended.push_back({x, static_cast<std::uint32_t>(results.size())});
+  to->results.insert(to->results.end(), results.begin(), results.end());
+  to->bytes += bytes;
 }
 
 void remote_closure_worker_state::on_failed(const coordinator::execution& which,
                                             const closure_failure& failure) {
-  fail(which, text_of(failure.thrown));
+  if (open.contains(which))
+    fail(which, text_of(failure.thrown));
 }
 
 void remote_closure_worker_state::fail(const coordinator::execution& which,
                                        const std::string& text) {
   open.erase(which);
-  ends.failed.push_back({which, text.substr(0, max_error_bytes)});
-  answer_later();
+  last_batch().ends.failed.push_back(
+    {which, text.substr(0, max_failure_bytes)});
 }
 
 void remote_closure_worker_state::on_stopped(
   const coordinator::execution& which) {
-  if (open.erase(which) == 0)
-    return;
-  ends.stopped.push_back({which});
-  answer_later();
+  if (open.erase(which) > 0)
+    last_batch().ends.stopped.push_back({which});
+}
+
+// -- answers ------------------------------------------------------------------
+
+void remote_closure_worker_state::answer_polls_later() {
+  if (!std::exchange(next_pending, true))
+    self->send(self, atom::next_v);
+}
+
+void remote_closure_worker_state::answer_polls() {
+  next_pending = false;
+  const auto now = self->clock().now();
+  while (!fetched && !polls.empty()
+         && (!ended.empty() || polls.size() > 1 || polls.front().due <= now)) {
+    batch next;
+    if (!ended.empty()) {
+      next = std::move(ended.front());
+      ended.pop_front();
+    }
+    polls.front().answer.deliver(std::move(next.ends), std::move(next.results));
+    polls.pop_front();
+  }
+}
+
+void remote_closure_worker_state::on_timer() {
+  answer_polls();
+  timer_pending = !polls.empty();
+  if (timer_pending) // all have one timeout, so the first one is due first
+    self->delayed_send(self,
+                       std::max(polls.front().due - self->clock().now(),
+                                time_point::duration::zero()),
+                       atom::wake_v);
+}
+
+void remote_closure_worker_state::reject_polls() {
+  for (auto& one : std::exchange(polls, {}))
+    one.answer.deliver(caf::make_error(ec::refused, setup->problem));
 }
 
 remote_closure_worker_internal_actor::behavior_type
@@ -231,17 +267,16 @@ remote_closure_worker(remote_closure_worker_internal_actor::stateful_pointer<
     [self](std::uint64_t, const coordinator::stopped& x) {
       self->state.on_stopped(x.execution);
     },
-    [self](const remote_runs& x, const tensors& inputs) {
-      return self->state.run(x, inputs);
+    [self](const remote_work& x, const tensors& inputs) {
+      return self->state.poll(x, inputs);
     },
-    [self](const coordinator::execution& x) {
-      return self->state.take_kept(x);
+    [self](atom::results, const coordinator::execution& x) {
+      return self->state.fetch(x);
     },
-    [self](const coordinator::cancel& x) { self->state.cancel(x); },
     [self](atom::info) { return self->state.info(); },
     [self](const shared_setup& x) { self->state.on_setup(x); },
-    [self](atom::next) { self->state.answer_next(); },
-    [self](atom::wake) { self->state.answer_after_interval(); },
+    [self](atom::next) { self->state.answer_polls(); },
+    [self](atom::wake) { self->state.on_timer(); },
   };
 }
 

@@ -2,15 +2,18 @@
 
 #include "troupe/actors/protocol/closure_actors.hpp"
 
+#include <caf/actor_clock.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <caf/typed_response_promise.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,16 +33,18 @@ using shared_setup = std::shared_ptr<const worker_setup>;
 
 /// The interface of a remote closure worker, and its own messages.
 using remote_closure_worker_internal_actor = closure_worker_owner_actor::extend<
-  caf::replies_to<remote_runs, tensors>::with<remote_ends, tensors>,
-  caf::replies_to<coordinator::execution>::with<tensors>,
-  caf::reacts_to<coordinator::cancel>,
+  caf::replies_to<remote_work, tensors>::with<remote_ends, tensors>,
+  caf::replies_to<atom::results, coordinator::execution>::with<tensors>,
   caf::replies_to<atom::info>::with<std::vector<std::string>>,
   // The setup is complete, or has failed.
   caf::reacts_to<shared_setup>,
-  // Answers a request with the ends so far.
+  // Answers polls.
   caf::reacts_to<atom::next>,
-  // Answers requests that have waited for an interval.
+  // Polls may have waited long enough.
   caf::reacts_to<atom::wake>>;
+
+/// Maximum time after which a poll is answered, unless results are fetched.
+inline constexpr std::chrono::milliseconds poll_timeout{1000};
 
 /// State of a remote closure worker.
 struct remote_closure_worker_state {
@@ -51,14 +56,13 @@ struct remote_closure_worker_state {
   ~remote_closure_worker_state();
 
   using promise = caf::typed_response_promise<remote_ends, tensors>;
+  using time_point = caf::actor_clock::time_point;
   using names = std::vector<std::string>;
 
-  promise run(const remote_runs& what, const tensors& inputs);
-  /// Returns the results of an execution that were kept, and forgets them.
-  caf::result<tensors> take_kept(const coordinator::execution& from);
+  promise poll(const remote_work& work, const tensors& inputs);
+  caf::result<tensors> fetch(const coordinator::execution& from);
   caf::typed_response_promise<names> info();
   void answer_info();
-  void cancel(const coordinator::cancel& x);
   void on_setup(const shared_setup& x);
   void on_ended(const coordinator::ended& x,
                 const coordinator::payload& result);
@@ -69,39 +73,46 @@ struct remote_closure_worker_state {
   /// An execution that has not ended.
   struct open_run {
     coordinator::run run;
-    std::string name;
+    std::string closure_name;
     tensors inputs;
     shared_closure what; ///< Null: the setup is not complete.
   };
+  /// @errors returns what is wrong.
+  std::string begin(const std::vector<remote_run>& runs, const tensors& inputs);
   void start(open_run& one);
+  void cancel(const coordinator::execution& which);
   void fail(const coordinator::execution& which, const std::string& text);
-  void reject_requests();
 
-  /// Answers a request after the messages that have arrived.
-  void answer_later();
-  void answer_next();
-  /// Answers the first request with the ends so far.
-  void answer_first();
-  void answer_after_interval();
+  /// Ends that are in no answer yet, and their results.
+  struct batch {
+    remote_ends ends;
+    tensors results;
+    std::size_t bytes = 0; ///< Of `results`.
+  };
+  batch& last_batch();
+  /// Calls `answer_polls` after the messages that have arrived.
+  void answer_polls_later();
+  void answer_polls();
+  void on_timer();
+  void reject_polls();
 
-  /// A request that is not answered, and whether it was open when an interval
-  /// began.
-  struct open_request {
+  struct open_poll {
     promise answer;
-    bool has_waited = false;
+    time_point due;
   };
 
   remote_closure_worker_internal_actor::pointer self;
   shared_setup setup; ///< Null: not complete.
   closure_worker_actor worker;
   std::map<coordinator::execution, open_run> open;
-  std::deque<open_request> requests; ///< The oldest one first.
-  remote_ends ends;                  ///< That are in no answer yet.
-  tensors results;                   ///< Of `ends`.
-  std::size_t result_bytes = 0;      ///< Of `results`.
+  std::deque<open_poll> polls;                    ///< The oldest one first.
+  std::deque<batch> ended;                        ///< For the next answers.
   std::map<coordinator::execution, tensors> kept; ///< Large results.
-  bool next_pending = false; ///< An `atom::next` to itself is on its way.
-  bool wake_pending = false; ///< An `atom::wake` to itself is on its way.
+  /// Whose results are on their way. They may fill the connection, which would
+  /// then reject other answers.
+  std::optional<coordinator::execution> fetched;
+  bool next_pending = false;  ///< An `atom::next` to itself is on its way.
+  bool timer_pending = false; ///< So is an `atom::wake`, after a time.
   std::vector<caf::typed_response_promise<names>> asked; ///< For `info`.
 };
 

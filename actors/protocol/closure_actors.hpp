@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-// Messages between a closure scheduler and its workers. Within a process.
+// Messages between a closure scheduler and its workers.
 
 namespace troupe {
 
@@ -58,62 +58,65 @@ using closure_scheduler_actor = closure_worker_owner_actor::extend<
   // Sends decisions again that a busy shard has rejected.
   caf::reacts_to<atom::wake>>;
 
+// -- between processes --------------------------------------------------------
+
 /// An execution of a registered closure on a node.
 struct remote_run {
   coordinator::run run;
-  std::string closure;      ///< Its name.
-  std::uint32_t inputs = 0; ///< Number of its inputs.
-  auto fields() { return std::tie(run, closure, inputs); }
+  std::string closure_name;
+  std::uint32_t num_inputs = 0;
+  auto fields() { return std::tie(run, closure_name, num_inputs); }
 };
 
-/// Executions that a node begins. The inputs of all closures travel beside
-/// them, in the order of the executions.
-struct remote_runs {
-  std::vector<remote_run> runs;
-  auto fields() { return std::tie(runs); }
+/// What a coordinator wants of a worker on a node. The inputs of all closures
+/// travel beside it, in the order of `runs`.
+struct remote_work {
+  std::vector<remote_run> runs;                  ///< To begin.
+  std::vector<coordinator::execution> cancelled; ///< To stop, after `runs`.
+  /// Whose results the coordinator has, and the worker need not keep.
+  std::vector<coordinator::execution> fetched;
+  auto fields() { return std::tie(runs, cancelled, fetched); }
 };
 
-/// The end of an execution on a node.
+/// An execution on a node has ended without an error.
 struct remote_end {
   coordinator::ended end;
-  std::uint32_t results = 0; ///< Number of its results beside the ends.
-  /// The node keeps the results, which are large, until they are asked for.
+  std::uint32_t num_results = 0; ///< Beside the message.
+  /// The worker keeps the results until they are fetched, as they are large.
   bool is_kept = false;
-  auto fields() { return std::tie(end, results, is_kept); }
+  auto fields() { return std::tie(end, num_results, is_kept); }
 };
 
-/// An execution on a node has thrown, or there is no closure of its name.
+/// An execution on a node has thrown, or could not begin.
 struct remote_failure {
   coordinator::execution execution;
   std::string text; ///< For people.
   auto fields() { return std::tie(execution, text); }
 };
 
-/// What has become of executions on a node. The results travel beside it, in
-/// the order of the ends.
+/// What has become of executions on a node, each of which is in one message.
+/// The results of all closures travel beside it, in the order of `ended`.
 struct remote_ends {
   std::vector<remote_end> ended;
   std::vector<remote_failure> failed;
   std::vector<coordinator::stopped> stopped;
-  bool empty() const {
-    return ended.empty() && failed.empty() && stopped.empty();
-  }
   auto fields() { return std::tie(ended, failed, stopped); }
 };
 
 /// A worker on a node, which executes closures that are registered there.
 using remote_closure_worker_actor = caf::typed_actor<
-  // Begins executions, or none. The worker keeps the request until executions
-  // have ended, these or earlier ones, or an interval has passed. So while
-  // executions have not ended, one request shall be open. Each end is in one
-  // answer. Error `ec::refused`: the worker cannot execute closures.
-  caf::replies_to<remote_runs, tensors>::with<remote_ends, tensors>,
-  // Returns the results of an execution that the worker has kept, once.
-  caf::replies_to<coordinator::execution>::with<tensors>,
-  // Stops an execution.
-  caf::reacts_to<coordinator::cancel>,
+  // Begins and stops executions, or none: a long poll. The worker answers when
+  // any executions have ended, when it gets another such request, when the
+  // inputs were large, or after `poll_timeout`. The caller keeps a request open
+  // while executions have not ended. Errors:
+  //   refused    the worker cannot execute closures
+  //   protocol   more executions than `max_in_flight_on_node`
+  caf::replies_to<remote_work, tensors>::with<remote_ends, tensors>,
+  // Returns the results of an execution that the worker has kept. It answers
+  // no poll until the coordinator has them.
+  caf::replies_to<atom::results, coordinator::execution>::with<tensors>,
   // Returns the names of the closures when the worker can execute them. Error
-  // `ec::refused`: it cannot.
+  // `refused`: it cannot.
   caf::replies_to<atom::info>::with<std::vector<std::string>>>;
 
 } // namespace troupe

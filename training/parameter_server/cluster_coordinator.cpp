@@ -3,6 +3,7 @@
 #include "troupe/actors/coordinator/closure_link.hpp"
 #include "troupe/actors/coordinator/closure_scheduler.hpp"
 #include "troupe/actors/coordinator/closure_worker.hpp"
+#include "troupe/actors/coordinator/remote_batch.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
@@ -33,8 +34,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto shutdown_timeout = 5s;
-/// Executions that a node keeps at once.
-constexpr std::uint32_t max_in_flight_on_nodes = 1024;
 /// Of a request to a node, which may have large inputs.
 constexpr std::chrono::milliseconds node_timeout = 10min;
 constexpr std::chrono::milliseconds max_timeout = 24h;
@@ -57,9 +56,9 @@ void check(const parameter_servers& servers, const coordinator_options& x) {
     reject("max_unfinished is 0; give at least 1");
   if (x.nodes.empty() != x.closures.empty())
     reject("give both nodes and closures, or none of them");
-  if (!x.nodes.empty() && x.in_flight > max_in_flight_on_nodes)
+  if (!x.nodes.empty() && x.in_flight > max_in_flight_on_node)
     reject("in_flight is " + std::to_string(x.in_flight) + "; give at most "
-           + std::to_string(max_in_flight_on_nodes) + " for workers on nodes");
+           + std::to_string(max_in_flight_on_node) + " for workers on nodes");
   if (x.nodes.empty() && !x.arguments.empty())
     reject("arguments are for closures on nodes; give nodes too");
   if (x.arguments.size() > max_arguments)
@@ -322,8 +321,8 @@ struct cluster_coordinator::impl {
       servers->system(), "worker " + std::to_string(number) + " (" + node + ")",
       remote, options.start_timeout, atom::info_v);
     one.actor = servers->system().spawn(
-      closure_link, closure_link_config{one.id, number, node, scheduler, remote,
-                                        node_timeout});
+      closure_link,
+      closure_link_config{one.id, number, node, scheduler, remote});
     return one;
   }
 

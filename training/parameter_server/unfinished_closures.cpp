@@ -93,8 +93,8 @@ void unfinished_closures::throw_error() {
   std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-/// Wakes threads only if one of them may go on: a thread that waits for all
-/// closures costs less than the end of each.
+/// Wakes threads if one of them may go on. So a thread in `wait_for_all` is
+/// woken once, not at the end of each closure.
 void unfinished_closures::notify() {
   if (waiting_ > 0 || (adding_ > 0 && unfinished_ < max_unfinished_)
       || (joining_ > 0 && unfinished_ == 0) || has_error())

@@ -9,6 +9,7 @@
 #include <caf/typed_response_promise.hpp>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -25,7 +26,7 @@ using namespace std::chrono_literals;
 /// What the worker on the node has received and not answered.
 struct node_log {
   struct request {
-    remote_runs what;
+    remote_work what;
     tensors inputs;
     caf::typed_response_promise<remote_ends, tensors> answer;
   };
@@ -33,7 +34,6 @@ struct node_log {
   std::deque<
     std::pair<coordinator::execution, caf::typed_response_promise<tensors>>>
     fetches;
-  std::vector<coordinator::execution> cancelled;
   /// Answers. The worker calls it when `info` arrives, because only the actor
   /// that has made a promise may keep it.
   std::function<void()> answer;
@@ -42,18 +42,15 @@ struct node_log {
 remote_closure_worker_actor::behavior_type
 node_worker(remote_closure_worker_actor::pointer self, node_log* log) {
   return {
-    [self, log](const remote_runs& what, const tensors& inputs) {
+    [self, log](const remote_work& what, const tensors& inputs) {
       auto answer = self->make_response_promise<remote_ends, tensors>();
       log->requests.push_back({what, inputs, answer});
       return answer;
     },
-    [self, log](const coordinator::execution& from) {
+    [self, log](atom::results, const coordinator::execution& from) {
       auto answer = self->make_response_promise<tensors>();
       log->fetches.emplace_back(from, answer);
       return answer;
-    },
-    [log](const coordinator::cancel& x) {
-      log->cancelled.push_back(x.execution);
     },
     [log](atom::info) {
       log->answer();
@@ -151,74 +148,101 @@ struct link_fixture {
                                                       .number = 3,
                                                       .address = "host:1",
                                                       .owner = scheduler,
-                                                      .worker = worker,
-                                                      .timeout = 600s});
+                                                      .worker = worker});
   caf::scoped_actor watcher{simulator.sys, true};
 };
 
+/// Ordinals of the executions of a request.
+std::vector<std::uint64_t> ordinals(const node_log::request& of) {
+  std::vector<std::uint64_t> out;
+  for (const auto& one : of.what.runs)
+    out.push_back(one.run.execution.ordinal);
+  return out;
+}
+
+/// As many requests as may be open, each with one execution, from 0.
+struct busy_link : link_fixture {
+  static constexpr std::uint64_t open = 4;
+  busy_link() {
+    for (std::uint64_t i = 0; i < open; ++i) {
+      schedule(i);
+      settle();
+    }
+    EXPECT_EQ(node.requests.size(), open);
+  }
+};
+
 TEST(ClosureLink, SendsWhatWaitsInOneRequest) {
-  link_fixture f;
-  for (std::uint64_t i = 0; i < 100; ++i)
+  busy_link f;
+  for (std::uint64_t i = 4; i < 100; ++i)
     f.schedule(i, tensors{std::size_t(i % 3), tensor::full({}, double(i))});
   f.settle();
-  std::set<std::uint64_t> sent;
-  for (const auto& one : f.node.requests) {
-    std::size_t next = 0;
-    for (const auto& run : one.what.runs) {
-      const auto i = run.run.execution.ordinal;
-      EXPECT_TRUE(sent.insert(i).second);
-      EXPECT_EQ(run.closure, "square");
-      ASSERT_EQ(run.inputs, i % 3);
-      for (std::uint32_t k = 0; k < run.inputs; ++k)
-        EXPECT_EQ(one.inputs.at(next++).item<float>(), float(i));
-    }
-    EXPECT_EQ(next, one.inputs.size());
+  EXPECT_EQ(f.node.requests.size(), f.open);
+  f.answer(remote_ends{});
+  ASSERT_EQ(f.node.requests.size(), f.open);
+  const auto& all = f.node.requests.back();
+  ASSERT_EQ(all.what.runs.size(), 96u);
+  std::size_t next = 0;
+  for (std::uint64_t i = 4; i < 100; ++i) {
+    const auto& run = all.what.runs[i - 4];
+    EXPECT_EQ(run.run.execution, execution(i));
+    EXPECT_EQ(run.closure_name, "square");
+    ASSERT_EQ(run.num_inputs, i % 3);
+    for (std::uint32_t k = 0; k < run.num_inputs; ++k)
+      EXPECT_EQ(all.inputs.at(next++).item<float>(), float(i));
   }
-  // How many arrive before the first is sent depends on the seed.
-  EXPECT_LE(f.node.requests.size(), 8u);
-  while (sent.size() < 100) { // what has waited for an answer
-    f.answer(remote_ends{});
-    for (const auto& run : f.node.requests.back().what.runs)
-      sent.insert(run.run.execution.ordinal);
-  }
-  EXPECT_EQ(sent.size(), 100u);
+  EXPECT_EQ(next, all.inputs.size());
 }
 
 TEST(ClosureLink, KeepsARequestOpenWhileExecutionsHaveNotEnded) {
-  link_fixture f;
-  f.schedule(0);
-  f.schedule(1);
+  busy_link f;
+  f.schedule(4);
+  f.schedule(5);
   f.settle();
-  f.answer(ended({{{execution(1), {0, 2}}, 1}}), {tensor::full({}, 7)});
-  ASSERT_EQ(f.heard.results.size(), 1u);
-  EXPECT_EQ(f.heard.results.at(1).at(0).item<float>(), 7);
-  ASSERT_GE(f.node.requests.size(), 1u);
-  f.answer(ended({{{execution(0), {}}, 2}}),
+  f.answer(ended({{{execution(0), {0, 2}}, 1}, {{execution(1), {}}}}),
+           {tensor::full({}, 7)});
+  ASSERT_EQ(f.heard.results.size(), 2u);
+  EXPECT_EQ(f.heard.results.at(0).at(0).item<float>(), 7);
+  EXPECT_EQ(ordinals(f.node.requests.back()), (std::vector{4UL, 5UL}));
+  for (std::uint64_t i = 2; i < 5; ++i)
+    f.answer(ended({{{execution(i), {}}}}));
+  ASSERT_EQ(f.node.requests.size(), 1u);
+  f.answer(remote_ends{}); // the last request with executions
+  ASSERT_EQ(f.node.requests.size(), 1u);
+  EXPECT_TRUE(f.node.requests.front().what.runs.empty());
+  f.answer(ended({{{execution(5), {}}, 2}}),
            {tensor::full({}, 8), tensor::full({}, 9)});
-  while (!f.node.requests.empty())
-    f.answer(remote_ends{});
-  EXPECT_EQ(f.heard.results.at(0).at(1).item<float>(), 9);
+  EXPECT_EQ(f.heard.results.at(5).at(1).item<float>(), 9);
   EXPECT_TRUE(f.node.requests.empty()); // nothing is executed
 }
 
-TEST(ClosureLink, SendsLargeInputsAlone) {
-  link_fixture f;
+TEST(ClosureLink, LimitsTheInputsOfARequest) {
+  busy_link f;
+  const auto half = tensor::zeros({std::int64_t(max_batch_bytes) / 4 / 2});
   const auto large = tensor::zeros({std::int64_t(max_batch_bytes) / 4});
-  f.schedule(0);
-  f.schedule(1, {large});
-  f.schedule(2);
+  f.schedule(4, {half});
+  f.schedule(5, {half});
+  f.schedule(6, {large});
+  f.schedule(7);
   f.settle();
-  for (const auto& one : f.node.requests)
-    for (const auto& run : one.what.runs)
-      if (run.run.execution.ordinal == 1) {
-        EXPECT_EQ(one.what.runs.size(), 1u);
-      }
-  // The channel rejects them: only their execution fails.
-  while (f.node.requests.front().what.runs.front().run.execution.ordinal != 1)
+  // A request follows one with large inputs when those have arrived.
+  for (const auto& sent :
+       {std::vector{4UL}, std::vector{5UL}, std::vector{6UL}}) {
+    while (ordinals(f.node.requests.back()) != sent) {
+      ASSERT_GT(f.node.requests.size(), 0u);
+      f.answer(remote_ends{});
+      ASSERT_FALSE(f.node.requests.empty());
+    }
+  }
+  while (f.node.requests.size() > 1)
     f.answer(remote_ends{});
+  EXPECT_EQ(ordinals(f.node.requests.front()), std::vector{6UL});
+  // The channel rejects it: only its execution fails.
   f.answer(caf::make_error(ec::invalid, std::string{"too large"}));
   ASSERT_EQ(f.heard.errors.size(), 1u);
-  EXPECT_EQ(f.heard.errors.at(1), "worker 3 (host:1): too large");
+  EXPECT_EQ(f.heard.errors.at(6), "worker 3 (host:1): too large");
+  EXPECT_FALSE(f.has_ended());
+  EXPECT_EQ(ordinals(f.node.requests.back()), std::vector{7UL});
 }
 
 TEST(ClosureLink, TellsWhatHasFailedAndWhatWasStopped) {
@@ -226,44 +250,38 @@ TEST(ClosureLink, TellsWhatHasFailedAndWhatWasStopped) {
   f.schedule(0);
   f.schedule(1);
   f.settle();
-  caf::anon_send(f.link, coordinator::cancel{execution(1)});
+  for (const auto unknown : {1, 9})
+    caf::anon_send(f.link, coordinator::cancel{execution(unknown)});
   f.settle();
-  EXPECT_EQ(f.node.cancelled, std::vector{execution(1)});
+  EXPECT_EQ(f.node.requests.back().what.cancelled, std::vector{execution(1)});
   f.answer({.ended = {},
             .failed = {{execution(0), "it has\nthrown"}},
             .stopped = {{execution(1)}}});
-  EXPECT_EQ(f.heard.errors.at(0), "worker 3 (host:1): it has?thrown");
+  EXPECT_EQ(f.heard.errors.at(0), "worker 3 (host:1): it has\nthrown");
   EXPECT_EQ(f.heard.stopped, std::set<std::uint64_t>{1});
-  // What the node says again, or of another execution, has no effect.
-  f.schedule(2);
-  f.settle();
-  f.answer({.ended = {{{execution(0), {}}, 0}, {{execution(9), {}}, 0}},
-            .failed = {{execution(1), ""}},
-            .stopped = {{execution(0)}}});
-  EXPECT_TRUE(f.heard.results.empty());
+  // What the node says again has no effect.
+  f.answer(
+    {.ended = {}, .failed = {{execution(1), ""}}, .stopped = {{execution(0)}}});
   EXPECT_EQ(f.heard.errors.size(), 1u);
   EXPECT_EQ(f.heard.stopped.size(), 1u);
 }
 
-/// More executions than requests may be open, so some of them wait.
 TEST(ClosureLink, StopsAnExecutionThatWaits) {
-  link_fixture f;
-  for (std::uint64_t i = 0; i < 30; ++i) {
+  busy_link f;
+  for (std::uint64_t i = 4; i < 30; ++i)
     f.schedule(i);
-    f.settle();
-  }
-  ASSERT_EQ(f.node.requests.size(), 8u);
+  f.settle();
   caf::anon_send(f.link, coordinator::cancel{execution(20)});
   f.settle();
   EXPECT_EQ(f.heard.stopped, std::set<std::uint64_t>{20});
-  EXPECT_TRUE(f.node.cancelled.empty());
   f.answer(remote_ends{});
-  for (const auto& run : f.node.requests.back().what.runs)
-    EXPECT_NE(run.run.execution.ordinal, 20u);
-  EXPECT_EQ(f.node.requests.back().what.runs.size(), 21u);
+  EXPECT_TRUE(f.node.requests.back().what.cancelled.empty());
+  const auto sent = ordinals(f.node.requests.back());
+  EXPECT_EQ(sent.size(), 25u);
+  EXPECT_EQ(std::ranges::count(sent, 20), 0);
 }
 
-TEST(ClosureLink, AsksForResultsThatTheNodeHasKept) {
+TEST(ClosureLink, FetchesResultsThatTheNodeKeeps) {
   link_fixture f;
   remote_ends ends;
   for (std::uint64_t i = 0; i < 6; ++i) {
@@ -272,10 +290,9 @@ TEST(ClosureLink, AsksForResultsThatTheNodeHasKept) {
   }
   f.settle();
   f.answer(ends);
-  std::set<std::uint64_t> asked;
+  std::set<coordinator::execution> confirmed;
   for (std::uint64_t i = 0; i < 6; ++i) {
-    ASSERT_FALSE(f.node.fetches.empty());
-    EXPECT_LE(f.node.fetches.size(), 4u);
+    ASSERT_EQ(f.node.fetches.size(), 1u); // one at a time
     auto [from, answer] = f.node.fetches.front();
     f.node.fetches.pop_front();
     f.on_node([&, from = from, answer = answer]() mutable {
@@ -284,24 +301,38 @@ TEST(ClosureLink, AsksForResultsThatTheNodeHasKept) {
       else
         answer.deliver(tensors{tensor::full({}, double(from.ordinal))});
     });
-    asked.insert(from.ordinal);
+    for (const auto& one : f.node.requests)
+      confirmed.insert(one.what.fetched.begin(), one.what.fetched.end());
+    EXPECT_TRUE(confirmed.contains(from)) << from.ordinal;
+    while (f.node.requests.size() > 1) // the node keeps the last one
+      f.answer(remote_ends{});
   }
-  EXPECT_EQ(asked.size(), 6u);
+  EXPECT_EQ(confirmed.size(), 6u);
   EXPECT_EQ(f.heard.results.size(), 5u);
   EXPECT_EQ(f.heard.results.at(5).at(0).item<float>(), 5);
   EXPECT_EQ(f.heard.errors.at(2), "worker 3 (host:1): too large");
 }
 
-TEST(ClosureLink, EndsIfTheNodeBreaksTheProtocolOrCannotBeUsed) {
-  {
+TEST(ClosureLink, EndsIfTheNodeBreaksTheProtocol) {
+  const std::vector<std::pair<remote_ends, tensors>> wrong{
+    {ended({{{execution(0), {}}, 2}}), {tensor::full({}, 1)}},
+    {ended({{{execution(0), {}}, 0}}), {tensor::full({}, 1)}},
+    {ended({{{execution(0), {}}, 1, true}}), {tensor::full({}, 1)}},
+    {ended({{{execution(9), {}}}}), {}},
+    {ended({{{execution(0), {}}}, {{execution(0), {}}}}), {}},
+    {ended({{{execution(0), {}}, 0, true}, {{execution(0), {}}, 0, true}}), {}},
+  };
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
     link_fixture f;
     f.schedule(0);
     f.settle();
-    f.answer(ended({{{execution(0), {}}, 2}}), {tensor::full({}, 1)});
-    EXPECT_TRUE(f.has_ended());
-    EXPECT_TRUE(f.heard.results.empty());
+    f.answer(wrong[i].first, wrong[i].second);
+    EXPECT_TRUE(f.has_ended()) << i;
   }
-  for (const auto code : {ec::refused, ec::stalled, ec::busy}) {
+}
+
+TEST(ClosureLink, EndsIfTheWorkerCannotBeUsed) {
+  for (const auto code : {ec::refused, ec::stalled, ec::busy, ec::invalid}) {
     link_fixture f;
     f.schedule(0);
     f.settle();
@@ -309,6 +340,10 @@ TEST(ClosureLink, EndsIfTheNodeBreaksTheProtocolOrCannotBeUsed) {
     EXPECT_TRUE(f.has_ended());
     EXPECT_TRUE(f.heard.errors.empty());
   }
+  link_fixture f;
+  caf::anon_send_exit(f.worker, caf::exit_reason::kill);
+  f.settle();
+  EXPECT_TRUE(f.has_ended());
 }
 
 } // namespace

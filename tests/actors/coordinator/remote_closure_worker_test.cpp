@@ -7,6 +7,7 @@
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -66,12 +67,17 @@ struct remote_fixture {
     simulator.run_until_idle();
   }
 
-  auto request(remote_runs what, tensors inputs = {}) {
+  auto request(remote_work what, tensors inputs = {}) {
     auto open =
       client->request(caf::actor_cast<remote_closure_worker_actor>(remote),
                       3600s, std::move(what), std::move(inputs));
     simulator.run_until_idle();
     return open;
+  }
+  auto poll(std::vector<remote_run> runs, tensors inputs = {}) {
+    remote_work work;
+    work.runs = std::move(runs);
+    return request(std::move(work), std::move(inputs));
   }
   template <class Handle>
   std::optional<answer> read(Handle& open) {
@@ -112,8 +118,8 @@ remote_run known(std::uint64_t ordinal, std::uint32_t inputs = 0) {
 TEST(RemoteClosureWorker, AnswersWhenExecutionsHaveEnded) {
   remote_fixture f;
   auto first =
-    f.request({{known(0, 1), known(1, 2)}},
-              {tensor::full({}, 1), tensor::full({}, 2), tensor::full({}, 3)});
+    f.poll({known(0, 1), known(1, 2)},
+           {tensor::full({}, 1), tensor::full({}, 2), tensor::full({}, 3)});
   EXPECT_TRUE(f.runs.empty());
   f.set_up();
   ASSERT_EQ(f.runs.size(), 2u); // they have waited for it
@@ -123,36 +129,83 @@ TEST(RemoteClosureWorker, AnswersWhenExecutionsHaveEnded) {
   ASSERT_TRUE(one && one->error.empty());
   ASSERT_EQ(one->ends.ended.size(), 1u);
   EXPECT_EQ(one->ends.ended[0].end.execution, execution(1));
-  EXPECT_EQ(one->ends.ended[0].results, 1u);
+  EXPECT_EQ(one->ends.ended[0].num_results, 1u);
   EXPECT_EQ(one->results.at(0).item<float>(), 5);
   f.end(0, {}); // no request is open
-  auto second = f.request({});
+  auto second = f.poll({});
   const auto two = f.read(second);
   ASSERT_TRUE(two && two->ends.ended.size() == 1);
   EXPECT_EQ(two->ends.ended[0].end.execution, execution(0));
   f.end(0, {}); // a second time: nothing
-  auto third = f.request({});
+  auto third = f.poll({});
   EXPECT_FALSE(f.read(third));
 }
 
-TEST(RemoteClosureWorker, AnswersAfterAnInterval) {
+/// So the next executions never wait for a request that is open.
+TEST(RemoteClosureWorker, AnswersAPollWhenTheNextOneArrives) {
   remote_fixture f;
   f.set_up();
-  auto open = f.request({{known(0)}});
+  auto first = f.poll({known(0)});
+  auto second = f.poll({known(1)});
+  const auto answer = f.read(first);
+  ASSERT_TRUE(answer && answer->error.empty());
+  EXPECT_TRUE(answer->ends.ended.empty());
+  EXPECT_EQ(f.runs.size(), 2u);
+  EXPECT_FALSE(f.read(second));
+}
+
+TEST(RemoteClosureWorker, AnswersAPollInTime) {
+  remote_fixture f;
+  f.set_up();
+  auto open = f.poll({known(0)});
+  f.simulator.advance(poll_timeout - 100ms);
   EXPECT_FALSE(f.read(open));
-  f.simulator.advance(2 * answer_interval + 100ms);
+  f.simulator.advance(200ms);
   const auto answer = f.read(open);
   ASSERT_TRUE(answer && answer->error.empty());
-  EXPECT_TRUE(answer->ends.empty());
-  auto next = f.request({});
+  EXPECT_TRUE(answer->ends.ended.empty());
+  auto next = f.poll({});
+  f.simulator.advance(poll_timeout - 100ms);
+  EXPECT_FALSE(f.read(next));
   f.end(0, {});
   EXPECT_TRUE(f.read(next));
 }
 
-TEST(RemoteClosureWorker, KeepsLargeResults) {
+TEST(RemoteClosureWorker, SaysWhenLargeInputsHaveArrived) {
   remote_fixture f;
   f.set_up();
-  auto open = f.request({{known(0)}});
+  auto open =
+    f.poll({known(0, 1)}, {tensor::zeros({std::int64_t(max_batch_bytes) / 4})});
+  EXPECT_TRUE(f.read(open));
+}
+
+TEST(RemoteClosureWorker, LimitsTheResultsOfAnAnswer) {
+  remote_fixture f;
+  f.set_up();
+  std::vector<remote_run> runs;
+  for (std::uint64_t i = 0; i < 9; ++i)
+    runs.push_back(known(i));
+  auto open = f.poll(runs);
+  const auto quarter = tensor::zeros({std::int64_t(max_batch_bytes) / 4 / 4});
+  f.end(0, {});
+  ASSERT_TRUE(f.read(open));
+  for (std::uint64_t i = 1; i < 9; ++i)
+    f.end(i, {quarter});
+  for (std::uint64_t left = 8; left > 0;) {
+    auto next = f.poll({});
+    const auto answer = f.read(next);
+    ASSERT_TRUE(answer);
+    const auto count = answer->ends.ended.size();
+    EXPECT_EQ(count, std::min<std::uint64_t>(left, 3));
+    EXPECT_EQ(answer->results.size(), count);
+    left -= count;
+  }
+}
+
+TEST(RemoteClosureWorker, KeepsLargeResultsUntilTheyAreFetched) {
+  remote_fixture f;
+  f.set_up();
+  auto open = f.poll({known(0), known(1)});
   const auto large = tensor::full({std::int64_t(max_batch_bytes) / 4}, 2);
   f.end(0, {large});
   const auto answer = f.read(open);
@@ -160,38 +213,68 @@ TEST(RemoteClosureWorker, KeepsLargeResults) {
   EXPECT_TRUE(answer->ends.ended[0].is_kept);
   EXPECT_TRUE(answer->results.empty());
   const auto worker = caf::actor_cast<remote_closure_worker_actor>(f.remote);
-  for (const bool is_first : {true, false}) {
-    auto fetch = f.client->request(worker, 3600s, execution(0));
+  const auto fetch = [&] {
+    auto request =
+      f.client->request(worker, 3600s, atom::results_v, execution(0));
     f.simulator.run_until_idle();
     std::string error;
-    fetch.receive(
+    request.receive(
       [&](const tensors& results) {
-        EXPECT_TRUE(is_first && same_bits(results.at(0), large));
+        EXPECT_TRUE(same_bits(results.at(0), large));
       },
       [&](const caf::error& e) { error = f.simulator.sys.render(e); });
-    EXPECT_EQ(error.empty(), is_first) << error;
-  }
+    return error;
+  };
+  EXPECT_EQ(fetch(), "");
+  EXPECT_EQ(fetch(), ""); // the first answer was lost
+  // The connection may be full of results.
+  auto held = f.poll({});
+  f.end(1, {});
+  f.simulator.advance(2 * poll_timeout);
+  EXPECT_FALSE(f.read(held));
+  remote_work confirmed;
+  confirmed.fetched = {execution(0)};
+  auto next = f.request(confirmed);
+  const auto ends = f.read(held);
+  ASSERT_TRUE(ends && ends->ends.ended.size() == 1);
+  EXPECT_EQ(fetch(), "invalid(\"the worker keeps no results of this "
+                     "execution\")");
+  static_cast<void>(next);
 }
 
 TEST(RemoteClosureWorker, RejectsWhatItCannotExecute) {
   remote_fixture f;
   f.set_up();
-  auto open = f.request({{{{execution(0)}, "other", 0}, known(1, 2)}},
-                        {tensor::full({}, 1)});
+  auto open = f.poll({{{execution(0)}, "other", 0}});
   const auto answer = f.read(open);
-  ASSERT_TRUE(answer && answer->ends.failed.size() == 2);
+  ASSERT_TRUE(answer && answer->ends.failed.size() == 1);
   EXPECT_EQ(answer->ends.failed[0].text,
             "no closure \"other\" is registered; there are: known");
-  EXPECT_EQ(answer->ends.failed[1].text,
-            "the request has fewer inputs than it says");
+  const auto error_of = [&](std::vector<remote_run> runs, tensors inputs) {
+    auto wrong = f.poll(std::move(runs), std::move(inputs));
+    const auto found = f.read(wrong);
+    return found ? found->error : "no answer";
+  };
+  EXPECT_EQ(error_of({known(1, 2)}, {tensor::full({}, 1)}),
+            "protocol(\"a message has 1 inputs for 2\")");
+  EXPECT_EQ(error_of({known(1)}, {tensor::full({}, 1)}),
+            "protocol(\"a message has 1 inputs for 0\")");
+  std::vector<remote_run> many;
+  for (std::uint64_t i = 0; i <= max_in_flight_on_node; ++i)
+    many.push_back(known(i));
+  EXPECT_EQ(error_of(many, {}),
+            "protocol(\"a worker has at most 1024 executions at once\")");
   EXPECT_TRUE(f.runs.empty());
+}
+
+TEST(RemoteClosureWorker, RefusesWithoutASetup) {
   remote_fixture refused;
-  auto early = refused.request({{known(0)}});
+  auto early = refused.poll({known(0)});
   refused.set_up("no server");
   const auto first = refused.read(early);
   ASSERT_TRUE(first);
   EXPECT_EQ(first->error, "refused(\"no server\")");
-  auto late = refused.request({{known(1)}});
+  auto late = refused.poll({known(1)});
   const auto second = refused.read(late);
   ASSERT_TRUE(second);
   EXPECT_EQ(second->error, "refused(\"no server\")");
@@ -199,19 +282,20 @@ TEST(RemoteClosureWorker, RejectsWhatItCannotExecute) {
 
 TEST(RemoteClosureWorker, StopsExecutions) {
   remote_fixture f;
-  auto open = f.request({{known(0), known(1)}});
-  caf::anon_send(caf::actor_cast<remote_closure_worker_actor>(f.remote),
-                 coordinator::cancel{execution(0)});
+  remote_work work;
+  work.runs = {known(0), known(1)};
+  work.cancelled = {execution(0), execution(7)};
+  auto open = f.request(work);
   const auto before_setup = f.read(open);
   ASSERT_TRUE(before_setup && before_setup->ends.stopped.size() == 1);
   f.set_up();
   ASSERT_EQ(f.runs.size(), 1u);
-  caf::anon_send(caf::actor_cast<remote_closure_worker_actor>(f.remote),
-                 coordinator::cancel{execution(1)});
-  f.simulator.run_until_idle();
+  work = {};
+  work.cancelled = {execution(1)};
+  auto next = f.request(work);
   EXPECT_EQ(f.cancelled, std::vector{execution(1)});
   EXPECT_EQ(f.runs[0].second->stopped_attempts.load(), 1u);
-  auto next = f.request({});
+  EXPECT_FALSE(f.read(next));
   caf::anon_send(f.owner, std::uint64_t{0}, coordinator::stopped{execution(1)});
   const auto after = f.read(next);
   ASSERT_TRUE(after && after->ends.stopped.size() == 1);

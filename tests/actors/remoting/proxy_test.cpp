@@ -105,6 +105,23 @@ TEST(Proxy, SendsArgumentsAndReturnsTheResponse) {
   EXPECT_EQ(std::get<1>(*back.values), 11);
 }
 
+/// The skeleton answers in place of a role that does not.
+TEST(Proxy, FailsARequestThatTheRoleDoesNotAnswer) {
+  proxy_fixture fixture{{.request_timeout = 10s}, {.request_timeout = 1s}};
+  auto first = fixture.request(atom::run_v, std::uint64_t{1});
+  fixture.advance(500ms);
+  auto second = fixture.request(atom::run_v, std::uint64_t{2});
+  fixture.advance(400ms);
+  EXPECT_FALSE(fixture.watcher->has_next_message());
+  fixture.advance(200ms);
+  const auto late = fixture.read<std::uint64_t>(first);
+  EXPECT_EQ(late.error, "stalled(\"the role did not answer in time\")");
+  fixture.answer_first(); // has no effect any more
+  fixture.answer_first();
+  const auto answer = fixture.read<std::uint64_t>(second);
+  EXPECT_EQ(answer.values, std::tuple{std::uint64_t{4}}) << answer.error;
+}
+
 TEST(Proxy, DeliversEachOnewayMessageOnce) {
   proxy_fixture fixture;
   caf::anon_send(fixture.proxied, atom::stop_v);
