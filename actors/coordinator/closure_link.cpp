@@ -8,19 +8,24 @@
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/base/text.hpp"
 
+#include <caf/exit_reason.hpp>
+#include <caf/send.hpp>
+
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
-/// Polls that are open at a time. The node answers all but the last one when it
-/// gets them, so more are open only while they travel. With one `fetch`, far
-/// fewer than the 16 messages with tensors that a channel takes at a time.
-constexpr std::size_t max_open_requests = 4;
+/// Polls with executions that are open at a time, and all polls. Those with
+/// executions to stop, and one that confirms results, may be sent beyond the
+/// first limit: the node may answer none until it has the confirmation. A
+/// channel takes 16 messages with tensors at a time.
+constexpr std::size_t max_open_polls = 4, max_all_polls = 8;
 
 } // namespace
 
@@ -51,59 +56,68 @@ void closure_link_state::send_work_later() {
 
 void closure_link_state::send_work() {
   next_pending = false;
-  while (!(waiting.empty() && cancelled.empty() && fetched.empty())
-         && open_requests < max_open_requests && open_bytes <= max_batch_bytes)
-    send_batch();
-  if (open_requests == 0 && !executed.empty())
-    request({}, {}, 0);
+  bool may_run = true;
+  while (may_run || !fetched.empty() || !cancelled.empty()) {
+    may_run = !waiting.empty() && open_polls < max_open_polls
+              && open_bytes <= max_batch_bytes;
+    if (!may_run && fetched.empty()
+        && (cancelled.empty() || open_polls >= max_all_polls))
+      break;
+    remote_work work;
+    tensors inputs;
+    work.cancelled = std::exchange(cancelled, {});
+    work.fetched = std::exchange(fetched, {});
+    if (may_run)
+      work.runs =
+        take_runs(inputs, work.cancelled.empty() && work.fetched.empty());
+    poll(std::move(work), std::move(inputs));
+  }
+  if (open_polls == 0 && !executed.empty())
+    poll({}, {});
 }
 
-/// Large inputs are alone in their request, as they may be too large to be
-/// sent.
-void closure_link_state::send_batch() {
-  remote_work work{
-    {}, std::exchange(cancelled, {}), std::exchange(fetched, {})};
-  tensors inputs;
+/// Large inputs are alone in their poll, as they may be too large to be sent.
+std::vector<remote_run> closure_link_state::take_runs(tensors& inputs,
+                                                      bool is_alone) {
+  std::vector<remote_run> out;
   std::size_t bytes = 0;
   while (!waiting.empty()) {
     const auto& [run, what] = waiting.front();
-    const auto more = batch_bytes(what->inputs);
-    const bool is_first =
-      work.runs.empty() && work.cancelled.empty() && work.fetched.empty();
-    if (!is_first && bytes + more > max_batch_bytes)
+    bytes += batch_bytes(what->inputs);
+    if (bytes > max_batch_bytes && !(is_alone && out.empty()))
       break;
-    bytes += more;
     executed.emplace(run.execution, false);
-    work.runs.push_back(
+    out.push_back(
       {run, what->name, static_cast<std::uint32_t>(what->inputs.size())});
     inputs.insert(inputs.end(), what->inputs.begin(), what->inputs.end());
     waiting.pop_front();
   }
-  request(std::move(work), std::move(inputs), bytes);
+  return out;
 }
 
-void closure_link_state::request(remote_work work, tensors inputs,
-                                 std::size_t bytes) {
-  ++open_requests;
+void closure_link_state::poll(remote_work work, tensors inputs) {
+  const auto bytes = batch_bytes(inputs);
+  // Of the only execution, if its inputs are large.
+  std::optional<coordinator::execution> large;
+  if (bytes > max_batch_bytes)
+    large = work.runs.front().run.execution;
+  ++open_polls;
   open_bytes += bytes;
-  const auto first = work.runs.empty() ? coordinator::execution{}
-                                       : work.runs.front().run.execution;
-  const bool is_large = work.runs.size() == 1 && bytes > max_batch_bytes;
   request_without_timer(self, config.worker, std::move(work), std::move(inputs))
     .then(
       [this, bytes](const remote_ends& ends, const tensors& results) {
-        --open_requests;
+        --open_polls;
         open_bytes -= bytes;
         on_ends(ends, results);
         send_work_later();
       },
-      [this, bytes, first, is_large](const caf::error& why) {
-        --open_requests;
+      [this, bytes, large](const caf::error& why) {
+        --open_polls;
         open_bytes -= bytes;
         const auto found = wire::to_wire(why, self->system());
-        if (found.code != ec::invalid || !is_large)
-          return self->quit(why); // the worker cannot be used
-        fail(first, found.text);  // its inputs are too large to be sent
+        if (found.code != ec::invalid || !large)
+          return give_up(why);
+        fail(*large, found.text); // its inputs are too large to be sent
         send_work_later();
       });
 }
@@ -114,29 +128,44 @@ void closure_link_state::on_ends(const remote_ends& ends,
                                  const tensors& results) {
   std::size_t next = 0;
   for (const auto& one : ends.ended) {
-    if (one.num_results > results.size() - next
-        || (one.is_kept && one.num_results > 0))
-      return break_protocol("it has sent fewer results than it says");
+    const auto& which = one.end.execution;
+    if (one.num_results > results.size() - next)
+      return reject(which, "with fewer results than it says");
     const auto first = results.begin() + static_cast<std::ptrdiff_t>(next);
     next += one.num_results;
-    const auto found = executed.find(one.end.execution);
+    const auto found = executed.find(which);
     if (found == executed.end() || found->second)
-      return break_protocol("it has sent an end that nobody expects");
-    if (one.is_kept) {
-      found->second = true;
-      kept.push_back(one.end);
-    } else {
+      return reject(which, "which it does not execute");
+    if (!one.is_kept) {
       end(one.end, {first, first + one.num_results});
+      continue;
     }
+    if (one.num_results > 0)
+      return reject(which, "with results that it keeps");
+    found->second = true;
+    kept.push_back(one.end);
   }
   if (next != results.size())
-    return break_protocol("it has sent more results than it says");
+    return reject({}, "with more results than it says");
   for (const auto& one : ends.failed)
     fail(one.execution, net::printable_lines(one.text, max_failure_bytes));
   for (const auto& one : ends.stopped)
     if (executed.erase(one.execution) > 0)
       self->send(config.owner, config.id, one);
   fetch_next();
+}
+
+void closure_link_state::reject(const coordinator::execution& which,
+                                const std::string& problem) {
+  give_up(caf::make_error(
+    ec::protocol, "worker " + std::to_string(config.number) + " ("
+                    + config.address + ") has reported the end of closure "
+                    + std::to_string(which.ordinal) + ", " + problem));
+}
+
+void closure_link_state::give_up(const caf::error& why) {
+  caf::anon_send_exit(config.worker, caf::exit_reason::user_shutdown);
+  self->quit(why);
 }
 
 void closure_link_state::end(const coordinator::ended& x, tensors results) {
@@ -156,10 +185,6 @@ void closure_link_state::fail(const coordinator::execution& which,
              closure_failure{std::make_exception_ptr(thrown), config.number});
 }
 
-void closure_link_state::break_protocol(const std::string& what) {
-  self->quit(caf::make_error(ec::protocol, what));
-}
-
 void closure_link_state::fetch_next() {
   if (kept.empty() || std::exchange(is_fetching, true))
     return;
@@ -174,8 +199,8 @@ void closure_link_state::fetch_next() {
       [this, which = from.execution](const caf::error& why) {
         const auto found = wire::to_wire(why, self->system());
         if (found.code != ec::invalid)
-          return self->quit(why); // the worker cannot be used
-        fail(which, found.text);  // its results are too large to be sent
+          return give_up(why);
+        fail(which, found.text); // its results are too large to be sent
         on_fetched(which);
       });
 }

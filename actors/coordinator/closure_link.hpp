@@ -24,7 +24,9 @@ struct closure_link_config {
 };
 
 /// State of a closure link. What is wanted of the node at the same time travels
-/// in one request, and so does what has ended there at the same time.
+/// in one poll, and so does what has ended there at the same time. At most
+/// `max_open_polls` with executions are open, and no executions are sent while
+/// large inputs are on their way.
 struct closure_link_state {
   static inline const char* name = "closure link";
 
@@ -36,16 +38,23 @@ struct closure_link_state {
 
   /// Calls `send_work` after the messages that have arrived.
   void send_work_later();
-  /// Sends what waits, and polls the node if executions have not ended.
+  /// Sends what waits, as far as the limits permit, and polls the node if
+  /// executions have not ended.
   void send_work();
-  void send_batch();
-  void request(remote_work work, tensors inputs, std::size_t bytes);
+  /// Returns executions from the front of `waiting`, at least one, and appends
+  /// their inputs. @returns none if the first one does not fit beside other
+  /// work.
+  std::vector<remote_run> take_runs(tensors& inputs, bool is_alone);
+  void poll(remote_work work, tensors inputs);
 
   void on_ends(const remote_ends& ends, const tensors& results);
+  /// Tells the scheduler the end of an execution, once.
   void end(const coordinator::ended& x, tensors results);
   void fail(const coordinator::execution& which, const std::string& why);
-  void break_protocol(const std::string& what);
-  /// Asks for the next results that the node keeps, if none are on their way.
+  /// The worker cannot be used any more. Its role ends too.
+  void give_up(const caf::error& why);
+  void reject(const coordinator::execution& which, const std::string& problem);
+  /// Fetches the next results that the node keeps, if none are on their way.
   void fetch_next();
   void on_fetched(const coordinator::execution& from);
 
@@ -56,21 +65,22 @@ struct closure_link_state {
 
   closure_worker_actor::pointer self;
   closure_link_config config;
-  // What was not sent yet:
-  std::deque<waiting_run> waiting;
+  std::deque<waiting_run> waiting; ///< Not sent yet.
+  /// Not told to the node yet.
   std::vector<coordinator::execution> cancelled, fetched;
   /// Executions that were sent and have not ended, and whether the node keeps
   /// their results.
   std::map<coordinator::execution, bool> executed;
-  std::deque<coordinator::ended> kept; ///< Whose results were not fetched yet.
+  std::deque<coordinator::ended> kept; ///< Their results are not fetched yet.
   bool is_fetching = false;
-  std::size_t open_requests = 0;
-  std::size_t open_bytes = 0; ///< Inputs of these requests.
+  std::size_t open_polls = 0;
+  std::size_t open_bytes = 0; ///< Inputs of these polls.
   bool next_pending = false;  ///< An `atom::next` to itself is on its way.
 };
 
 /// Stands for a worker on a node. It sends the executions to the node, and
-/// tells the scheduler what becomes of them. It ends when the worker is lost.
+/// tells the scheduler what becomes of them. It ends when the worker is lost,
+/// or when a request to it fails.
 closure_worker_actor::behavior_type
 closure_link(closure_worker_actor::stateful_pointer<closure_link_state> self,
              closure_link_config config);

@@ -49,8 +49,8 @@ remote_closure_worker_state::poll(const remote_work& work,
   }
   for (const auto& one : work.fetched) {
     kept.erase(one);
-    if (fetched == one)
-      fetched.reset();
+    if (unconfirmed == one)
+      unconfirmed.reset();
   }
   if (const auto problem = begin(work.runs, inputs); !problem.empty()) {
     polls.pop_back();
@@ -68,7 +68,7 @@ remote_closure_worker_state::poll(const remote_work& work,
 std::string
 remote_closure_worker_state::begin(const std::vector<remote_run>& runs,
                                    const tensors& inputs) {
-  if (open.size() + runs.size() > max_in_flight_on_node)
+  if (unanswered() + runs.size() > max_in_flight_on_node)
     return "a worker has at most " + std::to_string(max_in_flight_on_node)
            + " executions at once";
   std::size_t needed = 0;
@@ -123,10 +123,10 @@ caf::result<tensors>
 remote_closure_worker_state::fetch(const coordinator::execution& from) {
   const auto found = kept.find(from);
   if (found == kept.end())
-    return caf::make_error(ec::invalid, std::string{"the worker keeps no "
-                                                    "results of this "
-                                                    "execution"});
-  fetched = from;
+    return caf::make_error(ec::protocol, std::string{"the worker keeps no "
+                                                     "results of this "
+                                                     "execution"});
+  unconfirmed = from;
   return found->second;
 }
 
@@ -165,9 +165,20 @@ void remote_closure_worker_state::on_setup(const shared_setup& x) {
 
 // -- ends ---------------------------------------------------------------------
 
-remote_closure_worker_state::batch& remote_closure_worker_state::last_batch() {
+remote_closure_worker_state::batch&
+remote_closure_worker_state::batch_for(std::size_t bytes) {
   answer_polls_later();
-  return ended.empty() ? ended.emplace_back() : ended.back();
+  if (ended.empty() || ended.back().bytes + bytes > max_batch_bytes)
+    ended.emplace_back();
+  ended.back().bytes += bytes;
+  return ended.back();
+}
+
+std::size_t remote_closure_worker_state::unanswered() const {
+  std::size_t count = open.size() + kept.size();
+  for (const auto& one : ended)
+    count += one.count();
+  return count;
 }
 
 void remote_closure_worker_state::on_ended(const coordinator::ended& x,
@@ -181,15 +192,12 @@ void remote_closure_worker_state::on_ended(const coordinator::ended& x,
   const auto bytes = batch_bytes(results);
   if (bytes > max_batch_bytes) {
     kept.emplace(x.execution, results);
-    last_batch().ends.ended.push_back({x, 0, true});
+    batch_for(0).ends.ended.push_back({x, 0, true});
     return;
   }
-  auto* to = &last_batch();
-  if (to->bytes + bytes > max_batch_bytes)
-    to = &ended.emplace_back();
-  to->ends.ended.push_back({x, static_cast<std::uint32_t>(results.size())});
-  to->results.insert(to->results.end(), results.begin(), results.end());
-  to->bytes += bytes;
+  auto& to = batch_for(bytes);
+  to.ends.ended.push_back({x, static_cast<std::uint32_t>(results.size())});
+  to.results.insert(to.results.end(), results.begin(), results.end());
 }
 
 void remote_closure_worker_state::on_failed(const coordinator::execution& which,
@@ -198,17 +206,18 @@ void remote_closure_worker_state::on_failed(const coordinator::execution& which,
     fail(which, text_of(failure.thrown));
 }
 
-void remote_closure_worker_state::fail(const coordinator::execution& which,
+void remote_closure_worker_state::fail(coordinator::execution which,
                                        const std::string& text) {
   open.erase(which);
-  last_batch().ends.failed.push_back(
-    {which, text.substr(0, max_failure_bytes)});
+  auto shortened = text.substr(0, max_failure_bytes);
+  batch_for(shortened.size())
+    .ends.failed.push_back({which, std::move(shortened)});
 }
 
 void remote_closure_worker_state::on_stopped(
   const coordinator::execution& which) {
   if (open.erase(which) > 0)
-    last_batch().ends.stopped.push_back({which});
+    batch_for(0).ends.stopped.push_back({which});
 }
 
 // -- answers ------------------------------------------------------------------
@@ -221,7 +230,7 @@ void remote_closure_worker_state::answer_polls_later() {
 void remote_closure_worker_state::answer_polls() {
   next_pending = false;
   const auto now = self->clock().now();
-  while (!fetched && !polls.empty()
+  while (!unconfirmed && !polls.empty()
          && (!ended.empty() || polls.size() > 1 || polls.front().due <= now)) {
     batch next;
     if (!ended.empty()) {
@@ -233,10 +242,11 @@ void remote_closure_worker_state::answer_polls() {
   }
 }
 
+/// While results are fetched no timer is needed: the confirmation is a poll.
 void remote_closure_worker_state::on_timer() {
   answer_polls();
-  timer_pending = !polls.empty();
-  if (timer_pending) // all have one timeout, so the first one is due first
+  timer_pending = !polls.empty() && !unconfirmed;
+  if (timer_pending)
     self->delayed_send(self,
                        std::max(polls.front().due - self->clock().now(),
                                 time_point::duration::zero()),

@@ -77,19 +77,26 @@ struct remote_closure_worker_state {
     tensors inputs;
     shared_closure what; ///< Null: the setup is not complete.
   };
-  /// @errors returns what is wrong.
+  /// Returns what is wrong. Empty: nothing.
   std::string begin(const std::vector<remote_run>& runs, const tensors& inputs);
   void start(open_run& one);
   void cancel(const coordinator::execution& which);
-  void fail(const coordinator::execution& which, const std::string& text);
+  void fail(coordinator::execution which, const std::string& text);
 
   /// Ends that are in no answer yet, and their results.
   struct batch {
     remote_ends ends;
     tensors results;
-    std::size_t bytes = 0; ///< Of `results`.
+    std::size_t bytes = 0; ///< Of results and texts.
+    std::size_t count() const {
+      return ends.ended.size() + ends.failed.size() + ends.stopped.size();
+    }
   };
-  batch& last_batch();
+  /// Returns the batch of an end that adds `bytes`.
+  batch& batch_for(std::size_t bytes);
+  /// Executions that begin or have begun, and whose end is in no answer, or
+  /// whose results are kept.
+  std::size_t unanswered() const;
   /// Calls `answer_polls` after the messages that have arrived.
   void answer_polls_later();
   void answer_polls();
@@ -108,9 +115,9 @@ struct remote_closure_worker_state {
   std::deque<open_poll> polls;                    ///< The oldest one first.
   std::deque<batch> ended;                        ///< For the next answers.
   std::map<coordinator::execution, tensors> kept; ///< Large results.
-  /// Whose results are on their way. They may fill the connection, which would
-  /// then reject other answers.
-  std::optional<coordinator::execution> fetched;
+  /// The execution whose results are being fetched. They may fill the
+  /// connection, which would then reject other answers.
+  std::optional<coordinator::execution> unconfirmed;
   bool next_pending = false;  ///< An `atom::next` to itself is on its way.
   bool timer_pending = false; ///< So is an `atom::wake`, after a time.
   std::vector<caf::typed_response_promise<names>> asked; ///< For `info`.

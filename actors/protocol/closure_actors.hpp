@@ -73,7 +73,8 @@ struct remote_run {
 struct remote_work {
   std::vector<remote_run> runs;                  ///< To begin.
   std::vector<coordinator::execution> cancelled; ///< To stop, after `runs`.
-  /// Whose results the coordinator has, and the worker need not keep.
+  /// The coordinator has the results of these executions, which the worker has
+  /// kept.
   std::vector<coordinator::execution> fetched;
   auto fields() { return std::tie(runs, cancelled, fetched); }
 };
@@ -105,15 +106,18 @@ struct remote_ends {
 
 /// A worker on a node, which executes closures that are registered there.
 using remote_closure_worker_actor = caf::typed_actor<
-  // Begins and stops executions, or none: a long poll. The worker answers when
-  // any executions have ended, when it gets another such request, when the
-  // inputs were large, or after `poll_timeout`. The caller keeps a request open
-  // while executions have not ended. Errors:
+  // A long poll, which begins and stops executions, or none. The worker answers
+  // when any executions have ended, when it gets another poll, when large
+  // inputs have arrived, or after `poll_timeout`; but while it sends results
+  // that are fetched, not before they are in `remote_work::fetched`. The
+  // coordinator keeps a poll open while executions have not ended. Errors:
   //   refused    the worker cannot execute closures
-  //   protocol   more executions than `max_in_flight_on_node`
+  //   protocol   more executions than `max_in_flight_on_node`, or another
+  //   number
+  //              of inputs than that of `runs`
   caf::replies_to<remote_work, tensors>::with<remote_ends, tensors>,
-  // Returns the results of an execution that the worker has kept. It answers
-  // no poll until the coordinator has them.
+  // Returns the results of an execution that the worker keeps. Error
+  // `protocol`: it keeps none.
   caf::replies_to<atom::results, coordinator::execution>::with<tensors>,
   // Returns the names of the closures when the worker can execute them. Error
   // `refused`: it cannot.

@@ -250,8 +250,8 @@ TEST(ClosureLink, TellsWhatHasFailedAndWhatWasStopped) {
   f.schedule(0);
   f.schedule(1);
   f.settle();
-  for (const auto unknown : {1, 9})
-    caf::anon_send(f.link, coordinator::cancel{execution(unknown)});
+  for (const auto ordinal : {1, 9}) // it does not know the second one
+    caf::anon_send(f.link, coordinator::cancel{execution(ordinal)});
   f.settle();
   EXPECT_EQ(f.node.requests.back().what.cancelled, std::vector{execution(1)});
   f.answer({.ended = {},

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -237,7 +238,7 @@ TEST(RemoteClosureWorker, KeepsLargeResultsUntilTheyAreFetched) {
   auto next = f.request(confirmed);
   const auto ends = f.read(held);
   ASSERT_TRUE(ends && ends->ends.ended.size() == 1);
-  EXPECT_EQ(fetch(), "invalid(\"the worker keeps no results of this "
+  EXPECT_EQ(fetch(), "protocol(\"the worker keeps no results of this "
                      "execution\")");
   static_cast<void>(next);
 }
@@ -248,6 +249,7 @@ TEST(RemoteClosureWorker, RejectsWhatItCannotExecute) {
   auto open = f.poll({{{execution(0)}, "other", 0}});
   const auto answer = f.read(open);
   ASSERT_TRUE(answer && answer->ends.failed.size() == 1);
+  EXPECT_EQ(answer->ends.failed[0].execution, execution(0));
   EXPECT_EQ(answer->ends.failed[0].text,
             "no closure \"other\" is registered; there are: known");
   const auto error_of = [&](std::vector<remote_run> runs, tensors inputs) {
@@ -259,12 +261,52 @@ TEST(RemoteClosureWorker, RejectsWhatItCannotExecute) {
             "protocol(\"a message has 1 inputs for 2\")");
   EXPECT_EQ(error_of({known(1)}, {tensor::full({}, 1)}),
             "protocol(\"a message has 1 inputs for 0\")");
-  std::vector<remote_run> many;
-  for (std::uint64_t i = 0; i <= max_in_flight_on_node; ++i)
-    many.push_back(known(i));
-  EXPECT_EQ(error_of(many, {}),
-            "protocol(\"a worker has at most 1024 executions at once\")");
   EXPECT_TRUE(f.runs.empty());
+}
+
+TEST(RemoteClosureWorker, LimitsItsExecutions) {
+  remote_fixture f;
+  f.set_up();
+  std::vector<remote_run> many;
+  for (std::uint64_t i = 0; i < max_in_flight_on_node; ++i)
+    many.push_back(known(i));
+  auto all = f.poll(many);
+  EXPECT_FALSE(f.read(all));
+  f.end(0, {tensor::zeros({std::int64_t(max_batch_bytes) / 4})}); // is kept
+  ASSERT_TRUE(f.read(all));
+  auto one_more = f.poll({known(max_in_flight_on_node)});
+  const auto rejected = f.read(one_more);
+  ASSERT_TRUE(rejected);
+  EXPECT_EQ(rejected->error,
+            "protocol(\"a worker has at most 1024 executions at once\")");
+  f.end(1, {});
+  f.end(2, {});
+  auto next = f.poll({});
+  ASSERT_TRUE(f.read(next));
+  auto fits = f.poll({known(max_in_flight_on_node)});
+  EXPECT_FALSE(f.read(fits));
+}
+
+TEST(RemoteClosureWorker, LimitsTheTextsOfAnAnswer) {
+  remote_fixture f;
+  f.set_up();
+  std::vector<remote_run> runs;
+  for (std::uint64_t i = 0; i < 100; ++i)
+    runs.push_back(known(i));
+  auto open = f.poll(runs);
+  f.end(0, {});
+  ASSERT_TRUE(f.read(open));
+  const auto thrown = std::make_exception_ptr(
+    std::runtime_error{std::string(2 * max_failure_bytes, 'x')});
+  for (std::uint64_t i = 1; i < 100; ++i)
+    caf::anon_send(f.owner, std::uint64_t{0}, coordinator::failed{execution(i)},
+                   closure_failure{thrown, 0});
+  auto next = f.poll({});
+  const auto answer = f.read(next);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->ends.failed.size(), max_batch_bytes / max_failure_bytes);
+  for (const auto& one : answer->ends.failed)
+    EXPECT_EQ(one.text.size(), max_failure_bytes);
 }
 
 TEST(RemoteClosureWorker, RefusesWithoutASetup) {

@@ -132,7 +132,7 @@ TEST(MessageCodec, RoundTripsMessagesAndRecordsOfACoordinator) {
                      coordinator::stopped, coordinator::unknown,
                      coordinator::decision, coordinator::decided,
                      coordinator::record_end, coordinator::record_error,
-                     coordinator::forget_records>();
+                     coordinator::forget_records, remote_work, remote_ends>();
 }
 
 TEST(MessageCodec, RoundTripsMessagesOfAShard) {
