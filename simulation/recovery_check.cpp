@@ -481,7 +481,7 @@ private:
           job_.after(*fault.until, [this, task] { job_.start_again(task); });
         break;
       case stop:
-        if (*fault.until >= short_stop) {
+        if (silence_of(life, *fault.until) >= short_stop) {
           lost_.insert(life.number);
           ++silent_losses_;
         }
@@ -510,6 +510,17 @@ private:
         life.leave = true;
         break;
     }
+  }
+
+  /// Returns the time in which a process that is stopped now sends no
+  /// heartbeat. One that goes on for less than an interval between two stops
+  /// may send none to some of the others.
+  caf::timespan silence_of(const process_life& life, caf::timespan stop) {
+    constexpr auto interval = network_options{}.heartbeat_interval;
+    auto& [end, length] = stops_[life.number];
+    length = sim_.elapsed() < end + interval ? length + stop : stop;
+    end = sim_.elapsed() + stop;
+    return length;
   }
 
   /// Of the two groups, the job may lose the one that has fewer processes, of
@@ -834,6 +845,10 @@ private:
   std::size_t cut_count_ = 0;
   /// Number of losses without evidence of a death.
   std::size_t silent_losses_ = 0;
+  struct silent_time {
+    caf::timespan end{}, length{};
+  };
+  std::map<std::uint64_t, silent_time> stops_; ///< By number of the life.
   recovery_result out_;
   elastic_job job_;
 };

@@ -642,6 +642,14 @@ TEST_F(SimulatedRecovery, LostAndCorruptPacketsChangeNoBit) {
   EXPECT_GE(kinds.size(), 4u);
 }
 
+// Process 2 is stopped for 590 ms, goes on for 3 ms, in which it sends no
+// heartbeat to two others, and is stopped for 419 ms. So they have not heard of
+// it for the heartbeat timeout.
+TEST_F(SimulatedRecovery, AProcessMayBeExcludedByTwoStopsInSuccession) {
+  const auto one = check_recovery(9955181);
+  EXPECT_EQ(one.failure, "") << one.plan;
+}
+
 // The actors of all processes end, also those that wait for a process that was
 // silent before it was started again.
 TEST_F(SimulatedRecovery, AProcessThatWasSilentIsStartedAgain) {
