@@ -481,7 +481,7 @@ private:
           job_.after(*fault.until, [this, task] { job_.start_again(task); });
         break;
       case stop:
-        if (silence_of(life, *fault.until) >= short_stop) {
+        if (may_be_excluded(life, *fault.until)) {
           lost_.insert(life.number);
           ++silent_losses_;
         }
@@ -512,15 +512,16 @@ private:
     }
   }
 
-  /// Returns the time in which a process that is stopped now sends no
-  /// heartbeat. One that goes on for less than an interval between two stops
-  /// may send none to some of the others.
-  caf::timespan silence_of(const process_life& life, caf::timespan stop) {
-    constexpr auto interval = network_options{}.heartbeat_interval;
+  /// True if a process that is stopped now may be excluded. One that goes on
+  /// for less than the interval of heartbeats between two stops may send none
+  /// to some of the others, and the last one was sent up to an interval before.
+  bool may_be_excluded(const process_life& life, caf::timespan stop) {
+    constexpr network_options network;
+    constexpr auto interval = network.heartbeat_interval;
     auto& [end, length] = stops_[life.number];
     length = sim_.elapsed() < end + interval ? length + stop : stop;
     end = sim_.elapsed() + stop;
-    return length;
+    return stop >= short_stop || length >= network.heartbeat_timeout - interval;
   }
 
   /// Of the two groups, the job may lose the one that has fewer processes, of

@@ -3,7 +3,6 @@
 #include "troupe/actors/coordinator/remote_batch.hpp"
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/core/job_error.hpp"
-#include "troupe/actors/core/request_without_timer.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/base/text.hpp"
@@ -103,7 +102,8 @@ void closure_link_state::poll(remote_work work, tensors inputs) {
     large = work.runs.front().run.execution;
   ++open_polls;
   open_bytes += bytes;
-  request_without_timer(self, config.worker, std::move(work), std::move(inputs))
+  self
+    ->request(config.worker, config.timeout, std::move(work), std::move(inputs))
     .then(
       [this, bytes](const remote_ends& ends, const tensors& results) {
         --open_polls;
@@ -190,7 +190,7 @@ void closure_link_state::fetch_next() {
     return;
   const auto from = kept.front();
   kept.pop_front();
-  request_without_timer(self, config.worker, atom::results_v, from.execution)
+  self->request(config.worker, config.timeout, atom::results_v, from.execution)
     .then(
       [this, from](const tensors& results) {
         end(from, results);

@@ -4,6 +4,7 @@
 
 #include <caf/typed_event_based_actor.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,8 +20,9 @@ struct closure_link_config {
   std::uint32_t number = 0; ///< Of the worker, for errors.
   std::string address;      ///< Of the node, for errors.
   closure_worker_owner_actor owner;
-  /// Answers each request: it is a proxy, which has a deadline for each.
   remote_closure_worker_actor worker;
+  /// Of a request to the node, which may have large inputs or results.
+  std::chrono::milliseconds timeout{};
 };
 
 /// State of a closure link. What is wanted of the node at the same time travels
@@ -41,9 +43,8 @@ struct closure_link_state {
   /// Sends what waits, as far as the limits permit, and polls the node if
   /// executions have not ended.
   void send_work();
-  /// Returns executions from the front of `waiting`, at least one, and appends
-  /// their inputs. @returns none if the first one does not fit beside other
-  /// work.
+  /// Takes executions from the front of `waiting`, and appends their inputs.
+  /// @param is_alone the poll has no other work. Then it takes at least one.
   std::vector<remote_run> take_runs(tensors& inputs, bool is_alone);
   void poll(remote_work work, tensors inputs);
 

@@ -19,9 +19,7 @@ never() {
 }
 
 code=('*.cpp' '*.hpp' '*.cu' '*.cuh')
-never "give every wait a deadline, or use request_without_timer" \
-  'caf::infinite|[(,] *infinite *[,)]' "${code[@]}" \
-  ':!actors/core/request_without_timer.hpp'
+never "give every wait a deadline" 'caf::infinite|[(,] *infinite *[,)]' "${code[@]}"
 never "send one-way messages, or use request().then() with a deadline" '\.await\(' "${code[@]}"
 never "include what is used" 'caf/all\.hpp|caf/test/' "${code[@]}"
 never "CAF's network layer is not used" 'caf/(io|openssl)/' "${code[@]}"

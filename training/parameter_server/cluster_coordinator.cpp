@@ -321,8 +321,8 @@ struct cluster_coordinator::impl {
       servers->system(), "worker " + std::to_string(number) + " (" + node + ")",
       remote, options.start_timeout, atom::info_v);
     one.actor = servers->system().spawn(
-      closure_link,
-      closure_link_config{one.id, number, node, scheduler, remote});
+      closure_link, closure_link_config{one.id, number, node, scheduler, remote,
+                                        node_timeout});
     return one;
   }
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -143,12 +144,13 @@ struct link_fixture {
   simulation::simulator simulator;
   remote_closure_worker_actor worker = simulator.spawn(node_worker, &node);
   closure_worker_owner_actor scheduler = simulator.spawn(owner, &heard);
-  closure_worker_actor link =
-    simulator.spawn(closure_link, closure_link_config{.id = 5,
-                                                      .number = 3,
-                                                      .address = "host:1",
-                                                      .owner = scheduler,
-                                                      .worker = worker});
+  closure_worker_actor link = simulator.spawn(
+    closure_link, closure_link_config{.id = 5,
+                                      .number = 3,
+                                      .address = "host:1",
+                                      .owner = scheduler,
+                                      .worker = worker,
+                                      .timeout = std::chrono::minutes{10}});
   caf::scoped_actor watcher{simulator.sys, true};
 };
 

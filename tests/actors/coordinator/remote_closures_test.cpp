@@ -11,6 +11,7 @@
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -87,12 +88,13 @@ void run_seed(std::uint64_t seed) {
   const auto owner = simulator.spawn(scheduler, &found);
   const auto link = simulator.spawn(
     closure_link,
-    closure_link_config{
-      .id = 0,
-      .number = 0,
-      .address = "host:1",
-      .owner = owner,
-      .worker = caf::actor_cast<remote_closure_worker_actor>(remote)});
+    closure_link_config{.id = 0,
+                        .number = 0,
+                        .address = "host:1",
+                        .owner = owner,
+                        .worker =
+                          caf::actor_cast<remote_closure_worker_actor>(remote),
+                        .timeout = std::chrono::minutes{10}});
   auto setup = std::make_shared<worker_setup>();
   setup->closures["known"] = [](closure_environment&, const tensors& xs) {
     return xs;
