@@ -481,7 +481,7 @@ private:
           job_.after(*fault.until, [this, task] { job_.start_again(task); });
         break;
       case stop:
-        if (may_be_excluded(life, *fault.until)) {
+        if (*fault.until >= short_stop) {
           lost_.insert(life.number);
           ++silent_losses_;
         }
@@ -510,18 +510,6 @@ private:
         life.leave = true;
         break;
     }
-  }
-
-  /// True if a process that is stopped now may be excluded. One that goes on
-  /// for less than the interval of heartbeats between two stops may send none
-  /// to some of the others, and the last one was sent up to an interval before.
-  bool may_be_excluded(const process_life& life, caf::timespan stop) {
-    constexpr network_options network;
-    constexpr auto interval = network.heartbeat_interval;
-    auto& [end, length] = stops_[life.number];
-    length = sim_.elapsed() < end + interval ? length + stop : stop;
-    end = sim_.elapsed() + stop;
-    return stop >= short_stop || length >= network.heartbeat_timeout - interval;
   }
 
   /// Of the two groups, the job may lose the one that has fewer processes, of
@@ -846,10 +834,6 @@ private:
   std::size_t cut_count_ = 0;
   /// Number of losses without evidence of a death.
   std::size_t silent_losses_ = 0;
-  struct silent_time {
-    caf::timespan end{}, length{};
-  };
-  std::map<std::uint64_t, silent_time> stops_; ///< By number of the life.
   recovery_result out_;
   elastic_job job_;
 };

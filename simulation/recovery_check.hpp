@@ -27,9 +27,7 @@
 //   - The job ends within the longest timeout of its processes, the time that
 //     its faults and its own code take, and that of its messages.
 //   - If more than half of the processes remain, or all others are known to be
-//     dead, or a launcher decides, then the job is completed. A process that
-//     was stopped for at least 600 ms need not remain, nor one whose stops in
-//     succession are together within an interval of the heartbeat timeout.
+//     dead, or a launcher decides, then the job is completed.
 
 namespace troupe::simulation {
 

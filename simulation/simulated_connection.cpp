@@ -141,6 +141,8 @@ private:
       closed_callbacks;
     /// Detects that the peer is silent. None: there are no heartbeats.
     std::optional<net::failure_detector> detector;
+    /// True if the process is paused and ticks as soon as it goes on.
+    bool tick_due = false;
   };
 
   /// The virtual time as the time point that the failure detector takes.
@@ -157,27 +159,41 @@ private:
                  });
   }
 
-  /// Sends the heartbeats of both sides, and ends a side whose peer is silent.
+  /// Lets both processes tick. One that is paused does it as soon as it goes
+  /// on, as the expired timer of a real process does.
   void tick() {
     const auto net = net_.lock();
     if (!net)
       return;
-    const auto now = steady_time(*net);
-    for (std::size_t side : {0, 1}) {
-      auto& state = sides_[side];
-      if (state.closed || net->processes[state.outgoing.sender].paused)
-        continue;
-      state.detector->tick(now);
-      if (state.detector->silence(now) >= net->options.heartbeat_timeout) {
-        finish(side, {net::close_reason::timed_out,
-                      silence_text(net->options.heartbeat_timeout)});
-      } else {
-        state.mux.send_heartbeat();
-        flush(side);
-      }
-    }
+    for (std::size_t side : {0, 1})
+      if (!net->processes[sides_[side].outgoing.sender].paused)
+        tick(side);
+      else if (!std::exchange(sides_[side].tick_due, true))
+        net->when_running(sides_[side].outgoing.sender,
+                          [self = weak_from_this(), side] {
+                            if (const auto it = self.lock())
+                              it->tick(side);
+                          });
     if (!sides_[0].closed || !sides_[1].closed)
       schedule_tick(*net);
+  }
+
+  /// Sends a heartbeat, or ends the side because its peer is silent.
+  void tick(std::size_t side) {
+    auto& state = sides_[side];
+    state.tick_due = false;
+    const auto net = net_.lock();
+    if (!net || state.closed)
+      return;
+    const auto now = steady_time(*net);
+    state.detector->tick(now);
+    if (state.detector->silence(now) >= net->options.heartbeat_timeout) {
+      finish(side, {net::close_reason::timed_out,
+                    silence_text(net->options.heartbeat_timeout)});
+    } else {
+      state.mux.send_heartbeat();
+      flush(side);
+    }
   }
 
   void flush(std::size_t side) {

@@ -135,6 +135,8 @@ public:
   /// control connections waits until `resume`. The caller must not run the
   /// roles of the process meanwhile.
   void pause(std::uint32_t process);
+  /// The process receives what has arrived, and sends the heartbeats that are
+  /// due, at once.
   void resume(std::uint32_t process);
 
   /// Makes all messages to and from the process take `factor` times as long.

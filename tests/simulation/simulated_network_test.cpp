@@ -274,6 +274,28 @@ TEST(SimulatedNetwork, KeepsASlowProcessConnectedWhileItsHeartbeatsArrive) {
   EXPECT_EQ(channels.at_a->end, net::close_reason::timed_out);
 }
 
+// As the timer of a real process does, which has expired while the process was
+// stopped.
+TEST(SimulatedNetwork, SendsTheHeartbeatThatIsDueAsSoonAsAProcessGoesOn) {
+  simulator sim{1};
+  simulated_network net{sim, 2, {.latency = 100us, .jitter = 0ns}};
+  connected_channels channels{net, sim};
+  const auto run_for = [&sim](auto time) {
+    sim.run_until(
+      [&sim, end = sim.elapsed() + time] { return sim.elapsed() >= end; });
+  };
+  for (int i = 0; i < 20; ++i) {
+    net.pause(1);
+    run_for(850ms);
+    net.resume(1);
+    run_for(1ms);
+  }
+  EXPECT_FALSE(channels.at_a->end || channels.at_b->end);
+  net.pause(1);
+  run_for(1200ms);
+  EXPECT_EQ(channels.at_a->end, net::close_reason::timed_out);
+}
+
 TEST(SimulatedNetwork, DialsUntilTheOtherProcessListens) {
   simulator sim{1};
   simulated_network net{sim, 2, {}};
