@@ -141,8 +141,8 @@ private:
       closed_callbacks;
     /// Detects that the peer is silent. None: there are no heartbeats.
     std::optional<net::failure_detector> detector;
-    /// True if the process is paused and ticks as soon as it goes on.
-    bool tick_due = false;
+    /// True if the process is paused and sends a heartbeat when it goes on.
+    bool heartbeat_due = false;
   };
 
   /// The virtual time as the time point that the failure detector takes.
@@ -159,41 +159,48 @@ private:
                  });
   }
 
-  /// Lets both processes tick. One that is paused does it as soon as it goes
-  /// on, as the expired timer of a real process does.
+  /// Sends the heartbeats of both sides, and ends a side whose peer is silent.
+  /// A process that is paused sends its heartbeat as soon as it goes on, as a
+  /// real one does, whose timer has expired then.
   void tick() {
     const auto net = net_.lock();
     if (!net)
       return;
-    for (std::size_t side : {0, 1})
-      if (!net->processes[sides_[side].outgoing.sender].paused)
-        tick(side);
-      else if (!std::exchange(sides_[side].tick_due, true))
-        net->when_running(sides_[side].outgoing.sender,
+    for (std::size_t side : {0, 1}) {
+      auto& state = sides_[side];
+      if (!net->processes[state.outgoing.sender].paused) {
+        if (!end_if_silent(*net, side))
+          send_heartbeat(side);
+      } else if (!std::exchange(state.heartbeat_due, true)) {
+        net->when_running(state.outgoing.sender,
                           [self = weak_from_this(), side] {
                             if (const auto it = self.lock())
-                              it->tick(side);
+                              it->send_heartbeat(side);
                           });
+      }
+    }
     if (!sides_[0].closed || !sides_[1].closed)
       schedule_tick(*net);
   }
 
-  /// Sends a heartbeat, or ends the side because its peer is silent.
-  void tick(std::size_t side) {
+  bool end_if_silent(const network_core& net, std::size_t side) {
     auto& state = sides_[side];
-    state.tick_due = false;
-    const auto net = net_.lock();
-    if (!net || state.closed)
-      return;
-    const auto now = steady_time(*net);
+    const auto now = steady_time(net);
     state.detector->tick(now);
-    if (state.detector->silence(now) >= net->options.heartbeat_timeout) {
-      finish(side, {net::close_reason::timed_out,
-                    silence_text(net->options.heartbeat_timeout)});
-    } else {
-      state.mux.send_heartbeat();
-      flush(side);
-    }
+    if (state.detector->silence(now) < net.options.heartbeat_timeout)
+      return false;
+    finish(side, {net::close_reason::timed_out,
+                  silence_text(net.options.heartbeat_timeout)});
+    return true;
+  }
+
+  void send_heartbeat(std::size_t side) {
+    auto& state = sides_[side];
+    state.heartbeat_due = false;
+    if (state.closed)
+      return;
+    state.mux.send_heartbeat();
+    flush(side);
   }
 
   void flush(std::size_t side) {

@@ -280,9 +280,10 @@ TEST(SimulatedNetwork, SendsTheHeartbeatThatIsDueAsSoonAsAProcessGoesOn) {
   simulator sim{1};
   simulated_network net{sim, 2, {.latency = 100us, .jitter = 0ns}};
   connected_channels channels{net, sim};
-  const auto run_for = [&sim](auto time) {
-    sim.run_until(
-      [&sim, end = sim.elapsed() + time] { return sim.elapsed() >= end; });
+  const auto run_for = [&](auto time) {
+    bool is_over = false;
+    net.call_later(time, [&] { is_over = true; });
+    sim.run_until([&] { return is_over; });
   };
   for (int i = 0; i < 20; ++i) {
     net.pause(1);
