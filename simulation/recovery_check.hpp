@@ -27,7 +27,8 @@
 //   - The job ends within the longest timeout of its processes, the time that
 //     its faults and its own code take, and that of its messages.
 //   - If more than half of the processes remain, or all others are known to be
-//     dead, or a launcher decides, then the job is completed.
+//     dead, or a launcher decides, then the job is completed. A process that
+//     was stopped for at least 600 ms at once need not remain.
 
 namespace troupe::simulation {
 
