@@ -34,9 +34,12 @@ enum class shard_request_kind : std::uint8_t {
   pull_optimizer = 6,
   table = 7,
   status = 8,
+  /// In the log only: stands for a command that the primary has rejected. The
+  /// body is the reason, as text.
+  rejected = 9,
 };
 constexpr bool is_read(shard_request_kind x) {
-  return x >= shard_request_kind::pull;
+  return x >= shard_request_kind::pull && x <= shard_request_kind::status;
 }
 
 /// A message of `shard_actor` to one shard, as a command. Its tensors travel

@@ -242,25 +242,32 @@ std::uint64_t shard_state::bytes() const {
   return sum;
 }
 
-void shard_state::check_memory(std::uint64_t growth) const {
-  const auto now = bytes();
-  if (max_bytes > 0 && growth > 0 && now + growth > max_bytes)
-    reject("server " + std::to_string(index) + " holds " + std::to_string(now)
-           + " bytes and would need " + std::to_string(growth)
-           + " more, but its limit is " + std::to_string(max_bytes)
-           + "; raise max_server_bytes or use more servers");
-}
-
-void shard_state::check_memory(
-  const std::vector<addressed_change>& changes) const {
-  if (max_bytes == 0)
-    return;
-  std::uint64_t growth = 0;
+std::uint64_t
+shard_state::growth(const std::vector<addressed_change>& changes) const {
+  std::uint64_t sum = 0;
   for (const auto& [part, change] : changes) {
     const auto* const table = find_table(part);
-    growth += table ? table->growth(change) : find(part).growth(change);
+    sum += table ? table->growth(change) : find(part).growth(change);
   }
-  check_memory(growth);
+  return sum;
+}
+
+std::string shard_state::excess(std::uint64_t growth,
+                                std::uint64_t limit) const {
+  if (limit == 0 || growth == 0)
+    return {};
+  const auto now = bytes();
+  if (growth <= limit && now <= limit - growth)
+    return {};
+  return "server " + std::to_string(index) + " holds " + std::to_string(now)
+         + " bytes and would need " + std::to_string(growth)
+         + " more, but its limit is " + std::to_string(limit)
+         + "; raise max_server_bytes or use more servers";
+}
+
+void shard_state::check_memory(std::uint64_t growth) const {
+  if (const auto problem = excess(growth, max_bytes); !problem.empty())
+    reject(problem);
 }
 
 std::uint64_t shard_state::version(std::uint64_t part) const {
@@ -341,7 +348,8 @@ void shard_state::apply(const std::vector<addressed_change>& changes) {
 std::uint64_t shard_state::change(const change_list& x,
                                   const tensors& operands) {
   const auto changes = decode(x, operands);
-  check_memory(changes);
+  if (max_bytes > 0)
+    check_memory(growth(changes));
   apply(changes);
   return updates;
 }
@@ -349,7 +357,8 @@ std::uint64_t shard_state::change(const change_list& x,
 std::uint64_t shard_state::store(const execution_effects& x,
                                  const tensors& operands) {
   auto changes = decode(x.changes, operands);
-  check_memory(changes);
+  if (max_bytes > 0)
+    check_memory(growth(changes));
   effects.store(x.from, std::make_shared<const std::vector<addressed_change>>(
                           std::move(changes)));
   return updates;

@@ -50,8 +50,12 @@ struct shard_state {
                                        const tensors& operands,
                                        std::size_t first = 0,
                                        bool checks = true) const;
-  /// Checks that changes do not exceed the limit of the memory.
-  void check_memory(const std::vector<addressed_change>& changes) const;
+  /// Bytes that changes would add.
+  std::uint64_t growth(const std::vector<addressed_change>& changes) const;
+  /// Says that so many more bytes would exceed a limit. Empty: they would not.
+  /// @param limit zero: none.
+  std::string excess(std::uint64_t growth, std::uint64_t limit) const;
+  /// Checks that so many more bytes do not exceed `max_bytes`.
   void check_memory(std::uint64_t growth) const;
   std::uint64_t bytes() const; ///< Of all parts.
   void apply(const std::vector<addressed_change>& changes);

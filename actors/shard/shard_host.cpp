@@ -73,11 +73,12 @@ shard_host_state::answer_promise
 shard_host_state::request(const shard_request& x, const tensors& operands) {
   auto promise = self->make_response_promise<shard_answer, tensors>();
   auto* const at = find(x.shard);
-  if (!at || is_read(x.kind) != x.command.is_read) {
+  if (!at || is_read(x.kind) != x.command.is_read
+      || x.kind == shard_request_kind::rejected) {
     promise.deliver(shard_answer{shard_outcome::invalid,
                                  {},
                                  "there is no shard " + std::to_string(x.shard)
-                                   + ", or a read is not marked as one"},
+                                   + ", or its request has a wrong kind"},
                     tensors{});
     return promise;
   }
@@ -85,8 +86,23 @@ shard_host_state::request(const shard_request& x, const tensors& operands) {
   refuse(waiting, x.command.id, shard_outcome::not_serving); // asked again
   waiting.emplace(x.command.id, promise);
   perform(x.shard,
-          at->machine.on(x.command, payload_of(x.kind, x.body, operands)));
+          at->machine.on(x.command, content_for_log(*at, x, operands)));
   return promise;
+}
+
+/// Returns the content of a request, or in its place a rejection, which all
+/// copies answer, if the request would exceed the limit of memory.
+payload shard_host_state::content_for_log(const copy& at,
+                                          const shard_request& x,
+                                          const tensors& operands) const {
+  if (config_.max_bytes > 0 && at.machine.serves()) {
+    const auto problem =
+      at.store.excess({x.kind, x.body, operands}, config_.max_bytes);
+    if (!problem.empty())
+      return payload_of(shard_request_kind::rejected,
+                        {problem.begin(), problem.end()}, {});
+  }
+  return payload_of(x.kind, x.body, operands);
 }
 
 void shard_host_state::answer(answer_promise& to, shard_answer&& x,

@@ -30,6 +30,8 @@ struct shard_host_config {
   std::uint64_t self = 0; ///< Incarnation of the process.
   std::uint32_t shards = 1;
   host_connector connect;
+  /// Of all parts of a shard. What is in its log may exceed it. Zero: no limit.
+  std::uint64_t max_bytes = 0;
   /// For tests of faults: called before the request of a client is answered.
   /// Empty: no effect.
   std::function<void()> before_answer{};
@@ -113,6 +115,9 @@ private:
                  std::uint32_t shard, std::size_t kind, std::uint64_t sequence,
                  std::uint64_t view_id, const parameter_server::stored* answer);
   copy* find(std::uint32_t shard);
+  parameter_server::payload content_for_log(const copy& at,
+                                            const shard_request& x,
+                                            const tensors& operands) const;
 
   shard_host_internal_actor::pointer self;
   shard_host_config config_;

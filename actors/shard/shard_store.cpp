@@ -72,6 +72,9 @@ std::pair<shard_answer, tensors> shard_store::perform(const shard_content& x) {
       case kind::status:
         out.body = encode_answer(state_.status());
         break;
+      case kind::rejected:
+        out = {shard_outcome::invalid, {}, {x.body.begin(), x.body.end()}};
+        break;
     }
   } catch (const std::logic_error& e) {
     out = {shard_outcome::invalid, {}, e.what()};
@@ -85,6 +88,32 @@ void shard_store::apply(const parameter_server::command& command,
   answers_.erase(answers_.lower_bound({client, 0}),
                  answers_.lower_bound({client, command.answered_below}));
   answers_.insert_or_assign(command.id, perform(content).first);
+}
+
+std::string shard_store::excess(const shard_content& x,
+                                std::uint64_t max_bytes) const {
+  if (max_bytes == 0)
+    return {};
+  const auto growth_of = [&](const change_list& changes) {
+    return state_.growth(state_.decode(changes, x.operands));
+  };
+  try {
+    switch (x.kind) {
+      case kind::new_part: // a table has no initial value
+        return decode<new_part>(x).is_table
+                 ? std::string{}
+                 : state_.excess(initial_of(x).bytes(), max_bytes);
+      case kind::change:
+        return state_.excess(growth_of(decode<change_list>(x)), max_bytes);
+      case kind::store:
+        return state_.excess(growth_of(decode<execution_effects>(x).changes),
+                             max_bytes);
+      default:
+        return {};
+    }
+  } catch (const std::logic_error&) {
+    return {}; // `apply` says what is wrong
+  }
 }
 
 void shard_store::forget(std::uint64_t client) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,11 @@ public:
   bool has_answer(const parameter_server::command_id& id) const {
     return answers_.contains(id);
   }
+  /// Says that a command would exceed a limit of memory. Empty: it would not.
+  /// The bytes of a table differ between copies, so only the primary asks.
+  /// @param max_bytes zero: no limit.
+  std::string excess(const shard_content& content,
+                     std::uint64_t max_bytes) const;
   void forget(std::uint64_t client);
   /// Performs a read. The tensor of the answer is beside it.
   std::pair<shard_answer, tensors> read(const shard_content& content);

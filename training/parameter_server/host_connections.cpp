@@ -104,10 +104,11 @@ host_connector connector(runtime& actors, client_options options,
 void register_shard_host(runtime& actors, const client_options& to_servers,
                          const std::function<void()>& before_answer) {
   const auto directory = std::make_shared<host_directory>();
-  register_role<shard_host_actor, std::string, std::uint32_t>(
+  register_role<shard_host_actor, std::string, std::uint32_t, std::uint64_t>(
     actors, host_role,
-    [directory, to_servers, before_answer, &actors](
-      caf::actor_system& system, const std::string& job, std::uint32_t shards) {
+    [directory, to_servers, before_answer,
+     &actors](caf::actor_system& system, const std::string& job,
+              std::uint32_t shards, std::uint64_t max_bytes) {
       if (shards == 0 || shards > max_shards)
         throw std::invalid_argument(std::to_string(shards) + " shards");
       return directory->make(job, [&] {
@@ -115,7 +116,7 @@ void register_shard_host(runtime& actors, const client_options& to_servers,
           shard_host,
           shard_host_config{actors.incarnation(), shards,
                             connect_shard_hosts(actors, to_servers, job),
-                            before_answer});
+                            max_bytes, before_answer});
       });
     });
   register_role<shard_host_actor, std::string>(
@@ -129,13 +130,14 @@ void register_shard_host(runtime& actors, const client_options& to_servers,
 
 host_link make_shard_host(runtime& actors, const std::string& address,
                           const client_options& options, const std::string& job,
-                          std::uint32_t shards) {
-  return connect(actors, address, options, host_role, job, shards);
+                          std::uint32_t shards, std::uint64_t max_bytes) {
+  return connect(actors, address, options, host_role, job, shards, max_bytes);
 }
 
 host_connector make_shard_hosts(runtime& actors, const client_options& options,
-                                const std::string& job, std::uint32_t shards) {
-  return connector(actors, options, host_role, job, shards);
+                                const std::string& job, std::uint32_t shards,
+                                std::uint64_t max_bytes) {
+  return connector(actors, options, host_role, job, shards, max_bytes);
 }
 
 host_connector connect_shard_hosts(runtime& actors,

@@ -23,16 +23,18 @@ void register_shard_host(runtime& actors, const client_options& to_servers,
 
 /// Makes the host of a job in the process at an address. It ends with the
 /// connection.
-/// @param shards of the job.
+/// @param shards    of the job.
+/// @param max_bytes of each server. Zero: no limit.
 /// @errors throws what `remote_node` and its `spawn` throw.
 host_link make_shard_host(runtime& actors, const std::string& address,
                           const client_options& options, const std::string& job,
-                          std::uint32_t shards);
+                          std::uint32_t shards, std::uint64_t max_bytes);
 
 /// Makes the hosts of a job in other processes, as `make_shard_host` does.
 /// @pre the runtime outlives the actors that use it.
 host_connector make_shard_hosts(runtime& actors, const client_options& options,
-                                const std::string& job, std::uint32_t shards);
+                                const std::string& job, std::uint32_t shards,
+                                std::uint64_t max_bytes);
 
 /// Connects to hosts that another process has made.
 /// @pre the runtime outlives the actors that use it.

@@ -71,10 +71,6 @@ parameter_server_options check(parameter_server_options x, std::uint32_t shards,
           != x.nodes.begin() + i)
         reject("the node " + x.nodes[i]
                + " occurs twice; servers with copies need different processes");
-  if (x.copies > 1 && x.max_server_bytes > 0)
-    reject("max_server_bytes is " + std::to_string(x.max_server_bytes)
-           + ", but servers with copies have no such limit yet; give 0, or "
-             "copies = 1");
   if (x.threads < 1)
     reject("threads is " + std::to_string(x.threads) + "; give at least 1");
   if (x.timeout < 1ms)
@@ -178,8 +174,9 @@ void parameter_servers::make_copies() {
   std::vector<host_link> hosts;
   if (is_owner_)
     for (const auto& address : options_.nodes)
-      hosts.push_back(make_shard_host(
-        runtime_, address, options_.node_connection, job_, options_.servers));
+      hosts.push_back(
+        make_shard_host(runtime_, address, options_.node_connection, job_,
+                        options_.servers, options_.max_server_bytes));
   // An error of the router comes before the timeout of its callers.
   const auto timeout =
     std::max(options_.timeout * 9 / 10, std::chrono::milliseconds{1});
@@ -193,11 +190,12 @@ void parameter_servers::make_copies() {
     shards_.push_back(system_.spawn(replicated_shard, replication_->router, i));
   if (is_owner_)
     replication_->supervisor = system_.spawn(
-      copy_supervisor, copy_supervisor_config{
-                         options_.servers, options_.copies, std::move(hosts),
-                         replication_->router, options_.reconnect_interval,
-                         make_shard_hosts(runtime_, options_.node_connection,
-                                          job_, options_.servers)});
+      copy_supervisor,
+      copy_supervisor_config{
+        options_.servers, options_.copies, std::move(hosts),
+        replication_->router, options_.reconnect_interval,
+        make_shard_hosts(runtime_, options_.node_connection, job_,
+                         options_.servers, options_.max_server_bytes)});
 }
 
 parameter_servers::~parameter_servers() {
@@ -226,8 +224,9 @@ void parameter_servers::add_server(const std::string& address) {
   if (std::ranges::find(all, address) != all.end())
     throw std::invalid_argument("add_server: the node " + address
                                 + " is a server already");
-  const auto made = make_shard_host(runtime_, address, options_.node_connection,
-                                    job_, options_.servers);
+  const auto made =
+    make_shard_host(runtime_, address, options_.node_connection, job_,
+                    options_.servers, options_.max_server_bytes);
   ask<std::uint64_t>(system_, "add_server", replication_->supervisor,
                      options_.timeout, made);
 }

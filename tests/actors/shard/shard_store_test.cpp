@@ -453,5 +453,28 @@ TEST(ShardStore, ASnapshotWithWrongBytesIsRejectedOrUsed) {
   EXPECT_GT(used, 300u);
 }
 
+TEST(ShardStore, SaysWhatWouldExceedALimit) {
+  const auto store = used_store(); // 2 elements, and 2 slots of them
+  const auto part =
+    content(kind::new_part, new_part{5, "v", {3}}, {floats({1, 2, 3})});
+  EXPECT_EQ(store.excess(part, 36), "");
+  EXPECT_NE(store.excess(part, 35).find("its limit is 35"), std::string::npos);
+  EXPECT_EQ(store.excess(part, 0), "");
+  // `apply` rejects an unknown part.
+  const auto unknown =
+    content(kind::change, change_list{{{.part = 9, .what = change_kind::add}}},
+            {floats({1})});
+  EXPECT_EQ(store.excess(unknown, 1), "");
+}
+
+TEST(ShardStore, AnswersARejectedCommandWithItsReason) {
+  auto store = used_store();
+  const std::string reason = "too large";
+  store.apply(command(9), {kind::rejected, {reason.begin(), reason.end()}, {}});
+  EXPECT_EQ(store.answer({7, 9}).outcome, shard_outcome::invalid);
+  EXPECT_EQ(store.answer({7, 9}).problem, reason);
+  EXPECT_FALSE(is_read(kind::rejected));
+}
+
 } // namespace
 } // namespace troupe

@@ -267,5 +267,53 @@ TEST_F(CopiesOfTables, CountEachClosureOnceWhilePrimariesAreLost) {
   EXPECT_TRUE(same_bits(trained.value(), tensor::full({10, 2}, 59)));
 }
 
+/// Returns the text of the error of a call, or "no error".
+std::string text_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST_F(CopiesOfTables, HaveALimitOfTheirMemory) {
+  auto all = make_nodes(2);
+  runtime actors;
+  auto options = on(all, 2);
+  options.max_server_bytes = 3'000;
+  const parameter_server_strategy strategy{actors, options};
+  const auto expected = "its limit is 3000; raise max_server_bytes";
+  // The first command of a client can be rejected, and the next ones count.
+  EXPECT_NE(text_of([&] {
+              strategy.make_variable("v", tensor::zeros({1'000}));
+            }).find(expected),
+            std::string::npos);
+  const auto table =
+    strategy.make_table("t", {.rows = 1'000, .row_elements = 16});
+  const auto add = [&](std::int64_t rows) {
+    std::vector<std::int64_t> ids;
+    for (std::int64_t i = 0; i < rows; ++i)
+      ids.push_back(i % 2 * 500 + i / 2); // half of them on each server
+    table.scatter_add(ids_of(ids), tensor::full({rows, 16}, 1));
+  };
+  cluster_coordinator coordinator{strategy};
+  const auto expect_limit = [&](std::int64_t rows_that_fit) {
+    SCOPED_TRACE(rows_that_fit);
+    EXPECT_NE(text_of([&] { add(100); }).find(expected), std::string::npos);
+    coordinator.schedule(add, 100);
+    EXPECT_NE(text_of([&] { coordinator.join_for(patience); }).find(expected),
+              std::string::npos);
+    coordinator.schedule(add, rows_that_fit);
+    ASSERT_TRUE(coordinator.join_for(patience));
+    for (const auto& server : strategy.status())
+      EXPECT_EQ(server.rows, std::uint64_t(rows_that_fit / 2));
+  };
+  expect_limit(2);
+  ASSERT_TRUE(strategy.wait_for_copies(patience));
+  lose_primary(strategy, all);
+  expect_limit(4); // the copy that serves now keeps the same limit
+}
+
 } // namespace
 } // namespace troupe
