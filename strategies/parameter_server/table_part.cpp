@@ -272,17 +272,17 @@ void table_part::apply_gradient(const part_change& change,
   if (!sum)
     return;
   const auto numbers = sum.indices().data<std::int64_t>();
-  const auto* gradient = sum.rows().data<float>().data();
-  for (std::size_t i = 0; i < numbers.size(); ++i, gradient += elements_) {
+  const auto* const gradient = sum.rows().data<float>().data();
+  rows_.for_each_ahead(numbers, [&](std::size_t i) {
     const auto number = static_cast<std::uint32_t>(numbers[i]);
     if (!admits(number))
-      continue;
+      return;
     auto* const values = touch(number).values().data();
     std::array<float*, 2> slots{};
     for (std::size_t slot = 0; slot < state.initial.size(); ++slot)
       slots[slot] = values + (1 + state.first + slot) * elements_;
-    step(values, gradient, slots, elements_);
-  }
+    step(values, gradient + i * elements_, slots, elements_);
+  });
 }
 
 void table_part::apply_contributions(const part_change& change) {
@@ -302,11 +302,12 @@ void table_part::apply_contributions(const part_change& change) {
 
 void table_part::change_rows(const part_change& change) {
   const auto numbers = change.rows.indices().data<std::int64_t>();
-  const auto* operand = change.rows.rows().data<float>().data();
-  for (std::size_t i = 0; i < numbers.size(); ++i, operand += elements_) {
+  const auto* const operand = change.rows.rows().data<float>().data();
+  rows_.for_each_ahead(numbers, [&](std::size_t i) {
     const auto number = static_cast<std::uint32_t>(numbers[i]);
-    combine(change.what, touch(number).values().first(elements_), operand);
-  }
+    combine(change.what, touch(number).values().first(elements_),
+            operand + i * elements_);
+  });
 }
 
 std::vector<std::uint32_t> table_part::kept_rows() const {
@@ -384,15 +385,15 @@ std::uint32_t table_part::number_of(std::int64_t row) const {
 tensor table_part::rows(std::span<const std::int64_t> rows) const {
   tensor out{{table_.with_extent(0, static_cast<std::int64_t>(rows.size())),
               dtype::float32}};
-  auto* to = out.mutable_data<float>().data();
-  for (const auto row : rows) {
-    const auto number = number_of(row);
+  auto* const into = out.mutable_data<float>().data();
+  rows_.for_each_ahead(rows, [&](std::size_t i) {
+    const auto number = number_of(rows[i]);
+    auto* const to = into + i * elements_;
     if (const auto found = find(number))
       std::copy_n(found.values().data(), elements_, to);
     else
       fill_initial(number, {to, elements_});
-    to += elements_;
-  }
+  });
   return out;
 }
 

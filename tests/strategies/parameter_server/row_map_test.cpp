@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace troupe::parameter_server {
 namespace {
@@ -84,6 +88,33 @@ TEST(RowMap, NeedsFewBytesBesideTheFloats) {
     const auto expected = static_cast<double>(4 * (floats + 2) + 1);
     EXPECT_NEAR(of_row, expected, 0.2);
     EXPECT_EQ(rows.row_bytes(), expected);
+  }
+}
+
+TEST(RowMap, CallsForEachPositionInOrderWhileRowsAreInsertedAndErased) {
+  for (const std::size_t count : {0u, 1u, 7u, 500u}) {
+    row_map rows{2, 1};
+    std::vector<std::int64_t> numbers;
+    for (std::size_t i = 0; i < count; ++i)
+      numbers.push_back(std::int64_t(i * 7919 % 97)); // some are repeated
+    std::vector<std::size_t> called;
+    rows.for_each_ahead(numbers, [&](std::size_t i) {
+      called.push_back(i);
+      const auto number = static_cast<std::uint32_t>(numbers[i]);
+      if (rows.find(number))
+        rows.erase(number);
+      else
+        rows.insert(number);
+    });
+    std::vector<std::size_t> expected(count);
+    std::iota(expected.begin(), expected.end(), std::size_t{0});
+    EXPECT_EQ(called, expected);
+    std::map<std::int64_t, std::size_t> times;
+    for (const auto number : numbers)
+      ++times[number];
+    for (const auto& [number, n] : times)
+      EXPECT_EQ(bool(rows.find(static_cast<std::uint32_t>(number))), n % 2 == 1)
+        << number;
   }
 }
 
