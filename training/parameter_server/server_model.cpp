@@ -214,13 +214,27 @@ history server_model::fit(cluster_coordinator& coordinator,
   auto steps_left = options.max_steps > 0
                       ? options.max_steps
                       : std::numeric_limits<std::uint64_t>::max();
+  const auto steps_to_pause = [&] {
+    return options.pause_steps > 0
+             ? options.pause_steps - self.steps % options.pause_steps
+             : std::numeric_limits<std::uint64_t>::max();
+  };
+  /// The function may copy the model.
+  const auto call = [&](const auto& fn, const auto&... args) {
+    self.interrupted = at;
+    if (fn)
+      fn(args...);
+    self.interrupted.reset();
+  };
+  bool begins_epoch = true;
   while (end == fit_end::done && at.epochs_done() < options.epochs) {
-    shown.begin({.epoch = at.epochs_done() + 1,
-                 .epochs = options.epochs,
-                 .step = at.next_batch.index,
-                 .steps = at.batches,
-                 .examples = at.totals.examples},
-                metrics, at.totals.sums);
+    if (std::exchange(begins_epoch, false))
+      shown.begin({.epoch = at.epochs_done() + 1,
+                   .epochs = options.epochs,
+                   .step = at.next_batch.index,
+                   .steps = at.batches,
+                   .examples = at.totals.examples},
+                  metrics, at.totals.sums);
     server_epoch run{coordinator,   self.network, source, options,
                      at.next_batch, self.steps,   &shown};
     const auto add_steps = [&] { // their numbers are not used again
@@ -228,8 +242,9 @@ history server_model::fit(cluster_coordinator& coordinator,
       if (run.steps() > 0)
         self.next_epoch = at.next_batch.epoch + 1;
     };
+    const auto max_steps = std::min(steps_left, steps_to_pause());
     try {
-      at.totals = run.train(replicas, steps_left, std::move(at.totals));
+      at.totals = run.train(replicas, max_steps, std::move(at.totals));
     } catch (...) {
       add_steps();
       wait_for_closures(coordinator);
@@ -238,33 +253,35 @@ history server_model::fit(cluster_coordinator& coordinator,
     add_steps();
     at.next_batch.index += run.steps();
     steps_left -= run.steps();
+    const bool ends_epoch = at.next_batch.index >= at.batches;
     if (steps_left == 0)
       end = fit_end::max_steps;
-    else if (at.next_batch.index < at.batches
+    else if ((!ends_epoch && run.steps() < max_steps)
              || (options.stop && *options.stop))
       end = fit_end::interrupted;
-    if (at.next_batch.index < at.batches)
-      break;
-    auto record =
-      record_of(at, self.steps, metrics,
-                options.schedule ? options.schedule->at(self.steps - 1)
-                                 : network.optimizer().rule().learning_rate());
-    if (options.validation) {
-      const auto found =
-        server_epoch{coordinator, self.network, source, options, {}, 0, nullptr}
-          .score();
-      record.validation_loss = found.mean_loss();
-      record.validation_metrics = found.values(metrics);
-      record.validation_accuracy = accuracy_in(record.validation_metrics);
+    if (ends_epoch) {
+      auto record = record_of(at, self.steps, metrics,
+                              options.schedule
+                                ? options.schedule->at(self.steps - 1)
+                                : network.optimizer().rule().learning_rate());
+      if (options.validation) {
+        const auto found =
+          server_epoch{coordinator, self.network, source, options, {},
+                       0,           nullptr}
+            .score();
+        record.validation_loss = found.mean_loss();
+        record.validation_metrics = found.values(metrics);
+        record.validation_accuracy = accuracy_in(record.validation_metrics);
+      }
+      at.next_batch = {at.next_batch.epoch + 1, 0};
+      at.totals = {};
+      at.epochs.push_back(record);
+      shown.end(record);
+      begins_epoch = true;
+      call(options.on_epoch_end, record);
     }
-    at.next_batch = {at.next_batch.epoch + 1, 0};
-    at.totals = {};
-    at.epochs.push_back(record);
-    shown.end(record);
-    self.interrupted = at; // `on_epoch_end` may copy the model
-    if (options.on_epoch_end)
-      options.on_epoch_end(record);
-    self.interrupted.reset();
+    if (end == fit_end::done && run.steps() == max_steps)
+      call(options.on_pause);
   }
   shown.finish_line();
   if (at.epochs_done() >= options.epochs)

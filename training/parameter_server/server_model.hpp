@@ -46,6 +46,14 @@ struct server_fit_options {
   troupe::on_nan on_nan = troupe::on_nan::stop;
   /// Maximum number of steps of this call. Zero: no limit.
   std::uint64_t max_steps = 0;
+  /// The fit pauses when the number of steps of the model is a multiple of this
+  /// number: no further step begins until all steps before are done, and
+  /// `on_pause` has returned. Zero: it does not pause.
+  std::uint64_t pause_steps = 0;
+  /// Called at each pause, after `on_epoch_end` if an epoch ends there. The
+  /// function may call `copy_to`; a fit with `resume` can continue from that
+  /// state.
+  std::function<void()> on_pause{};
   /// When it is true, no further step begins, but for those before a step that
   /// has begun. The fit ends with `fit_end::interrupted` when they are done.
   const std::atomic<bool>* stop = nullptr;

@@ -565,6 +565,101 @@ TEST_F(ResumedServerModel, HasTheBitsOfAFitThatWasNotInterrupted) {
   }
 }
 
+/// An epoch has four steps, so the pauses are in epochs, at their ends, or
+/// both.
+TEST_F(ResumedServerModel, HasTheBitsOfAFitThatDidNotPause) {
+  const one_device_strategy local{"cpu:0", {.replicas = 2}};
+  const auto scope = local.scope();
+  model alone{with_dropout(), adam{}, {.seed = 5}};
+  const auto expected = alone.fit(batches, {.epochs = 3});
+  for (const std::uint64_t every : {1u, 2u, 3u, 4u, 5u, 13u}) {
+    SCOPED_TRACE(every);
+    runtime actors;
+    const parameter_server_strategy on{actors, {.workers = 2}};
+    server_model trained{on, "small", with_dropout(), adam{}, {.seed = 5}};
+    cluster_coordinator coordinator{on};
+    std::vector<std::uint64_t> pauses;
+    server_fit_options options{
+      .epochs = 3,
+      .pause_steps = every,
+      .on_pause =
+        [&] {
+          EXPECT_TRUE(coordinator.done());
+          pauses.push_back(trained.steps());
+          if (pauses.size() == 2)
+            save(trained);
+        },
+      .consistency = {.kind = consistency_kind::synchronous},
+      .replicas = 2};
+    const auto found = trained.fit(coordinator, batches, options);
+    EXPECT_EQ(found.end, fit_end::done);
+    expect_equal(found, expected);
+    EXPECT_EQ(trained.weights_sha256(), alone.weights_sha256());
+    std::vector<std::uint64_t> all;
+    for (auto step = every; step <= 12; step += every)
+      all.push_back(step);
+    EXPECT_EQ(pauses, all);
+    if (pauses.size() < 2)
+      continue;
+    options.pause_steps = 0;
+    options.resume = true;
+    EXPECT_EQ(model::load(file).steps(), 2 * every);
+    expect_equal(fit(2, 1, options), expected);
+    EXPECT_EQ(saved_weights(), alone.weights_sha256());
+  }
+}
+
+TEST_F(ResumedServerModel, PausesAtMultiplesOfTheStepsOfTheModel) {
+  runtime actors;
+  const parameter_server_strategy on{actors, {.workers = 2}};
+  server_model trained{on, "small", with_dropout(), adam{}, {.seed = 5}};
+  cluster_coordinator coordinator{on};
+  std::vector<std::uint64_t> pauses;
+  server_fit_options options{
+    .epochs = 3, .max_steps = 5, .pause_steps = 3, .on_pause = [&] {
+      pauses.push_back(trained.steps());
+    }};
+  const std::vector<std::uint64_t> first{3}, all{3, 6};
+  EXPECT_EQ(trained.fit(coordinator, batches, options).end, fit_end::max_steps);
+  EXPECT_EQ(pauses, first);
+  options.resume = true;
+  options.max_steps = 4; // it ends where it would pause
+  EXPECT_EQ(trained.fit(coordinator, batches, options).end, fit_end::max_steps);
+  EXPECT_EQ(trained.steps(), 9u);
+  EXPECT_EQ(pauses, all);
+}
+
+/// Each batch counts once, and the fit can be told to stop in a pause.
+TEST_F(ResumedServerModel, CountsEachExampleOnceWithPausesOfEachConsistency) {
+  for (const parameter_server::consistency kind :
+       {parameter_server::consistency{},
+        {.kind = consistency_kind::bounded, .max_staleness = 1}}) {
+    runtime actors;
+    const parameter_server_strategy on{actors, {.workers = 2}};
+    server_model trained{on, "small", with_dropout(), adam{}, {.seed = 5}};
+    cluster_coordinator coordinator{on};
+    std::atomic<bool> stop = false;
+    server_fit_options options{.epochs = 3,
+                               .pause_steps = 3,
+                               .on_pause = [&] { stop = true; },
+                               .stop = &stop,
+                               .consistency = kind,
+                               .replicas = 2};
+    EXPECT_EQ(trained.fit(coordinator, batches, options).end,
+              fit_end::interrupted);
+    EXPECT_EQ(trained.steps(), 3u);
+    stop = false;
+    options.resume = true;
+    options.on_pause = {};
+    const auto found = trained.fit(coordinator, batches, options);
+    EXPECT_EQ(found.end, fit_end::done);
+    ASSERT_EQ(found.epochs.size(), 3u);
+    for (const auto& epoch : found.epochs)
+      EXPECT_EQ(epoch.examples, 150u);
+    EXPECT_EQ(on.status()[0].updates, 12u);
+  }
+}
+
 TEST_F(ResumedServerModel, GoesOnFromTheEndOfAnEpochAndFromOtherStrategies) {
   const one_device_strategy local{"cpu:0", {.replicas = 2}};
   const auto scope = local.scope();
