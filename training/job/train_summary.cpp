@@ -114,9 +114,9 @@ std::string to_json_text(const train_summary& summary) {
     object["servers"] = summary.config.servers;
     object["consistency"] = summary.config.consistency;
     object["replication"] = summary.config.replication;
+    object["lost_servers"] = summary.lost_servers;
   }
   if (summary.config.replication > 1) {
-    object["lost_servers"] = summary.lost_servers;
     object["copies_in_sync"] = summary.copies_in_sync;
   }
   if (summary.staleness.gradients > 0) {

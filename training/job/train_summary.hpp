@@ -22,7 +22,7 @@ struct train_summary {
   /// With copies of parameter servers: copies that were in sync at the end, of
   /// the server that had the fewest.
   std::uint32_t copies_in_sync = 0;
-  std::uint64_t lost_servers = 0; ///< With copies of parameter servers.
+  std::uint64_t lost_servers = 0; ///< With parameter servers.
 
   std::uint64_t examples() const;
   /// Returns the throughput over the complete epochs, without validation.

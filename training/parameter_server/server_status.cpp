@@ -3,6 +3,7 @@
 #include "troupe/actors/protocol/server_status_actor.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/role_registry.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/actors/shard/copy_supervisor.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 
@@ -13,7 +14,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,6 +130,38 @@ server_status_actor::behavior_type status_of_servers(
   return {[self](atom::status) { return self->state.query(); }};
 }
 
+/// The servers that a process shows. Any thread may call the functions.
+class shown_servers {
+public:
+  void show(known_servers servers) {
+    const std::lock_guard hold{lock_};
+    servers_ = std::move(servers);
+  }
+  known_servers servers() const {
+    const std::lock_guard hold{lock_};
+    return servers_;
+  }
+
+private:
+  mutable std::mutex lock_;
+  known_servers servers_;
+};
+
+/// Returns the servers that a runtime shows, and whether this is its first
+/// call. The role keeps them.
+std::pair<std::shared_ptr<shown_servers>, bool>
+shown_servers_of(const runtime& actors) {
+  static std::mutex lock; // guards `all`
+  static std::map<std::uint64_t, std::weak_ptr<shown_servers>> all;
+  const std::lock_guard hold{lock};
+  std::erase_if(all, [](const auto& x) { return x.second.expired(); });
+  if (const auto found = all[actors.incarnation()].lock())
+    return {found, false};
+  auto made = std::make_shared<shown_servers>();
+  all[actors.incarnation()] = made;
+  return {std::move(made), true};
+}
+
 } // namespace
 
 void register_server_status(const parameter_server_strategy& strategy) {
@@ -136,11 +172,14 @@ void register_server_status(const parameter_server_strategy& strategy) {
                      servers.options().copies};
   for (const auto& one : servers.shards())
     from.shards.push_back(one.address());
-  register_role<server_status_actor>(
-    servers.local_runtime(), server_status_role,
-    [from](caf::actor_system& system) -> server_status_actor {
-      return system.spawn(status_of_servers, from);
-    });
+  const auto [shown, is_new] = shown_servers_of(servers.local_runtime());
+  shown->show(std::move(from));
+  if (is_new)
+    register_role<server_status_actor>(
+      servers.local_runtime(), server_status_role,
+      [shown = shown](caf::actor_system& system) -> server_status_actor {
+        return system.spawn(status_of_servers, shown->servers());
+      });
 }
 
 } // namespace troupe

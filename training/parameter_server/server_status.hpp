@@ -6,8 +6,8 @@ namespace troupe {
 
 /// Lets `troupe status` show the servers of a strategy, if this process is a
 /// node (node_server.hpp). A query waits at most a second for each server.
-/// @errors throws std::logic_error if it was called before for the runtime of
-///         the strategy.
+/// After a further call for the same runtime, it shows the servers of the later
+/// strategy.
 void register_server_status(const parameter_server_strategy& strategy);
 
 } // namespace troupe
