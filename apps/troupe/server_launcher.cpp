@@ -3,6 +3,7 @@
 #include "interrupt.hpp"
 #include "job_credentials.hpp"
 #include "local_launcher.hpp"
+#include "model_evaluator.hpp"
 #include "output_collector.hpp"
 #include "self_command.hpp"
 #include "server_supervisor.hpp"
@@ -12,9 +13,10 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -51,29 +53,31 @@ int exit_code_of(const child_processes& children,
 
 } // namespace
 
-int launch_with_servers(const train_config& config, std::uint64_t max_restarts,
-                        const std::string& faults_file) {
+int launch_with_servers(const train_config& config,
+                        const train_arguments& arguments) {
   // As in `launch_workers`, the signals are blocked first.
   const signal_receiver signals{SIGINT, SIGTERM};
   const fault_report faults{
-    faults_file,
+    arguments.faults,
     injection::scope_with_servers(static_cast<std::uint32_t>(config.workers),
                                   static_cast<std::uint32_t>(config.servers))};
   const job_credentials credentials{false};
   output_collector output{[] { return std::string{chief}; }};
-  worker_restarts restarts{max_restarts};
+  worker_restarts restarts{arguments.restarts};
+  const auto earlier_version =
+    arguments.evaluator ? version_of(arguments.save_path()) : std::string{};
   local_launcher launcher{
-    {.processes = 1 + config.workers, .chief = true, .servers = config.servers},
+    {.processes = 1 + config.workers,
+     .chief = true,
+     .servers = config.servers,
+     .evaluator = arguments.evaluator},
     {.grace_period = std::chrono::seconds{10},
      .is_job = true,
      .chief = chief,
      .on_unreachable = warn_of_unreachable,
      .on_end =
        [&](const process_exit& x) {
-         // Without copies, the state of a server is lost with it.
-         if (server_supervisor::is_worker(x.name)
-             || (config.replication > 1
-                 && server_supervisor::is_server(x.name)))
+         if (x.name != chief)
            restarts.on_end(x);
        },
      .on_line =
@@ -83,6 +87,9 @@ int launch_with_servers(const train_config& config, std::uint64_t max_restarts,
   launcher.start(self_command(), [&](const std::string& process) {
     auto variables = credentials.environment_of(process);
     faults.add_to(variables);
+    variables[earlier_version_variable] =
+      earlier_version.empty() ? std::nullopt
+                              : std::optional<std::string>{earlier_version};
     return variables;
   });
   server_supervisor job{launcher, restarts, config.workers, true};
@@ -97,7 +104,17 @@ int launch_with_servers(const train_config& config, std::uint64_t max_restarts,
       launcher.children().send(SIGKILL);
     }
   };
-  launcher.wait(signals, on_signal, [&] { return job.on_idle(); });
+  bool was_evaluator_told = false;
+  launcher.wait(signals, on_signal, [&] {
+    const auto next = job.on_idle();
+    const auto* const end = job.chief_end();
+    if (end && !end->completed() && !std::exchange(was_evaluator_told, true))
+      launcher.children().signal( // no version follows
+        SIGTERM, [](const std::string& name) {
+          return name == server_supervisor::evaluator;
+        });
+    return next;
+  });
   faults.print();
   return exit_code_of(launcher.children(), output, job, was_killed);
 }

@@ -3,14 +3,15 @@
 #include "command.hpp"
 #include "flight_directory.hpp"
 #include "interrupt.hpp"
+#include "metric_text.hpp"
 #include "option_parsing.hpp"
+#include "run_data.hpp"
 #include "saved_run.hpp"
 #include "train_servers.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
-#include "troupe/training/job/data_source.hpp"
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/job/job_metrics.hpp"
 #include "troupe/training/job/job_placement.hpp"
@@ -21,7 +22,6 @@
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
 
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -31,8 +31,6 @@
 namespace {
 
 using namespace troupe;
-
-constexpr std::uint64_t test_batch = 256;
 
 transport_kind transport_of(const train_config& config) {
   return config.transport == "shm"   ? transport_kind::shm
@@ -141,6 +139,20 @@ bool has_servers(const train_arguments& arguments) {
                              arguments.options);
 }
 
+/// Checks the options of a run with parameter servers.
+void check_has_no_servers(const train_arguments& arguments) {
+  const auto reject = [](const std::string& option) {
+    throw std::invalid_argument(option
+                                + ": only a run with parameter servers has "
+                                  "this option; give --servers, or leave it "
+                                  "out");
+  };
+  if (arguments.save_steps > 0)
+    reject("--save-steps " + std::to_string(arguments.save_steps));
+  if (arguments.evaluator)
+    reject("--evaluator");
+}
+
 void check_names(const train_arguments& arguments) {
   require_distinct("--summary", arguments.summary, "--save", arguments.save);
   require_distinct("--summary", arguments.summary, "--resume",
@@ -201,12 +213,10 @@ train_config config_in(const task_placement& placement,
 }
 
 model make_model(const train_arguments& arguments, const train_config& config) {
-  return arguments.resume.empty() ? model{models::find_model(config.model),
-                                          config.rule(),
-                                          {.seed = config.seed,
-                                           .loss = config.loss,
-                                           .precision = config.precision}}
-                                  : model::load(arguments.resume);
+  return arguments.resume.empty()
+           ? model{models::find_model(config.model), config.rule(),
+                   model_options_of(config)}
+           : model::load(arguments.resume);
 }
 
 fit_options fit_options_of(const train_arguments& arguments,
@@ -268,22 +278,10 @@ history fit(model& model, const data::dataset& training,
   }
 }
 
-/// Formats a number, or says that it is not finite.
-std::string number_text(double x) {
-  char text[32] = "is not finite";
-  if (std::isfinite(x))
-    std::snprintf(text, sizeof text, std::abs(x) < 1e5 ? "%.4f" : "%.3e", x);
-  return text;
-}
-
 } // namespace
 
 void print_result(const train_summary& summary) {
-  for (const auto& one : summary.test.metrics)
-    std::printf("test %s %s  ", one.name.c_str(),
-                number_text(one.value).c_str());
-  std::printf("test loss %s  %.0f examples/s\n",
-              number_text(summary.test.loss).c_str(),
+  std::printf("%s  %.0f examples/s\n", text_of_test(summary.test).c_str(),
               summary.examples_per_second());
   if (summary.staleness.gradients > 0)
     std::printf("staleness of gradients: mean %.2f, largest %llu updates\n",
@@ -302,6 +300,7 @@ int train(const train_arguments& given_arguments) {
   check_names(arguments);
   if (has_servers(arguments))
     return train_with_servers(arguments);
+  check_has_no_servers(arguments);
   check_any_task(arguments);
   const auto placement = placement_from_environment(arguments.any_task);
   const auto config = config_in(placement, arguments);
@@ -325,11 +324,7 @@ int train(const train_arguments& given_arguments) {
   const auto scope = strategy.scope();
   auto model = make_model(arguments, config);
   check_epochs(model, config);
-  const auto [examples, test_examples] =
-    open_data(config.data, models::find_loss(config.loss).targets);
-  const auto training =
-    examples.shuffle(data::whole_dataset, config.seed).batch(config.batch);
-  const auto test = test_examples.batch(test_batch);
+  const auto [training, test] = open_batches(config);
   const auto result =
     fit(model, training, fit_options_of(arguments, config, training, test),
         arguments, config);

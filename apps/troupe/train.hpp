@@ -11,7 +11,12 @@ struct train_arguments {
   std::string summary, save, resume;
   std::string faults; ///< File of a plan of faults. Empty: no faults.
   std::uint64_t max_steps = 0;
-  std::uint64_t restarts = 0; ///< Of workers that a signal has ended.
+  /// Steps between copies of the state of parameter servers, from which the run
+  /// can go on. Zero: the option is not given.
+  std::uint64_t save_steps = 0;
+  /// An evaluator evaluates the versions of the saved model.
+  bool evaluator = false;
+  std::uint64_t restarts = 0; ///< Of processes that a signal has ended.
   bool join = false;          ///< This worker joins the running job.
   /// Seconds for which it waits until its task is free. Zero: not at all.
   std::uint64_t spare_seconds = 0;

@@ -212,8 +212,9 @@ void add_restart_options(CLI::App& command, train_arguments& arguments) {
   add_number(command, "--restarts", arguments.restarts, 0,
              train_option_limits::epochs,
              "With --workers: start workers that were killed again, at most N "
-             "times in all; they join the job. With --replication above 1 also "
-             "servers [0]")
+             "times in all; they join the job. With parameter servers also "
+             "servers; if they have no copies, all go back to the last state "
+             "that was kept (--save-steps) [0]")
     ->type_name("N");
   command
     .add_option_function<std::string>(
@@ -279,6 +280,16 @@ void add_file_options(CLI::App& command, train_arguments& arguments) {
   add_number(command, "--max-steps", arguments.max_steps, 1,
              train_option_limits::epochs, "Interrupt the run after N steps")
     ->type_name("N");
+  add_number(command, "--save-steps", arguments.save_steps, 1,
+             train_option_limits::epochs,
+             "With parameter servers: after every N steps, save the run to the "
+             "file of --save, and keep its state for --restarts [with "
+             "--restarts, at the end of each epoch]")
+    ->type_name("N");
+  command.add_flag("--evaluator", arguments.evaluator,
+                   "With parameter servers: start a process that evaluates "
+                   "each version of the file of --save, which is also saved at "
+                   "the end of each epoch");
   command.add_flag("--quiet", arguments.quiet, "Print only errors");
 }
 

@@ -360,32 +360,9 @@ TEST_F(TrainServers, ARunEndsWithTheNameOfAKilledServer) {
   const auto done =
     run_and_send(SIGKILL, "ps", 1,
                  "train --data digits:280 --batch 20 --epochs 2000 "
-                 "--workers 2 --servers 2 --restarts 5");
+                 "--workers 2 --servers 2");
   EXPECT_EQ(done.code, 1) << done.err;
   EXPECT_NE(done.err.find("parameter server 1"), done.err.npos) << done.err;
-}
-
-/// One restart would not be enough for both servers.
-TEST_F(TrainServers, ServersWithoutCopiesUseNoRestart) {
-  child_options options;
-  bool killed = false;
-  options.on_error_output = [&](pid_t tool, const std::string& err) {
-    if (killed || err.find("epoch 1/") == err.npos)
-      return;
-    for (const int server : {0, 1}) {
-      const auto target = task_of(tool, "ps", server);
-      ASSERT_GT(target, 0);
-      EXPECT_EQ(::kill(target, SIGKILL), 0);
-    }
-    killed = true;
-  };
-  const auto done =
-    troupe("train --data digits:280 --batch 20 --epochs 2000 --workers 2 "
-           "--servers 2 --restarts 1",
-           options);
-  EXPECT_TRUE(killed) << done.err;
-  EXPECT_EQ(done.code, 1) << done.err;
-  EXPECT_NE(done.err.find("parameter server "), done.err.npos) << done.err;
   EXPECT_EQ(done.err.find("was killed"), done.err.npos) << done.err;
 }
 

@@ -1,0 +1,445 @@
+#include "server_chief.hpp"
+
+#include "command.hpp"
+#include "interrupt.hpp"
+#include "run_data.hpp"
+#include "saved_run.hpp"
+#include "server_lives.hpp"
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/log.hpp"
+#include "troupe/actors/node/node_server.hpp"
+#include "troupe/actors/node/remote_node.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/models/zoo.hpp"
+#include "troupe/training/job/job_json.hpp"
+#include "troupe/training/job/job_metrics.hpp"
+#include "troupe/training/job/train_summary.hpp"
+#include "troupe/training/model.hpp"
+#include "troupe/training/parameter_server/cluster_coordinator.hpp"
+#include "troupe/training/parameter_server/server_model.hpp"
+#include "troupe/training/parameter_server/server_status.hpp"
+#include "troupe/training/parameter_server/server_training.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+using namespace std::chrono_literals;
+using clock_type = std::chrono::steady_clock;
+
+/// Maximum time until all tasks of the cluster can be reached, at the start and
+/// after the loss of a server.
+constexpr auto start_timeout = 60s;
+/// Time between attempts to connect to tasks that were lost.
+constexpr std::chrono::milliseconds reconnect_interval = 200ms;
+constexpr auto look_interval = 20ms;
+
+/// Waits until a node can be reached.
+void wait_for_node(runtime& actors, const std::string& name,
+                   const std::string& address, clock_type::time_point end) {
+  for (;;) {
+    try {
+      const remote_node found{actors, address, {.name = "chief"}};
+      return;
+    } catch (const job_error& e) {
+      const bool may_come =
+        e.code == ec::peer_lost || e.code == ec::unreachable;
+      if (!may_come || clock_type::now() >= end)
+        throw job_error{e.code, "cannot reach " + name + " at " + address + ": "
+                                  + e.what()};
+    }
+    std::this_thread::sleep_for(look_interval);
+  }
+}
+
+/// Tells a node to end, and waits until it has heard so.
+void stop_node(runtime& actors, const std::string& name,
+               const std::string& address) {
+  try {
+    remote_node node{actors, address, {.name = "chief", .connect_timeout = 1s}};
+    if (!node.stop_and_wait(5s))
+      log(log_level::warning,
+          name + " at " + address + " does not answer; it may go on");
+  } catch (const job_error& e) {
+    if (e.code != ec::peer_lost) // it has ended
+      log(log_level::warning,
+          "cannot tell " + name + " at " + address + " to end: " + e.what());
+  }
+}
+
+std::vector<std::string> addresses_of(const net::cluster_spec& cluster,
+                                      const std::string& job) {
+  std::vector<std::string> out;
+  for (const auto index : cluster.task_indices(job))
+    out.push_back(cluster.task_address(job, index));
+  return out;
+}
+
+/// Says that a run goes back to an earlier step.
+/// @param lost the servers. Empty: a connection has ended.
+/// @param kept step of the state that all servers get.
+/// @param begun the last step that had begun.
+std::string text_of_return(const std::vector<std::size_t>& lost,
+                           const server_lives& lives, std::uint64_t kept,
+                           std::uint64_t begun) {
+  std::string out;
+  for (const auto one : lost)
+    out += (out.empty() ? "parameter server " : ", parameter server ")
+           + std::to_string(one) + " at " + lives.address(one);
+  if (out.empty())
+    out = "the connection to a parameter server";
+  out += (lost.size() > 1 ? " were lost and are" : " was lost and is");
+  out += " there again; all parameter servers go back to step "
+         + std::to_string(kept);
+  const auto first = std::to_string(kept + 1);
+  if (begun <= kept)
+    return out + ", and no step is computed again";
+  if (begun == kept + 1)
+    return out + ", and step " + first + " is computed again";
+  return out + ", and steps " + first + " to " + std::to_string(begun)
+         + " are computed again";
+}
+
+class chief {
+public:
+  chief(const train_arguments& arguments, const train_config& config,
+        const net::cluster_spec& cluster)
+    : arguments_{arguments},
+      config_{config},
+      address_{cluster.task_address("chief", 0)},
+      servers_{addresses_of(cluster, "ps")},
+      workers_{addresses_of(cluster, "worker")},
+      snapshot_{load_resumed()},
+      // A server with copies is replaced by one of them.
+      survives_losses_{arguments.restarts > 0 && config.replication == 1},
+      data_{open_batches(config)},
+      lives_{actors_, servers_, arguments.restarts},
+      summary_{config, {}} {
+    if (snapshot_)
+      last_snapshot_ = snapshot_->steps();
+    if (arguments.max_steps > 0)
+      last_step_ = last_snapshot_ + arguments.max_steps;
+  }
+
+  int run() {
+    wait_for_start();
+    for (bool is_over = false; !is_over;) {
+      try {
+        train();
+        is_over = true;
+      } catch (const std::runtime_error&) {
+        if (!survives_losses_ || !has_loss())
+          throw;
+        const auto lost = lives_.wait_for_all(clock_type::now() + start_timeout,
+                                              [this] { return is_stopped(); });
+        if (!lost && is_stopped() && snapshot_ && snapshot_->interrupted())
+          return end_with_snapshot();
+        if (!lost)
+          throw;
+        log(log_level::warning,
+            text_of_return(*lost, lives_, last_snapshot_, begun_steps_));
+      }
+    }
+    return finish();
+  }
+
+private:
+  std::optional<model> load_resumed() const {
+    check_outputs(arguments_);
+    if (arguments_.resume.empty())
+      return std::nullopt;
+    auto loaded = model::load(arguments_.resume);
+    if (!loaded.interrupted())
+      throw std::invalid_argument("--resume " + arguments_.resume
+                                  + ": this run was not interrupted; name the "
+                                    "file of one that was");
+    check_epochs(loaded, config_);
+    return loaded;
+  }
+
+  void wait_for_start() {
+    const auto end = clock_type::now() + start_timeout;
+    for (std::size_t i = 0; i < servers_.size(); ++i)
+      wait_for_node(actors_, "ps " + std::to_string(i), servers_[i], end);
+    for (std::size_t i = 0; i < workers_.size(); ++i)
+      wait_for_node(actors_, "worker " + std::to_string(i), workers_[i], end);
+    if (survives_losses_)
+      lives_.note();
+  }
+
+  /// Trains from the snapshot on, to the end, and evaluates.
+  /// @errors throws what `server_model::fit` throws, if a server is lost.
+  void train() {
+    const parameter_server_strategy strategy{
+      actors_,
+      {.workers = config_.workers,
+       .partitioner =
+         parameter_server::fixed_shards_partitioner(config_.servers),
+       .nodes = servers_,
+       .threads = config_.threads,
+       .seed = config_.seed,
+       .copies = config_.replication,
+       .reconnect_interval = reconnect_interval}};
+    serve_status(strategy);
+    try {
+      train_on(strategy);
+    } catch (...) {
+      is_connection_lost_ = survives_losses_ && !all_answer(strategy);
+      throw;
+    }
+  }
+
+  void train_on(const parameter_server_strategy& strategy) {
+    server_model trained{strategy, server_variable_name,
+                         models::find_model(config_.model), config_.rule(),
+                         model_options_of(config_)};
+    if (snapshot_)
+      trained.copy_from(*snapshot_);
+    if (!survives_losses_)
+      snapshot_.reset();
+    if (config_.replication > 1 && !strategy.wait_for_copies(start_timeout))
+      throw job_error{ec::stalled,
+                      "the copies of the servers do not have their state after "
+                        + std::to_string(start_timeout.count()) + " s"};
+    const auto coordinator = make_coordinator(strategy);
+    if (!is_trained_)
+      fit(trained, *coordinator);
+    begun_steps_ = trained.steps();
+    if (is_unfinished(summary_.result) && arguments_.summary.empty())
+      return; // no summary is wanted, so no evaluation
+    summary_.staleness = {};
+    for (const auto& server : strategy.status())
+      summary_.staleness += server.staleness;
+    summary_.lost_servers = lives_.losses();
+    if (config_.replication > 1) {
+      const auto copies = strategy.copies();
+      summary_.copies_in_sync = copies.in_sync;
+      summary_.lost_servers = copies.lost_nodes;
+    }
+    summary_.steps = trained.steps();
+    summary_.test = trained.evaluate(*coordinator, data_.test,
+                                     {.metrics = metrics_of(config_)});
+    summary_.weights_sha256 = trained.weights_sha256();
+    summary_.transport = "tcp";
+  }
+
+  /// Makes the coordinator. If no worker can be reached, waits for one: all may
+  /// have been lost with a server.
+  std::unique_ptr<cluster_coordinator>
+  make_coordinator(const parameter_server_strategy& strategy) {
+    const auto end = clock_type::now() + start_timeout;
+    for (;;) {
+      try {
+        return std::make_unique<cluster_coordinator>(
+          strategy,
+          coordinator_options{
+            // A worker begins its next closure while the last one is recorded.
+            .in_flight = 2,
+            .nodes = workers_,
+            .closures = server_training_closures,
+            .arguments = write_train_options(to_options(config_)),
+            .reconnect_interval = reconnect_interval});
+      } catch (const job_error& e) {
+        const bool may_come =
+          e.code == ec::peer_lost || e.code == ec::unreachable;
+        if (!may_come || is_stopped() || clock_type::now() >= end)
+          throw;
+      }
+      std::this_thread::sleep_for(look_interval);
+    }
+  }
+
+  void fit(server_model& trained, cluster_coordinator& coordinator) {
+    try {
+      summary_.result =
+        trained.fit(coordinator, data_.training, options_of(trained));
+    } catch (...) {
+      begun_steps_ = trained.steps();
+      throw;
+    }
+    begun_steps_ = trained.steps();
+    const bool is_saved = is_unfinished(summary_.result) || names_file();
+    if (is_saved || survives_losses_) {
+      auto copy = copy_of(trained);
+      if (is_saved)
+        save(copy);
+      keep(std::move(copy));
+    }
+    is_trained_ = true;
+    if (is_unfinished(summary_.result) && !arguments_.quiet)
+      print_interrupted(arguments_, trained.steps());
+  }
+
+  server_fit_options options_of(const server_model& trained) {
+    if (!stop_) // an interrupt before ends this process
+      stop_ = watch_for_interrupts().stop;
+    const bool has_pauses =
+      arguments_.save_steps > 0 && (names_file() || survives_losses_);
+    const bool saves_epochs =
+      arguments_.evaluator || (survives_losses_ && arguments_.save_steps == 0);
+    server_fit_options out{
+      .epochs = config_.epochs,
+      .validation = data_.test,
+      .metrics = metrics_of(config_),
+      .schedule = config_.learning_rate_schedule(
+        config_.epochs * data_.training.size().value_or(1)),
+      .on_nan = config_.on_nan,
+      .max_steps = last_step_ > 0 ? last_step_ - trained.steps() : 0,
+      .pause_steps = has_pauses ? arguments_.save_steps : 0,
+      .on_pause = [&] { take_snapshot(trained); },
+      .stop = stop_,
+      .resume = !arguments_.resume.empty() || last_snapshot_ > 0,
+      .progress =
+        arguments_.quiet ? progress_style::none : progress_style::automatic,
+      .consistency = config_.consistency_rule(),
+      .replicas = config_.replicas,
+      .on_dropped =
+        [](const dropped_contribution& x) {
+          log(log_level::info,
+              "step " + std::to_string(x.step)
+                + ": the contribution of replica " + std::to_string(x.replica)
+                + " came too late; its " + std::to_string(x.examples)
+                + " examples do not count");
+        }};
+    if (saves_epochs)
+      out.on_epoch_end = [&](const epoch_record& x) {
+        if (x.epoch < config_.epochs && trained.steps() != last_step_)
+          take_snapshot(trained); // else the end of the fit does so
+      };
+    return out;
+  }
+
+  bool names_file() const {
+    return !arguments_.save.empty() || !arguments_.resume.empty();
+  }
+
+  model copy_of(const server_model& trained) const {
+    model out{models::find_model(config_.model), config_.rule(),
+              model_options_of(config_)};
+    trained.copy_to(out);
+    return out;
+  }
+
+  void save(const model& copy) const {
+    copy.save(arguments_.save_path(), write_train_options(to_options(config_)));
+  }
+
+  void keep(model copy) {
+    last_snapshot_ = copy.steps();
+    if (survives_losses_)
+      snapshot_ = std::move(copy);
+  }
+
+  /// Copies the state while no step runs. A file that cannot be written does
+  /// not end the run.
+  void take_snapshot(const server_model& trained) {
+    if (trained.steps() == last_snapshot_)
+      return;
+    auto copy = copy_of(trained);
+    if (names_file())
+      try {
+        save(copy);
+      } catch (const std::runtime_error& e) {
+        log(log_level::warning,
+            std::string{e.what()} + "; the run goes on without this file");
+      }
+    keep(std::move(copy));
+  }
+
+  static bool all_answer(const parameter_server_strategy& strategy) {
+    try {
+      static_cast<void>(strategy.status());
+      return true;
+    } catch (const job_error&) {
+      return false;
+    }
+  }
+
+  /// True if the run has failed because a server was lost. The error does not
+  /// always say so: it is that of a worker if the worker has noticed it first.
+  bool has_loss() {
+    return std::exchange(is_connection_lost_, false) || lives_.has_loss();
+  }
+
+  bool is_stopped() const { return stop_ && *stop_; }
+
+  /// The run was told to end while a server was lost.
+  int end_with_snapshot() {
+    save(*snapshot_);
+    if (!arguments_.quiet)
+      print_interrupted(arguments_, snapshot_->steps());
+    return interrupted;
+  }
+
+  int finish() {
+    status_.reset();
+    const bool unfinished = is_unfinished(summary_.result);
+    if (!arguments_.summary.empty())
+      write_summary(summary_, arguments_.summary);
+    if (unfinished)
+      return interrupted; // workers and servers wait for the next chief
+    if (!arguments_.quiet)
+      print_result(summary_);
+    for (std::size_t i = 0; i < workers_.size(); ++i)
+      stop_node(actors_, "worker " + std::to_string(i), workers_[i]);
+    for (std::size_t i = 0; i < servers_.size(); ++i)
+      stop_node(actors_, "ps " + std::to_string(i), servers_[i]);
+    return ok;
+  }
+
+  /// Answers `troupe status`. If this process cannot listen, the run goes on
+  /// without it.
+  void serve_status(const parameter_server_strategy& strategy) {
+    register_server_status(strategy);
+    if (std::exchange(has_served_status_, true))
+      return;
+    try {
+      status_ = std::make_unique<node_server>(
+        actors_, node_server_options{.listen = address_, .name = "chief 0"});
+    } catch (const std::exception& e) {
+      log(log_level::warning, "`troupe status` cannot ask the chief at "
+                                + address_ + ": " + e.what());
+    }
+  }
+
+  const train_arguments& arguments_;
+  const train_config& config_;
+  const std::string address_;
+  const std::vector<std::string> servers_, workers_; ///< Their addresses.
+  /// The state from which the run goes on after the loss of a server. None: it
+  /// begins.
+  std::optional<model> snapshot_;
+  std::uint64_t last_snapshot_ = 0; ///< Its step.
+  const bool survives_losses_;
+  const run_data data_;
+  runtime actors_;
+  server_lives lives_;
+  std::unique_ptr<node_server> status_;
+  bool has_served_status_ = false;
+  const std::atomic<bool>* stop_ = nullptr;
+  std::uint64_t last_step_ = 0; ///< Of `--max-steps`. Zero: there is no limit.
+  std::uint64_t begun_steps_ = 0;
+  bool is_connection_lost_ = false;
+  bool is_trained_ = false; ///< The fit has ended, and its state is kept.
+  train_summary summary_;
+};
+
+} // namespace
+
+int lead_with_servers(const train_arguments& arguments,
+                      const train_config& config,
+                      const net::cluster_spec& cluster) {
+  return chief{arguments, config, cluster}.run();
+}

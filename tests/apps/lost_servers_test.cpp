@@ -1,0 +1,253 @@
+#include "worker_test.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Runs with parameter servers whose state is saved on the way, and which go on
+// from it when the chief, or a server without copies, is lost. With two
+// workers and two servers, the servers are the processes 3 and 4 of a plan of
+// faults.
+
+namespace {
+
+using namespace troupe;
+
+class LostServers : public worker_test {
+protected:
+  static constexpr auto training =
+    "train --data digits:280 --batch 20 --epochs 20 ";
+  static constexpr auto servers = "--consistency sync --workers 2 --servers 2 ";
+
+  /// A return to a step, as the chief has told it.
+  struct told_return {
+    std::string servers;
+    std::uint64_t kept = 0;
+    std::uint64_t repeated = 0; ///< Number of steps.
+  };
+
+  static std::vector<told_return> returns_in(const std::string& err) {
+    const std::regex line{
+      "warning: (.*) (?:was|were) lost and (?:is|are) there again; all "
+      "parameter servers go back to step (\\d+), and (?:no step is|step (\\d+) "
+      "is|steps (\\d+) to (\\d+) are) computed again\n"};
+    std::vector<told_return> out;
+    for (std::sregex_iterator i{err.begin(), err.end(), line}, end; i != end;
+         ++i) {
+      const auto& x = *i;
+      told_return one{x[1], std::stoull(x[2])};
+      if (x[3].matched)
+        one.repeated = 1;
+      if (x[4].matched) {
+        EXPECT_EQ(std::stoull(x[4]), one.kept + 1) << x[0];
+        one.repeated = std::stoull(x[5]) - one.kept;
+      }
+      out.push_back(one);
+    }
+    return out;
+  }
+
+  std::string undisturbed(const std::string& command) const {
+    return weights_of(command + "--strategy one_device --replicas 2");
+  }
+
+  /// Trains under a plan of faults, and checks that no bit has changed. Writes
+  /// s.json.
+  std::vector<told_return> train(const std::string& list,
+                                 const std::string& options) const {
+    static const auto expected = undisturbed(training);
+    put("plan.json", R"({"seed": 42, "faults": [)" + list + "]}");
+    const auto done =
+      troupe(std::string{training} + servers
+             + "--faults plan.json --summary s.json " + options);
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
+      << done.out << done.err;
+    EXPECT_EQ(done.err.find("have not occurred"), done.err.npos) << done.err;
+    const auto found = nlohmann::json::parse(text_of("s.json"));
+    EXPECT_EQ(found.value("steps", 0), 20 * 12);
+    EXPECT_EQ(found["epochs"].size(), 20u);
+    for (const auto& epoch : found["epochs"])
+      EXPECT_EQ(epoch.value("examples", 0), 240);
+    return returns_in(done.err);
+  }
+
+  /// Runs the tool, and kills tasks when an epoch has ended.
+  /// @param tasks such as {"ps", 0}.
+  outcome run_and_kill(const std::vector<std::pair<std::string, int>>& tasks,
+                       const std::string& command) const {
+    child_options options;
+    bool killed = false;
+    options.on_error_output = [&](pid_t tool, const std::string& err) {
+      if (killed || err.find("epoch 2/") == err.npos)
+        return;
+      killed = true;
+      for (const auto& [type, index] : tasks) {
+        const auto target =
+          child_with(tool, "\"task\":{\"index\":" + std::to_string(index)
+                             + ",\"type\":\"" + type + "\"}");
+        ASSERT_GT(target, 0) << type << index;
+        EXPECT_EQ(::kill(target, SIGKILL), 0);
+      }
+    };
+    auto done = troupe(command, options);
+    EXPECT_TRUE(killed) << done.err;
+    return done;
+  }
+};
+
+TEST_F(LostServers, StatesThatAreSavedOnTheWayChangeNoBit) {
+  const auto expected = undisturbed(training);
+  for (const auto* steps : {"1", "7", "12", "1000"}) {
+    const auto found = summary_of(std::string{training} + servers
+                                  + "--save m.troupe --save-steps " + steps);
+    EXPECT_EQ(found.value("weights_sha256", ""), expected) << steps;
+    EXPECT_EQ(found["epochs"].size(), 20u) << steps;
+    EXPECT_EQ(found.value("lost_servers", -1), 0) << steps;
+    expect_rejected("train --resume m.troupe", 2, {"was not interrupted"});
+  }
+}
+
+TEST_F(LostServers, ARunWhoseChiefIsKilledGoesOnFromItsFile) {
+  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
+  const auto cut = run_and_kill(
+    {{"chief", 0}}, command + servers + "--save m.troupe --save-steps 5");
+  EXPECT_EQ(cut.code, 1) << cut.err;
+  const auto found = summary_of("train --resume m.troupe");
+  EXPECT_EQ(found.value("weights_sha256", ""), undisturbed(command));
+  EXPECT_EQ(found["epochs"].size(), 60u);
+}
+
+/// The state of a server ends with it. All servers go back to one step, so no
+/// bit differs.
+TEST_F(LostServers, AreStartedAgainAndChangeNoBit) {
+  for (const auto& [process, options, multiple] :
+       {std::tuple{"3", "--restarts 1", 12u},
+        {"4", "--restarts 1 --save-steps 25", 25u}}) {
+    const auto told =
+      train(std::string{R"({"kind": "kill", "message": 600, "process": )"}
+              + process + "}",
+            options);
+    ASSERT_EQ(told.size(), 1u);
+    const std::string server = process == std::string{"3"} ? "0" : "1";
+    EXPECT_EQ(told[0].servers.rfind("parameter server " + server + " at ", 0),
+              0u)
+      << told[0].servers;
+    EXPECT_GT(told[0].kept, 0u);
+    EXPECT_EQ(told[0].kept % multiple, 0u);
+    EXPECT_GT(told[0].repeated, 0u);
+    EXPECT_LE(told[0].repeated, multiple + 1);
+    EXPECT_EQ(nlohmann::json::parse(text_of("s.json")).value("lost_servers", 0),
+              1);
+  }
+}
+
+TEST_F(LostServers, ThatAreLostOneAfterTheOtherChangeNoBit) {
+  const auto told = train(R"({"kind": "kill", "process": 3, "message": 300},
+             {"kind": "kill", "process": 4, "message": 700})",
+                          "--restarts 2 --save-steps 10");
+  EXPECT_EQ(told.size(), 2u);
+  EXPECT_EQ(nlohmann::json::parse(text_of("s.json")).value("lost_servers", 0),
+            2);
+}
+
+/// The process lives, but what it holds ends with the connection of the chief.
+TEST_F(LostServers, WhoseConnectionsEndChangeNoBit) {
+  const auto told =
+    train(R"({"kind": "disconnect", "process": 4, "message": 600})",
+          "--restarts 1 --save-steps 25");
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].servers, "the connection to a parameter server");
+  EXPECT_GT(told[0].repeated, 0u);
+}
+
+/// The run begins again.
+TEST_F(LostServers, BeforeTheFirstStateIsKeptChangeNoBit) {
+  const auto told = train(R"({"kind": "kill", "process": 4, "message": 30})",
+                          "--restarts 1 --save-steps 1000");
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].kept, 0u);
+  EXPECT_GT(told[0].repeated, 0u);
+}
+
+TEST_F(LostServers, ThatAreLostTogetherOrWithWorkersChangeNoBit) {
+  const std::string command = "train --data digits:280 --batch 20 --epochs 40 ";
+  const auto expected = undisturbed(command);
+  using tasks = std::vector<std::pair<std::string, int>>;
+  for (const auto& killed :
+       {tasks{{"ps", 0}, {"ps", 1}}, tasks{{"worker", 0}, {"ps", 1}},
+        tasks{{"ps", 0}, {"worker", 0}, {"worker", 1}}}) {
+    const auto done =
+      run_and_kill(killed, command + servers + "--restarts 3 --save-steps 10");
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
+      << done.out << done.err;
+    EXPECT_GE(returns_in(done.err).size(), 1u) << done.err;
+  }
+}
+
+TEST_F(LostServers, WithATableChangeNoBit) {
+  put("m.json", R"({"version": 1, "name": "m", "input": [13],
+    "categories": 26, "layers": [
+    {"type": "category_embedding", "rows": 100000, "units": 2},
+    {"type": "dense", "units": 1}]})");
+  const std::string command =
+    "train --model m.json --data clicks:3500 --batch 100 --optimizer adagrad "
+    "--epochs 20 ";
+  const auto done =
+    run_and_kill({{"ps", 1}}, command + servers + "--restarts 1");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("weights_sha256 " + undisturbed(command)),
+            done.out.npos)
+    << done.out << done.err;
+  EXPECT_EQ(returns_in(done.err).size(), 1u) << done.err;
+}
+
+TEST_F(LostServers, CountEachExampleOnceWithOtherKindsOfConsistency) {
+  for (const auto* kind : {"async", "ssp:2"}) {
+    const auto done = run_and_kill(
+      {{"ps", 1}}, std::string{training}
+                     + "--workers 2 --servers 2 --restarts 1 --save-steps 10 "
+                       "--summary s.json --consistency "
+                     + kind);
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_EQ(returns_in(done.err).size(), 1u) << done.err;
+    const auto found = nlohmann::json::parse(text_of("s.json"));
+    EXPECT_EQ(found.value("steps", 0), 20 * 12) << kind;
+    EXPECT_EQ(found["epochs"].size(), 20u) << kind;
+    for (const auto& epoch : found["epochs"])
+      EXPECT_EQ(epoch.value("examples", 0), 240) << kind;
+  }
+}
+
+TEST_F(LostServers, EndTheRunIfThereAreMoreThanRestarts) {
+  const auto done = run_and_kill(
+    {{"ps", 0}, {"ps", 1}},
+    "train --data digits:280 --batch 20 --epochs 2000 --workers 2 --servers 2 "
+    "--restarts 1");
+  EXPECT_EQ(done.code, 1) << done.err;
+  EXPECT_NE(done.err.find("parameter server "), done.err.npos) << done.err;
+  EXPECT_NE(done.err.find("all restarts are used up"), done.err.npos)
+    << done.err;
+  EXPECT_TRUE(returns_in(done.err).empty()) << done.err;
+}
+
+TEST_F(LostServers, RejectsOptionsThatDoNotFit) {
+  const auto rejects = [&](const std::string& words,
+                           std::initializer_list<const char*> texts) {
+    expect_rejected("train " + words, 2, texts);
+  };
+  rejects("--servers 1 --save-steps 0", {"--save-steps"});
+  rejects("--save-steps 5", {"--save-steps 5", "--servers"});
+  rejects("--workers 2 --save-steps 5", {"--save-steps 5", "--servers"});
+  rejects("--evaluator --save m.troupe", {"--evaluator", "--servers"});
+  rejects("--servers 1 --evaluator", {"--evaluator", "--save FILE"});
+}
+
+} // namespace
