@@ -1,12 +1,17 @@
+#include "background.hpp"
+#include "troupe/net/cluster/cluster_spec.hpp"
+#include "troupe/net/cluster/tf_config.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
 #include "worker_test.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <csignal>
-#include <filesystem>
+#include <map>
+#include <memory>
 #include <regex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -199,9 +204,9 @@ TEST_F(LostServers, WithATableChangeNoBit) {
     {"type": "dense", "units": 1}]})");
   const std::string command =
     "train --model m.json --data clicks:3500 --batch 100 --optimizer adagrad "
-    "--epochs 20 ";
-  const auto done =
-    run_and_kill({{"ps", 1}}, command + servers + "--restarts 1");
+    "--epochs 8 ";
+  const auto done = run_and_kill(
+    {{"ps", 1}}, command + servers + "--restarts 1 --save-steps 50");
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_NE(done.out.find("weights_sha256 " + undisturbed(command)),
             done.out.npos)
@@ -224,6 +229,67 @@ TEST_F(LostServers, CountEachExampleOnceWithOtherKindsOfConsistency) {
     for (const auto& epoch : found["epochs"])
       EXPECT_EQ(epoch.value("examples", 0), 240) << kind;
   }
+}
+
+/// The tasks of a cluster, each started by hand. The first chief is told to end
+/// while there is no server, and the second one waits for it.
+TEST_F(LostServers, CanBeStartedAgainByHandWhenTheRunIsResumed) {
+  const net::reserved_ports ports{3};
+  const auto address = [&](std::size_t i) {
+    return "127.0.0.1:" + std::to_string(ports.numbers()[i]);
+  };
+  const net::cluster_spec cluster{
+    std::map<std::string, net::cluster_spec::list>{
+      {"chief", {address(0)}}, {"worker", {address(1)}}, {"ps", {address(2)}}}};
+  const auto start = [&](const std::string& type, const std::string& words) {
+    return std::make_unique<background_process>(std::vector<std::string>{
+      "/bin/sh", "-c",
+      "cd " + folder.string() + " && exec env TROUPE_SECRET=secret TF_CONFIG='"
+        + net::write_tf_config(cluster, {type, 0}) + "' " TROUPE_TOOL " "
+        + words + " --strategy parameter_server 2>&1"});
+  };
+  const auto output_until = [](background_process& chief,
+                               const std::string& text) {
+    std::string output, line;
+    while (line.find(text) == line.npos && line != "[no line]")
+      output += (line = chief.line()) + "\n";
+    return output;
+  };
+  const auto kill = [](background_process& server) {
+    server.signal(SIGKILL);
+    server.end();
+  };
+  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ",
+                    resumed = "train --resume m.troupe --restarts 1 ";
+  const auto worker = start("worker", command);
+  auto server = start("ps", command);
+  const auto first =
+    start("chief", command
+                     + "--consistency sync --restarts 1 --save-steps 5 "
+                       "--save m.troupe");
+  auto output = output_until(*first, "epoch 2/");
+  kill(*server);
+  first->signal(SIGTERM);
+  output += output_until(*first, "[no line]");
+  EXPECT_EQ(first->end(), 130) << output;
+  EXPECT_NE(output.find("continue with: troupe train --resume m.troupe"),
+            output.npos)
+    << output;
+
+  server = start("ps", command);
+  const auto second = start("chief", resumed);
+  output = output_until(*second, "epoch 10/");
+  kill(*server);
+  server = start("ps", command);
+  output += output_until(*second, "[no line]");
+  EXPECT_EQ(second->end(), 0) << output;
+  EXPECT_EQ(returns_in(output).size(), 1u) << output;
+  EXPECT_NE(output.find("weights_sha256 "
+                        + weights_of(command + "--strategy one_device")),
+            output.npos)
+    << output;
+  EXPECT_EQ(worker->end(), 0);
+  EXPECT_EQ(server->end(), 0);
 }
 
 TEST_F(LostServers, EndTheRunIfThereAreMoreThanRestarts) {
