@@ -38,7 +38,7 @@ batch_task decode_batch_task(const tensors& from) {
     std::int64_t{std::numeric_limits<std::int32_t>::max()};
   if (std::ranges::any_of(n, [](auto x) { return x < 0; }))
     reject("a number is negative");
-  if (n[0] > static_cast<std::int64_t>(batch_task::kind::score))
+  if (n[0] > static_cast<std::int64_t>(batch_task::kind::contribute_dense))
     reject("the kind is unknown");
   if (n[6] == 0 || n[6] > max_replica || n[5] >= n[6])
     reject("there is no such replica");

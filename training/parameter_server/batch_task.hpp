@@ -14,15 +14,18 @@ struct batch_task {
     train,      ///< An update of the parameters.
     contribute, ///< A contribution to a synchronous step.
     score,      ///< Metrics of a batch of the validation data.
+    /// A contribution to a synchronous step of all parameters but the tables.
+    /// The gradients of the tables are updates of their own.
+    contribute_dense,
   };
   kind what = kind::train;
   std::uint64_t epoch = 0;   ///< Of the dataset.
   std::uint64_t index = 0;   ///< Of the batch in the epoch.
   std::uint64_t batches = 0; ///< In an epoch of the dataset.
   std::uint64_t step = 0;    ///< Over all fits. Unused by `score`.
-  std::uint32_t replica = 0; ///< Of `contribute`.
+  std::uint32_t replica = 0; ///< Of `contribute` and `contribute_dense`.
   std::uint32_t replicas = 1;
-  float learning_rate = 0; ///< Of `train`.
+  float learning_rate = 0; ///< Of `train` and `contribute_dense`.
   /// The closure throws std::runtime_error if the loss or gradient is not
   /// finite. False: it says so in its metrics.
   bool throws_on_nan = false;

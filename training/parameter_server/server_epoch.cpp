@@ -24,6 +24,15 @@ constexpr std::uint64_t max_open_steps = 16;
 /// How often a wait looks at the flag that ends a fit.
 constexpr std::chrono::milliseconds stop_interval{100};
 
+/// Returns the consistency of the tables, if it differs from that of the other
+/// parameters.
+std::optional<parameter_server::consistency>
+table_rule_of(const server_fit_options& options) {
+  return options.table_consistency == options.consistency
+           ? std::nullopt
+           : options.table_consistency;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
     .count();
@@ -41,6 +50,7 @@ server_epoch::server_epoch(cluster_coordinator& coordinator,
     network_{std::move(network)},
     batches_{std::move(batches)},
     options_{options},
+    of_tables_{table_rule_of(options)},
     first_{first},
     first_step_{first_step},
     shown_{shown},
@@ -129,9 +139,15 @@ void server_epoch::train_with_bound(std::uint32_t replicas) {
 
 void server_epoch::train_synchronously(std::uint32_t replicas) {
   const auto required = replicas - options_.consistency.backup_workers;
+  const auto what = of_tables_ ? batch_task::kind::contribute_dense
+                               : batch_task::kind::contribute;
+  // The others, tables, get their updates from the closures.
+  const auto variables = std::span{network_->variables()}.first(
+    of_tables_ ? 1 : network_->variables().size());
   for (auto i = first_.index; i < end_ && !is_stopped(); ++i) {
-    auto next = task(batch_task::kind::contribute, i);
+    auto next = task(what, i);
     next.replicas = replicas;
+    next.learning_rate = learning_rate(next.step);
     ++steps_; // also if a worker or a server fails: it has begun
     std::vector<result> parts;
     for (next.replica = 0; next.replica < replicas; ++next.replica)
@@ -162,14 +178,31 @@ void server_epoch::train_synchronously(std::uint32_t replicas) {
     count(total, next.step);
     if (!is_finite || total.examples == 0)
       contributors.clear();
-    for (const auto& one : network_->variables())
+    for (const auto& one : variables)
       network_->optimizer().apply_contributions(
         one, next.step, contributors,
-        {.learning_rate = learning_rate(next.step),
+        {.learning_rate = next.learning_rate,
          .scale =
            total.examples > 0 ? 1 / static_cast<float>(total.examples) : 1});
     list_late_results();
+    wait_for_tables(next.step + 1);
   }
+}
+
+/// Waits until the tables have all updates that a synchronous step must see:
+/// those of all replicas, also of late ones, in the steps that are more than
+/// `max_staleness` before it.
+void server_epoch::wait_for_tables(std::uint64_t step) {
+  if (!of_tables_ || of_tables_->kind != consistency_kind::bounded)
+    return;
+  std::vector<result> old;
+  for (const auto& one : late_)
+    if (one.step + of_tables_->max_staleness < step)
+      old.push_back(one.metrics);
+  if (old.empty())
+    return;
+  wait_for_some(old, old.size());
+  list_late_results();
 }
 
 batch_task server_epoch::task(batch_task::kind what,
@@ -206,15 +239,21 @@ float server_epoch::learning_rate(std::uint64_t step) const {
                            : network_->optimizer().rule().learning_rate();
 }
 
+bool server_epoch::check_finite(const step_metrics& report,
+                                std::uint64_t step) const {
+  if (report.sums[metric_list::skipped] == 0)
+    return true;
+  const auto text =
+    "the loss or gradient of step " + std::to_string(step) + " is not finite";
+  if (options_.on_nan == on_nan::stop)
+    throw std::runtime_error(text + try_this);
+  log(log_level::warning, text + "; its update was skipped");
+  return false;
+}
+
 void server_epoch::count(const step_metrics& report, std::uint64_t step) {
-  if (report.sums[metric_list::skipped] > 0) {
-    const auto text =
-      "the loss or gradient of step " + std::to_string(step) + " is not finite";
-    if (options_.on_nan == on_nan::stop)
-      throw std::runtime_error(text + try_this);
-    log(log_level::warning, text + "; its update was skipped");
+  if (!check_finite(report, step))
     return;
-  }
   totals_.add(report);
   if (shown_)
     shown_->step(report.examples, report.sums);
@@ -261,13 +300,17 @@ void server_epoch::count_all_results() {
   coordinator_.join();
 }
 
-/// Lists the late contributions that have arrived.
+/// Lists the late contributions that have arrived. Their updates of tables
+/// count, so they must be finite too.
 void server_epoch::list_late_results() {
   std::erase_if(late_, [&](const late_result& x) {
     if (x.metrics.status() != remote_value_status::ready)
       return false;
+    const auto metrics = metrics_of(x.metrics);
+    if (of_tables_)
+      check_finite(metrics, x.step);
     if (options_.on_dropped)
-      options_.on_dropped({x.step, x.replica, metrics_of(x.metrics).examples});
+      options_.on_dropped({x.step, x.replica, metrics.examples});
     return true;
   });
 }

@@ -69,6 +69,9 @@ private:
   float learning_rate(std::uint64_t step) const;
   /// Adds the metrics of a step. @errors as `server_model::fit`.
   void count(const step_metrics& report, std::uint64_t step);
+  /// True if the loss and gradient of a report are finite. Else says so.
+  /// @errors throws std::runtime_error if they are not (`on_nan::stop`).
+  bool check_finite(const step_metrics& report, std::uint64_t step) const;
   void schedule_step(std::uint64_t index);
   void wait_for_some(std::span<const result> some, std::size_t count) const;
   /// True if the step of a batch is done, or was before this object.
@@ -80,12 +83,15 @@ private:
   void train_asynchronously(std::uint32_t replicas);
   void train_with_bound(std::uint32_t replicas);
   void train_synchronously(std::uint32_t replicas);
+  void wait_for_tables(std::uint64_t step);
   void list_late_results();
 
   cluster_coordinator& coordinator_;
   const std::shared_ptr<const server_network> network_;
   const std::shared_ptr<const server_batches> batches_;
   const server_fit_options& options_;
+  /// None: the tables have the consistency of the other parameters.
+  const std::optional<parameter_server::consistency> of_tables_;
   const data::position first_;
   const std::uint64_t first_step_;
   progress* const shown_;

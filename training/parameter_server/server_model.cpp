@@ -35,20 +35,60 @@ void check(const models::network& net, const data::dataset& batches) {
   net.check_batch(batches.element().dims);
 }
 
-/// Returns the number of replicas of a fit.
-/// @errors throws std::invalid_argument if the options contradict it.
-std::uint32_t replicas_of(const server_fit_options& options,
-                          const cluster_coordinator& coordinator) {
-  const auto& rule = options.consistency;
-  const auto reject = [](const std::string& what) {
-    throw std::invalid_argument("server_fit_options: " + what);
-  };
+[[noreturn]] void reject(const std::string& what) {
+  throw std::invalid_argument("server_fit_options: " + what);
+}
+
+std::string text_of(const parameter_server::consistency& x) {
+  switch (x.kind) {
+    case consistency_kind::asynchronous:
+      return "asynchronous";
+    case consistency_kind::bounded:
+      return "bounded with max_staleness " + std::to_string(x.max_staleness);
+    case consistency_kind::synchronous:
+      break;
+  }
+  return "synchronous with backup_workers " + std::to_string(x.backup_workers);
+}
+
+/// @errors throws std::invalid_argument if the members of a rule contradict
+///         each other.
+void check(const parameter_server::consistency& rule) {
   if (rule.max_staleness > 0 && rule.kind != consistency_kind::bounded)
     reject("max_staleness is " + std::to_string(rule.max_staleness)
            + "; only bounded consistency has one");
   if (rule.backup_workers > 0 && rule.kind != consistency_kind::synchronous)
     reject("backup_workers is " + std::to_string(rule.backup_workers)
            + "; only synchronous consistency has some");
+}
+
+/// @errors throws std::invalid_argument if the tables cannot have the
+///         consistency that the options give them.
+void check_tables(const server_fit_options& options,
+                  const server_network& network) {
+  if (!options.table_consistency)
+    return;
+  const auto& of_tables = *options.table_consistency;
+  check(of_tables);
+  if (network.tables().empty())
+    reject("table_consistency is " + text_of(of_tables) + ", but the model \""
+           + network.net().name() + "\" has no table; leave it out");
+  if (of_tables == options.consistency)
+    return;
+  if (options.consistency.kind != consistency_kind::synchronous
+      || of_tables.kind == consistency_kind::synchronous)
+    reject("table_consistency is " + text_of(of_tables)
+           + ", but consistency is " + text_of(options.consistency)
+           + "; give both the same one, or synchronous consistency and tables "
+             "that are asynchronous or bounded");
+}
+
+/// Returns the number of replicas of a fit.
+/// @errors throws std::invalid_argument if the options contradict it.
+std::uint32_t replicas_of(const server_fit_options& options,
+                          const cluster_coordinator& coordinator) {
+  const auto& rule = options.consistency;
+  check(rule);
   const auto replicas =
     options.replicas > 0
       ? options.replicas
@@ -198,6 +238,7 @@ history server_model::fit(cluster_coordinator& coordinator,
   const auto& network = *self.network;
   check(network.net(), batches);
   const auto replicas = replicas_of(options, coordinator);
+  check_tables(options, network);
   if (options.validation)
     check(network.net(), *options.validation);
   const auto source = std::make_shared<const server_batches>(

@@ -22,7 +22,8 @@
 namespace troupe {
 
 /// A contribution to a synchronous step that did not count, because enough
-/// other replicas had contributed.
+/// other replicas had contributed. If the tables have a consistency of their
+/// own, its update of the tables took place all the same.
 struct dropped_contribution {
   std::uint64_t step = 0;
   std::uint32_t replica = 0;
@@ -65,6 +66,11 @@ struct server_fit_options {
   /// a step, which the replicas divide, as `model::fit` does; with the other
   /// kinds each batch is a step of one replica.
   parameter_server::consistency consistency{};
+  /// How the gradients of the tables change them. None: as `consistency` says.
+  /// Another kind is possible if `consistency` is synchronous: asynchronous, or
+  /// bounded. Then each replica of a step makes an update of the tables of its
+  /// own.
+  std::optional<parameter_server::consistency> table_consistency{};
   /// Number of replicas: `synchronous` and `bounded` use it. Zero: as many as
   /// the coordinator has workers when the fit begins.
   std::uint32_t replicas = 0;
@@ -91,6 +97,31 @@ struct server_fit_options {
 /// A table of the network is a table of the servers, which keep only its rows
 /// that were updated. A step reads the rows of its batch, each once, and sends
 /// the gradient of these rows.
+///
+/// If `table_consistency` is not that of the other parameters, which are
+/// synchronous, the closure of a replica in a step contributes to the update of
+/// the other parameters, and updates the tables when it ends. This update has
+/// the gradient of the replica's part of the batch, divided by the number of
+/// examples of the whole batch. So with `sgd` without momentum the updates of
+/// all replicas have together the size of a synchronous one; with other rules
+/// each moves its rows by a step of its own. The tables that a replica reads
+/// for step c contain
+///
+///   asynchronous  whatever has arrived
+///   bounded       all updates of all replicas in the steps below
+///                 c - `max_staleness`
+///
+/// Both also contain what other replicas have changed in the same step before
+/// the read. Without backup workers a step begins when all closures of the
+/// steps before have ended, so the kinds do not differ. With backup workers the
+/// contribution of a late replica is dropped, but its update of the tables
+/// counts, and with `bounded` the coordinator schedules no step that must see
+/// it before it is there.
+///
+/// A replica whose loss or gradient is not finite changes no table and makes no
+/// contribution. With `on_nan::skip` the other parameters are not updated in
+/// this step; the updates of tables by the other replicas took place. This
+/// holds for late replicas too: with `on_nan::stop` the fit ends with an error.
 class server_model {
 public:
   /// @param name of the variable that holds all parameters but tables; must be

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -104,6 +105,22 @@ batch read(const data::dataset& from, std::optional<data::cursor>& at,
   return std::move(*found);
 }
 
+/// Returns how many of the variables of a network, of which the first one holds
+/// all parameters but tables, get a contribution. The others get an update.
+std::size_t contributed_variables(batch_task::kind what,
+                                  std::size_t variables) {
+  switch (what) {
+    case batch_task::kind::contribute:
+      return variables;
+    case batch_task::kind::contribute_dense:
+      return 1;
+    case batch_task::kind::train:
+    case batch_task::kind::score:
+      break;
+  }
+  return 0;
+}
+
 /// True if the sum of so many gradients, each as large as this one, is finite.
 bool has_finite_sum(const parameter_gradient& gradient,
                     std::uint32_t replicas) {
@@ -179,10 +196,10 @@ step_metrics server_network::run(const batch_task& task,
   if (scores)
     return score(rows, from);
   if (task.replicas == 1)
-    return train(task, rows, from);
+    return train(task, rows, rows.rows(), from);
   return train(
     task, select_rows(rows, shard_of(rows.rows(), task.replica, task.replicas)),
-    from);
+    rows.rows(), from);
 }
 
 server_network::worker_copy server_network::make_copy() const {
@@ -215,18 +232,19 @@ tensor server_network::forward(const batch& rows, const worker_copy& own,
 }
 
 step_metrics server_network::train(const batch_task& task, const batch& rows,
+                                   std::int64_t step_examples,
                                    const server_batches& from) const {
-  const bool contributes = task.what == batch_task::kind::contribute;
+  const std::span variables{variables_};
+  const auto contributed = contributed_variables(task.what, variables.size());
   step_metrics report;
   report.reset(from.metrics.sum_count());
   report.examples = static_cast<std::uint64_t>(rows.rows());
   if (report.examples == 0) {
-    if (contributes)
-      for (const auto& one : variables_)
-        optimizer_.contribute(
-          one.is_table() ? parameter_gradient{sparse_rows::zeros(one.spec())}
-                         : parameter_gradient{tensor::zeros(one.spec().dims)},
-          one, task.step, task.replica);
+    for (const auto& one : variables.first(contributed))
+      optimizer_.contribute(
+        one.is_table() ? parameter_gradient{sparse_rows::zeros(one.spec())}
+                       : parameter_gradient{tensor::zeros(one.spec().dims)},
+        one, task.step, task.replica);
     return report;
   }
   const auto own = pull();
@@ -252,14 +270,12 @@ step_metrics server_network::train(const batch_task& task, const batch& rows,
     report.sums[metric_list::skipped] = 1;
     return report;
   }
-  if (contributes)
-    for (std::size_t i = 0; i < variables_.size(); ++i)
-      optimizer_.contribute(gradients[i], variables_[i], task.step,
-                            task.replica);
-  else
-    optimizer_.apply(gradients, variables_,
-                     {.learning_rate = task.learning_rate,
-                      .scale = 1 / static_cast<float>(report.examples)});
+  for (std::size_t i = 0; i < contributed; ++i)
+    optimizer_.contribute(gradients[i], variables[i], task.step, task.replica);
+  optimizer_.apply(std::span{std::as_const(gradients)}.subspan(contributed),
+                   variables.subspan(contributed),
+                   {.learning_rate = task.learning_rate,
+                    .scale = 1 / static_cast<float>(step_examples)});
   return report;
 }
 

@@ -62,7 +62,9 @@ public:
 
   /// Executes a task, in a closure. If the loss or an element of the gradient
   /// is not finite, or the sum over all replicas might not be, it changes
-  /// nothing and sets the sum `metric_list::skipped`.
+  /// nothing, neither a table nor another parameter, and sets the sum
+  /// `metric_list::skipped`. The gradient of an update is divided by the number
+  /// of examples of the whole batch.
   /// @errors throws std::invalid_argument if the dataset has another number of
   ///         batches than the task says.
   step_metrics run(const batch_task& task, const server_batches& from) const;
@@ -97,7 +99,10 @@ private:
   std::shared_ptr<worker_copy> pull() const;
   tensor forward(const batch& rows, const worker_copy& own,
                  pulled_tables& tables, bool training) const;
+  /// @param rows          of the replica.
+  /// @param step_examples examples of the whole batch.
   step_metrics train(const batch_task& task, const batch& rows,
+                     std::int64_t step_examples,
                      const server_batches& from) const;
   step_metrics score(const batch& rows, const server_batches& from) const;
 

@@ -16,7 +16,7 @@ tensors inputs(const std::vector<std::int64_t>& numbers, float rate = 0.5F) {
 }
 
 TEST(BatchTask, IsDecodedAsItWasEncoded) {
-  const batch_task task{.what = batch_task::kind::contribute,
+  const batch_task task{.what = batch_task::kind::contribute_dense,
                         .epoch = 3,
                         .index = 1'000'000'000'000,
                         .batches = 1'000'000'000'001,
@@ -42,7 +42,7 @@ TEST(BatchTask, IsRejectedIfItIsImpossible) {
   EXPECT_NO_THROW(decode_batch_task(inputs({0, 0, 0, 1, 0, 0, 1, 0})));
   for (const auto& wrong :
        {tensors{}, inputs({0, 0, 0, 1, 0, 0, 1}),
-        inputs({3, 0, 0, 1, 0, 0, 1, 0}),  // unknown kind
+        inputs({4, 0, 0, 1, 0, 0, 1, 0}),  // unknown kind
         inputs({0, -1, 0, 1, 0, 0, 1, 0}), // negative
         inputs({0, 0, 0, 1, 0, 1, 1, 0}),  // unknown replica
         inputs({0, 0, 0, 1, 0, 0, 0, 0}),

@@ -2,6 +2,7 @@
 #include "troupe/data/sources/digits.hpp"
 #include "troupe/models/layers.hpp"
 #include "troupe/models/zoo.hpp"
+#include "troupe/tests/training/parameter_server/seen_numbers.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
@@ -9,8 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -160,6 +159,7 @@ TEST(ServerModel, RejectsDataThatDoesNotFit) {
 }
 
 using parameter_server::consistency_kind;
+using test::seen_numbers;
 
 TEST(ServerModel, SynchronousStepsHaveTheBitsOfTheMirroredStrategy) {
   const auto [train, test] = digits(230).split(0.7);
@@ -203,28 +203,6 @@ TEST(ServerModel, SynchronousStepsHaveTheBitsOfTheMirroredStrategy) {
       }
   }
 }
-
-/// Numbers that threads add, and that others wait for.
-class seen_numbers {
-public:
-  void add(std::uint64_t x) {
-    const std::lock_guard hold{lock_};
-    all_.insert(x);
-    changed_.notify_all();
-  }
-  /// Waits until there is a number, and returns all of them.
-  std::set<std::uint64_t> wait_for(std::uint64_t x) {
-    std::unique_lock hold{lock_};
-    EXPECT_TRUE(changed_.wait_for(hold, std::chrono::minutes{1},
-                                  [&] { return all_.contains(x); }));
-    return all_;
-  }
-
-private:
-  std::mutex lock_;
-  std::condition_variable changed_;
-  std::set<std::uint64_t> all_;
-};
 
 /// Batch i holds the number i.
 data::dataset numbered(std::uint64_t batches,

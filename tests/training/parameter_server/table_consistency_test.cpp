@@ -1,0 +1,421 @@
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/data/pipeline/row_range.hpp"
+#include "troupe/models/layers.hpp"
+#include "troupe/models/metrics.hpp"
+#include "troupe/tests/support/error_text.hpp"
+#include "troupe/tests/support/small_clicks.hpp"
+#include "troupe/tests/training/parameter_server/seen_numbers.hpp"
+#include "troupe/training/model.hpp"
+#include "troupe/training/parameter_server/server_model.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+// Models whose tables have another consistency than their other parameters.
+
+namespace troupe {
+namespace {
+
+using parameter_server::consistency;
+using parameter_server::consistency_kind;
+using test::seen_numbers, test::text_of, test::uneven_clicks;
+
+constexpr consistency synchronous{.kind = consistency_kind::synchronous};
+
+consistency bounded(std::uint32_t max_staleness) {
+  return {.kind = consistency_kind::bounded, .max_staleness = max_staleness};
+}
+
+consistency with_backups(std::uint32_t count) {
+  return {.kind = consistency_kind::synchronous, .backup_workers = count};
+}
+
+models::model_description small_clicks() {
+  return test::click_model(5);
+}
+
+const model_options on_clicks{.seed = 5, .loss = "binary_cross_entropy"};
+
+parameter_server_options servers(std::uint32_t count, std::uint32_t workers) {
+  return {.servers = count,
+          .workers = workers,
+          .partitioner = parameter_server::fixed_shards_partitioner(count)};
+}
+
+TEST(TableConsistency, OneReplicaHasTheBitsOfOneDevice) {
+  const auto batches = uneven_clicks();
+  for (const update_rule& rule :
+       {update_rule{sgd{.learning_rate = 0.1f, .momentum = 0.9f}},
+        update_rule{adagrad{}}, update_rule{adam{}}}) {
+    SCOPED_TRACE(rule.name());
+    model alone{small_clicks(), rule, on_clicks};
+    const auto expected = alone.fit(batches, {.epochs = 2});
+    for (const auto& of_tables :
+         {bounded(0), bounded(2), consistency{}, synchronous}) {
+      runtime actors;
+      const parameter_server_strategy on{actors, servers(2, 2)};
+      cluster_coordinator coordinator{on};
+      server_model trained{on, "small", small_clicks(), rule, on_clicks};
+      const auto found = trained.fit(coordinator, batches,
+                                     {.epochs = 2,
+                                      .consistency = synchronous,
+                                      .table_consistency = of_tables,
+                                      .replicas = 1});
+      EXPECT_EQ(trained.weights_sha256(), alone.weights_sha256());
+      EXPECT_EQ(found.last().loss, expected.last().loss);
+      // The servers measure the staleness of the gradients of tables.
+      const auto staleness = on.status()[0].staleness;
+      EXPECT_EQ(staleness.gradients,
+                of_tables == synchronous ? 0 : trained.steps());
+      EXPECT_EQ(staleness.largest, 0u);
+    }
+  }
+}
+
+/// The two replicas of a step read different rows, so none sees what the other
+/// one changes in this step.
+TEST(TableConsistency, ReplicasWithDifferentRowsHaveTheBitsOfSynchronousSteps) {
+  const auto batches = uneven_clicks().map([](const batch& from) {
+    auto out = from;
+    const auto first = shard_of(from.rows(), 0, 2).size();
+    auto categories = from["categories"].clone();
+    const auto numbers = categories.mutable_data<std::int32_t>();
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const auto row = static_cast<std::int64_t>(i) / test::click_categories;
+      numbers[i] = numbers[i] / 2 * 2 + (row < first ? 0 : 1);
+    }
+    for (auto& one : out.others)
+      if (one.name == "categories")
+        one.value = categories;
+    return out;
+  });
+  const auto trained_by = [&](const update_rule& rule,
+                              std::optional<consistency> of_tables) {
+    runtime actors;
+    const parameter_server_strategy on{actors, servers(2, 2)};
+    cluster_coordinator coordinator{on};
+    server_model trained{on, "small", small_clicks(), rule, on_clicks};
+    trained.fit(coordinator, batches,
+                {.epochs = 2,
+                 .consistency = synchronous,
+                 .table_consistency = of_tables,
+                 .replicas = 2});
+    return trained.weights_sha256();
+  };
+  const one_device_strategy local{"cpu:0", {.replicas = 2}};
+  const auto scope = local.scope();
+  const update_rule plain = sgd{.learning_rate = 0.5f};
+  model alone{small_clicks(), plain, on_clicks};
+  alone.fit(batches, {.epochs = 2});
+  for (const auto& of_tables : {consistency{}, bounded(0), bounded(1)})
+    EXPECT_EQ(trained_by(plain, of_tables), alone.weights_sha256());
+  // Adam counts the updates of a part, and they are two in each step.
+  EXPECT_NE(trained_by(adam{}, bounded(0)), trained_by(adam{}, std::nullopt));
+}
+
+/// A model of one number x and one category, whose row has one element e:
+/// prediction e k0 + x k1 + b, with the loss (prediction - y)^2.
+models::model_description line() {
+  models::category_embedding embedding{2, 1};
+  embedding.embeddings_initializer = initializer{"ones"};
+  models::dense dense{1};
+  dense.kernel_initializer = initializer{"ones"};
+  return {.name = "line",
+          .input = {1},
+          .layers = models::stack(embedding, dense),
+          .categories = 1};
+}
+
+constexpr auto table_of_line = "line/category_embedding_1/embeddings";
+
+/// Batches of examples of `line`, all with category 0.
+data::dataset examples_of_line(const std::vector<float>& x,
+                               const std::vector<float>& y, std::uint64_t of) {
+  const auto n = static_cast<std::int64_t>(x.size());
+  batch rows{.inputs = tensor::of<float>({n, 1}, x),
+             .labels = tensor::of<float>({n, 1}, y)};
+  rows.others.push_back({"categories", tensor::zeros({n, 1}, dtype::int32)});
+  return data::dataset::of(rows).batch(of);
+}
+
+/// The parameters of `line` and what steps make of them, in exact arithmetic.
+struct exact_line {
+  double e = 1, k0 = 1, k1 = 1, b = 0;
+
+  /// Makes a step with one example for each replica. Each replica sees the
+  /// updates of the row by those before, and all see the other parameters of
+  /// the step before.
+  void step(std::span<const float> x, std::span<const float> y, double rate) {
+    const auto scale = rate / static_cast<double>(x.size());
+    double of_k0 = 0, of_k1 = 0, of_b = 0;
+    for (std::size_t r = 0; r < x.size(); ++r) {
+      const auto error = 2 * (e * k0 + double(x[r]) * k1 + b - double(y[r]));
+      of_k0 += error * e;
+      of_k1 += error * double(x[r]);
+      of_b += error;
+      e -= scale * error * k0;
+    }
+    k0 -= scale * of_k0;
+    k1 -= scale * of_k1;
+    b -= scale * of_b;
+  }
+
+  /// Returns e, k0, k1 and b. They must be exact in float32, so that the
+  /// rounding of servers and workers has no effect.
+  std::vector<float> values() const {
+    std::vector<float> out;
+    for (const auto one : {e, k0, k1, b}) {
+      out.push_back(static_cast<float>(one));
+      EXPECT_EQ(static_cast<double>(out.back()), one);
+    }
+    return out;
+  }
+};
+
+/// Returns e, k0, k1 and b of a trained model.
+std::vector<float> values_of_line(const parameter_server_strategy& on,
+                                  const server_model& trained) {
+  const auto rows = on.variable(table_of_line).value();
+  const auto others = trained.variable().value();
+  const auto at = [&](std::size_t i) { return others.data<float>()[i]; };
+  return {rows.data<float>()[0], at(0), at(1), at(16)};
+}
+
+/// One worker makes the closures of a step in the order of the replicas.
+TEST(TableConsistency, EachReplicaUpdatesARowThatAllShare) {
+  constexpr float rate = 0.5f;
+  const std::vector<float> x{1, 2, 1, -1}, y{3, 2, 2, 1};
+  for (const std::uint32_t replicas : {2u, 4u}) {
+    const auto steps = x.size() / replicas;
+    exact_line expected;
+    for (std::size_t i = 0; i < steps; ++i)
+      expected.step(std::span{x}.subspan(i * replicas, replicas),
+                    std::span{y}.subspan(i * replicas, replicas), double(rate));
+    runtime actors;
+    const parameter_server_strategy on{actors, {.servers = 2, .workers = 1}};
+    cluster_coordinator coordinator{on};
+    server_model trained{on,
+                         "line",
+                         line(),
+                         sgd{.learning_rate = rate},
+                         {.loss = "mean_squared_error"}};
+    trained.fit(coordinator, examples_of_line(x, y, replicas),
+                {.consistency = synchronous,
+                 .table_consistency = bounded(0),
+                 .replicas = replicas});
+    EXPECT_EQ(values_of_line(on, trained), expected.values());
+  }
+}
+
+/// The second replica of the first step has an infinite gradient.
+TEST(TableConsistency, AReplicaThatIsNotFiniteChangesNoTable) {
+  const auto batches =
+    examples_of_line({1, std::numeric_limits<float>::infinity()}, {4, 3}, 2);
+  exact_line expected;
+  expected.e -= 0.125 * 2 * (1 + 1 - 4); // of the other replica
+  for (const auto skip : {true, false}) {
+    runtime actors;
+    const parameter_server_strategy on{actors, {.workers = 1}};
+    cluster_coordinator coordinator{on};
+    server_model trained{on,
+                         "line",
+                         line(),
+                         sgd{.learning_rate = 0.25f},
+                         {.loss = "mean_squared_error"}};
+    const auto fit = [&] {
+      trained.fit(coordinator, batches,
+                  {.on_nan = skip ? on_nan::skip : on_nan::stop,
+                   .consistency = synchronous,
+                   .table_consistency = consistency{},
+                   .replicas = 2});
+    };
+    if (skip)
+      fit();
+    else
+      EXPECT_THROW(fit(), std::runtime_error);
+    EXPECT_EQ(values_of_line(on, trained), expected.values());
+  }
+}
+
+/// Examples of `line`. Those of step c have the label c.
+data::dataset numbered(std::uint64_t steps, std::uint32_t replicas) {
+  std::vector<float> x(steps * replicas, 1), y;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    y.push_back(static_cast<float>(i / replicas));
+  return examples_of_line(x, y, replicas);
+}
+
+/// A metric that tells for which step a closure computes, after it has read the
+/// row and before it updates it.
+template <class F>
+std::vector<models::metric> on_step(F fn) {
+  return {{.name = "step",
+           .add = [fn](const tensor& outputs, const tensor& labels,
+                       std::span<double>) {
+             fn(static_cast<std::uint64_t>(labels.data<float>()[0]), outputs);
+           }}};
+}
+
+/// One replica of a step is held back. The steps that need not see its update
+/// of the row are made without its contribution, and no other step begins.
+TEST(TableConsistency, ALateReplicaHoldsBackTheStepsThatMustSeeItsUpdate) {
+  constexpr std::uint64_t steps = 12, blocked = 3;
+  constexpr std::uint32_t replicas = 3;
+  for (const auto& of_tables :
+       {bounded(0), bounded(1), bounded(3), consistency{}}) {
+    const bool is_bounded = of_tables.kind == consistency_kind::bounded;
+    const auto last =
+      is_bounded ? blocked + of_tables.max_staleness : steps - 1;
+    SCOPED_TRACE("last step " + std::to_string(last));
+    seen_numbers begun, opened;
+    std::atomic<bool> is_held = false;
+    const auto metrics = on_step([&](std::uint64_t step, const tensor&) {
+      begun.add(step);
+      if (step == blocked && !is_held.exchange(true))
+        opened.wait_for(0);
+    });
+    runtime actors;
+    const parameter_server_strategy on{actors, {.workers = 4}};
+    cluster_coordinator coordinator{on};
+    server_model trained{on,
+                         "line",
+                         line(),
+                         sgd{.learning_rate = 1e-3f},
+                         {.loss = "mean_squared_error"}};
+    std::jthread opener{[&] {
+      begun.wait_for(last);
+      // So that a step that the fit schedules too early has begun too.
+      for (int i = 0; i < 500; ++i)
+        coordinator.schedule([] { return 0; }).get();
+      EXPECT_EQ(*begun.wait_for(last).rbegin(), last);
+      opened.add(0);
+    }};
+    std::vector<dropped_contribution> dropped;
+    trained.fit(coordinator, numbered(steps, replicas),
+                {.metrics = metrics,
+                 .consistency = with_backups(1),
+                 .table_consistency = of_tables,
+                 .replicas = replicas,
+                 .on_dropped = [&](const dropped_contribution& x) {
+                   dropped.push_back(x);
+                 }});
+    opener.join();
+    EXPECT_EQ(trained.steps(), steps);
+    EXPECT_EQ(dropped.size(), steps);
+    // Each replica of each step has updated the row, the late one too.
+    const auto staleness = on.status()[0].staleness;
+    EXPECT_EQ(staleness.gradients, replicas * steps);
+    EXPECT_GE(staleness.largest, (replicas - 1) * (last - blocked));
+    if (is_bounded) {
+      EXPECT_LE(staleness.largest,
+                replicas * (2 * of_tables.max_staleness + 1) - 1);
+    }
+  }
+}
+
+/// The late replica of the first step has an infinite gradient. Without a
+/// consistency of the tables its contribution would have been dropped anyway.
+TEST(TableConsistency, ALateReplicaThatIsNotFiniteEndsTheFit) {
+  constexpr auto infinity = std::numeric_limits<float>::infinity();
+  const auto batches = examples_of_line({1, infinity, 1, 1}, {0, 0, 1, 1}, 2);
+  for (const auto& [of_tables, ends] :
+       {std::pair{std::optional{consistency{}}, true},
+        std::pair{std::optional{bounded(1)}, true},
+        std::pair{std::optional<consistency>{}, false}}) {
+    seen_numbers begun;
+    const auto metrics = on_step([&](std::uint64_t step, const tensor& found) {
+      begun.add(step);
+      if (!std::isfinite(found.data<float>()[0]))
+        begun.wait_for(1);
+    });
+    runtime actors;
+    const parameter_server_strategy on{actors, {.workers = 3}};
+    cluster_coordinator coordinator{on};
+    server_model trained{on,
+                         "line",
+                         line(),
+                         sgd{.learning_rate = 1e-3f},
+                         {.loss = "mean_squared_error"}};
+    const auto text = text_of([&] {
+      trained.fit(coordinator, batches,
+                  {.metrics = metrics,
+                   .consistency = with_backups(1),
+                   .table_consistency = of_tables,
+                   .replicas = 2});
+    });
+    EXPECT_EQ(text.starts_with("the loss or gradient of step 0 is not finite"),
+              ends)
+      << text;
+  }
+}
+
+TEST(TableConsistency, IsRejectedIfTheTablesCannotHaveIt) {
+  runtime actors;
+  const parameter_server_strategy on{actors, {.workers = 2}};
+  cluster_coordinator coordinator{on};
+  server_model with_table{on, "small", small_clicks(), sgd{}, on_clicks};
+  const auto error_of = [&](const consistency& rule,
+                            const consistency& of_tables) {
+    return text_of([&] {
+      with_table.fit(coordinator, uneven_clicks(),
+                     {.consistency = rule, .table_consistency = of_tables});
+    });
+  };
+  const std::string remedy = "; give both the same one, or synchronous "
+                             "consistency and tables that are asynchronous or "
+                             "bounded";
+  EXPECT_EQ(error_of({}, bounded(1)),
+            "server_fit_options: table_consistency is bounded with "
+            "max_staleness 1, but consistency is asynchronous"
+              + remedy);
+  EXPECT_EQ(error_of(bounded(2), bounded(1)),
+            "server_fit_options: table_consistency is bounded with "
+            "max_staleness 1, but consistency is bounded with max_staleness 2"
+              + remedy);
+  EXPECT_EQ(error_of(bounded(0), synchronous),
+            "server_fit_options: table_consistency is synchronous with "
+            "backup_workers 0, but consistency is bounded with max_staleness 0"
+              + remedy);
+  EXPECT_EQ(error_of(synchronous, with_backups(1)),
+            "server_fit_options: table_consistency is synchronous with "
+            "backup_workers 1, but consistency is synchronous with "
+            "backup_workers 0"
+              + remedy);
+  EXPECT_EQ(error_of(synchronous, {.max_staleness = 1}),
+            "server_fit_options: max_staleness is 1; only bounded consistency "
+            "has one");
+  EXPECT_EQ(with_table.steps(), 0u);
+  // The same one is no other one.
+  EXPECT_EQ(error_of(bounded(1), bounded(1)), "no error");
+
+  server_model without{
+    on,
+    "dense",
+    {.name = "dense", .input = {3}, .layers = models::stack(models::dense{1})},
+    sgd{},
+    {.loss = "mean_squared_error"}};
+  const auto text = text_of([&] {
+    without.fit(
+      coordinator,
+      data::dataset{tensor::zeros({4, 3}), tensor::zeros({4, 1})}.batch(2),
+      {.consistency = synchronous, .table_consistency = bounded(1)});
+  });
+  EXPECT_EQ(text, "server_fit_options: table_consistency is bounded with "
+                  "max_staleness 1, but the model \"dense\" has no table; "
+                  "leave it out");
+}
+
+} // namespace
+} // namespace troupe
