@@ -304,6 +304,7 @@ private:
       .progress =
         arguments_.quiet ? progress_style::none : progress_style::automatic,
       .consistency = config_.consistency_rule(),
+      .table_consistency = config_.table_consistency_rule(),
       .replicas = config_.replicas,
       .on_dropped =
         [](const dropped_contribution& x) {

@@ -25,7 +25,9 @@ constexpr auto examples =
   "Runs with the same number of replicas, batch, seed and threads end with\n"
   "bitwise identical weights, whatever the strategy (with parameter servers, "
   "if\n"
-  "the consistency is sync, or ssp with one replica).\n"
+  "the consistency is sync, or ssp with one replica, and --table-consistency "
+  "is\n"
+  "not given).\n"
   "\n"
   "On Ctrl-C, the steps that replicas were granted already are completed (at\n"
   "most 8, or 32 with --workers; with parameter servers those before the last\n"
@@ -190,6 +192,13 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
                 "servers: async, ssp:S (staleness at most S steps), sync, or "
                 "sync-backup:B (the last B replicas of a step do not count) "
                 "[async]")
+    ->type_name("KIND");
+  command
+    .add_option("--table-consistency", options.table_consistency,
+                "How the gradients of tables change them, with --consistency "
+                "sync or sync-backup:B: async or ssp:S; each replica of a step "
+                "then makes an update of the tables of its own [that of "
+                "--consistency]")
     ->type_name("KIND");
   add_number(command, "--replication", options.replication, 1,
              train_option_limits::servers,

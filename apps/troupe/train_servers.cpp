@@ -8,6 +8,7 @@
 #include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/models/network.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/net/cluster/cluster_spec.hpp"
 #include "troupe/net/cluster/cluster_task.hpp"
@@ -17,6 +18,7 @@
 #include "troupe/training/parameter_server/server_training.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -56,6 +58,18 @@ void check_arguments(const train_arguments& x) {
   if (x.evaluator && x.save.empty() && x.resume.empty())
     throw std::invalid_argument(
       "--evaluator: there is no file that it could evaluate; give --save FILE");
+}
+
+/// @errors throws std::invalid_argument if tables have an option and the model
+///         has none.
+void check_tables(const train_config& config) {
+  if (config.table_consistency.empty())
+    return;
+  const models::network net{models::find_model(config.model)};
+  if (std::ranges::none_of(net.parameters(), &parameter_spec::is_table))
+    throw std::invalid_argument("--table-consistency "
+                                + config.table_consistency + ": the model "
+                                + config.model + " has no table; leave it out");
 }
 
 using shared_faults = std::shared_ptr<injection::process_fault_injector>;
@@ -136,9 +150,11 @@ int train_with_servers(const train_arguments& given_arguments) {
   const auto task = resolver.task();
   auto arguments = given_arguments;
   arguments.options = options_in(cluster, arguments.options);
-  if (cluster.empty() || !task)
-    return launch_with_servers(resolve_options(options_of(arguments)),
-                               arguments);
+  if (cluster.empty() || !task) {
+    const auto config = resolve_options(options_of(arguments));
+    check_tables(config);
+    return launch_with_servers(config, arguments);
+  }
   if (task->type == "evaluator")
     return evaluate_versions(arguments, resolve_options(options_of(arguments)));
   const auto faults =
@@ -147,6 +163,7 @@ int train_with_servers(const train_arguments& given_arguments) {
   if (serves && !arguments.resume.empty()) // the chief reads the file
     return serve(cluster.task_address(task->type, task->id), *task, faults);
   const auto config = resolve_options(options_of(arguments));
+  check_tables(config);
   if (task->type == "chief")
     return lead_with_servers(arguments, config, cluster);
   if (serves)

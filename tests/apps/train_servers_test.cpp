@@ -471,6 +471,28 @@ TEST_F(TrainServers, ModelsWithTablesHaveTheWeightsOfOneProcess) {
     troupe("predict --model m.troupe --data clicks:3500 --count 3").code, 0);
 }
 
+/// One replica makes the steps of one device. With two, each changes the rows
+/// of its part of a batch by an update of its own.
+TEST_F(TrainServers, TablesHaveAConsistencyOfTheirOwn) {
+  put_model_with_table();
+  EXPECT_EQ(weights_of(clicks
+                       + "--servers 2 --consistency sync "
+                         "--table-consistency async"),
+            weights_of(clicks));
+  const auto found =
+    summary_of(clicks
+               + "--workers 2 --servers 2 --consistency sync-backup:1 "
+                 "--table-consistency ssp:1");
+  EXPECT_EQ(found.value("consistency", ""), "sync-backup:1");
+  EXPECT_EQ(found.value("table_consistency", ""), "ssp:1");
+  EXPECT_GT(found.value("test_auc", 0.0), 0.5);
+  EXPECT_GE(found.value("mean_staleness", -1.0), 0);
+  // Updates of both replicas, in a step and in those before and behind it.
+  EXPECT_LE(found.value("largest_staleness", 9), 5);
+  EXPECT_FALSE(summary_of(clicks + "--servers 1 --consistency sync")
+                 .contains("table_consistency"));
+}
+
 /// Both servers are killed, so the last one has got its rows from a copy.
 TEST_F(TrainServers, AKilledServerWithATableChangesNoBit) {
   put_model_with_table();
@@ -493,6 +515,19 @@ TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
   rejects("--consistency ssp:-1", {"--consistency \"ssp:-1\""});
   rejects("--consistency sync-backup:2 --workers 2",
           {"--consistency sync-backup:2", "2 replicas"});
+  rejects("--table-consistency ssp",
+          {"--table-consistency \"ssp\"", "give async or ssp:S"});
+  rejects("--consistency sync --table-consistency sync",
+          {"--table-consistency \"sync\"", "give async or ssp:S"});
+  rejects("--table-consistency ssp:1",
+          {"--table-consistency ssp:1", "--consistency async",
+           "give --consistency sync"});
+  rejects("--consistency ssp:2 --table-consistency ssp:1",
+          {"--table-consistency ssp:1", "--consistency ssp:2"});
+  rejects("--table-consistency ssp:1 --strategy one_device",
+          {"--table-consistency ssp:1", "--strategy parameter_server"});
+  rejects("--consistency sync --table-consistency ssp:1",
+          {"--table-consistency ssp:1", "the model mlp has no table"});
   rejects("--servers 1 --replicas 2", {"--replicas 2", "async"});
   rejects("--servers 1 --devices cpu:0,cpu:1", {"--devices"});
   rejects("--servers 2 --replication 3",

@@ -255,6 +255,8 @@ train_options to_options(const train_config& config) {
     out.workers = config.workers;
     out.servers = config.servers;
     out.consistency = config.consistency;
+    if (!config.table_consistency.empty())
+      out.table_consistency = config.table_consistency;
     out.replication = config.replication;
   }
   if (config.patience > 0)

@@ -51,6 +51,7 @@ struct train_options {
   std::optional<std::string> transport{};
   std::optional<std::int64_t> servers{};
   std::optional<std::string> consistency{};
+  std::optional<std::string> table_consistency{};
   std::optional<std::int64_t> replication{};
 
   friend bool operator==(const train_options&, const train_options&) = default;
@@ -71,6 +72,8 @@ struct train_config {
   std::uint32_t servers = 0;
   /// Of parameter servers: async, ssp:S, sync or sync-backup:B.
   std::string consistency;
+  /// Of the tables: async or ssp:S. Empty: they have `consistency`.
+  std::string table_consistency;
   std::uint32_t replication = 1; ///< Copies of each parameter server.
   /// Patience of early stopping, in epochs. Zero: no early stopping.
   std::uint64_t patience = 0;
@@ -86,6 +89,9 @@ struct train_config {
   /// @pre the strategy has parameter servers.
   parameter_server::consistency consistency_rule() const;
 
+  /// None: the tables have `consistency_rule`.
+  std::optional<parameter_server::consistency> table_consistency_rule() const;
+
   /// Returns the number of replicas that divide each batch: all of them, or
   /// one with parameter servers whose consistency is async or ssp.
   std::uint32_t replicas_of_batch() const;
@@ -100,7 +106,7 @@ struct train_config {
 };
 
 /// Fills in the defaults. If no strategy is given, the other options imply it:
-/// parameter_server if servers or their consistency are given,
+/// parameter_server if servers or a consistency are given,
 /// multi_worker_mirrored if only workers are, else mirrored for several
 /// devices, else one_device for several replicas or one named device.
 /// @errors throws std::invalid_argument if a value is out of range or unknown,

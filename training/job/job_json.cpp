@@ -38,6 +38,7 @@ void each_option(F fn, Jobs&... option_sets) {
   fn("transport", option_sets.transport...);
   fn("servers", option_sets.servers...);
   fn("consistency", option_sets.consistency...);
+  fn("table-consistency", option_sets.table_consistency...);
   fn("replication", option_sets.replication...);
   fn("patience", option_sets.patience...);
   fn("on-nan", option_sets.on_nan...);
@@ -97,7 +98,8 @@ bool may_change_on_resume(std::string_view option) {
   return concerns_faults(option) || option == "epochs" || option == "strategy"
          || option == "devices" || option == "replicas" || option == "workers"
          || option == "transport" || option == "servers"
-         || option == "consistency" || option == "replication";
+         || option == "consistency" || option == "table-consistency"
+         || option == "replication";
 }
 
 } // namespace
@@ -136,7 +138,8 @@ train_options merge_for_resume(const train_options& saved,
   if (changes.transport && !changes.strategy && !changes.workers)
     out.transport = changes.transport;
   if (changes.strategy || changes.devices || changes.replicas || changes.workers
-      || changes.servers || changes.consistency || changes.replication)
+      || changes.servers || changes.consistency || changes.table_consistency
+      || changes.replication)
     change_placement(out, saved, changes);
   each_option(
     [](const char* name, auto& target, const auto& saved_value,

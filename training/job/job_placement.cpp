@@ -53,7 +53,8 @@ void check_devices(const std::vector<std::string>& names) {
 std::string implied_strategy(const train_options& options) {
   if (options.strategy)
     return *options.strategy;
-  if (options.servers || options.consistency || options.replication)
+  if (options.servers || options.consistency || options.table_consistency
+      || options.replication)
     return "parameter_server";
   if (options.workers)
     return "multi_worker_mirrored";
@@ -155,6 +156,48 @@ std::optional<std::uint32_t> number_after(std::string_view text,
   return number;
 }
 
+/// Reads the text of a kind of consistency. None: it has another form.
+std::optional<parameter_server::consistency>
+read_consistency(const std::string& text) {
+  using enum parameter_server::consistency_kind;
+  if (text == "async")
+    return parameter_server::consistency{};
+  if (text == "sync")
+    return parameter_server::consistency{.kind = synchronous};
+  if (const auto staleness = number_after(text, "ssp:"))
+    return parameter_server::consistency{.kind = bounded,
+                                         .max_staleness = *staleness};
+  if (const auto backups = number_after(text, "sync-backup:"))
+    return parameter_server::consistency{.kind = synchronous,
+                                         .backup_workers = *backups};
+  return std::nullopt;
+}
+
+/// Reads the text of --table-consistency.
+/// @errors throws std::invalid_argument for another one.
+parameter_server::consistency parse_table_consistency(const std::string& text) {
+  const auto found = read_consistency(text);
+  if (!found || found->kind == parameter_server::consistency_kind::synchronous)
+    reject("--table-consistency", "\"" + text + "\"",
+           "give async or ssp:S, as in ssp:2; tables without this option have "
+           "the consistency of the other parameters");
+  return *found;
+}
+
+/// @pre the consistency of the other parameters is resolved.
+void resolve_table_consistency(const train_options& options,
+                               train_config& out) {
+  out.table_consistency = options.table_consistency.value_or("");
+  const auto of_tables = out.table_consistency_rule();
+  const auto rule = out.consistency_rule();
+  if (of_tables && of_tables != rule
+      && rule.kind != parameter_server::consistency_kind::synchronous)
+    reject("--table-consistency", out.table_consistency,
+           "with --consistency " + out.consistency
+             + " the tables have the consistency of the other parameters; "
+               "leave it out, or give --consistency sync");
+}
+
 /// @pre the number of servers is resolved.
 void resolve_replication(const train_options& options, train_config& out) {
   out.replication = static_cast<std::uint32_t>(
@@ -177,6 +220,7 @@ void resolve_servers(const train_options& options, std::uint64_t replicas,
   resolve_replication(options, out);
   out.consistency = options.consistency.value_or("async");
   const auto rule = parse_consistency(out.consistency);
+  resolve_table_consistency(options, out);
   if (!out.devices.empty() && out.devices != std::vector<std::string>{"cpu:0"})
     reject("--devices", out.devices.front(),
            "the workers of parameter servers compute on cpu:0; leave --devices "
@@ -207,21 +251,21 @@ void resolve_servers(const train_options& options, std::uint64_t replicas,
 } // namespace
 
 parameter_server::consistency parse_consistency(const std::string& text) {
-  using enum parameter_server::consistency_kind;
-  if (text == "async")
-    return {};
-  if (text == "sync")
-    return {.kind = synchronous};
-  if (const auto staleness = number_after(text, "ssp:"))
-    return {.kind = bounded, .max_staleness = *staleness};
-  if (const auto backups = number_after(text, "sync-backup:"))
-    return {.kind = synchronous, .backup_workers = *backups};
+  if (const auto found = read_consistency(text))
+    return *found;
   reject("--consistency", "\"" + text + "\"",
          "give async, ssp:S, sync or sync-backup:B, as in ssp:2");
 }
 
 parameter_server::consistency train_config::consistency_rule() const {
   return parse_consistency(consistency);
+}
+
+std::optional<parameter_server::consistency>
+train_config::table_consistency_rule() const {
+  if (table_consistency.empty())
+    return std::nullopt;
+  return parse_table_consistency(table_consistency);
 }
 
 std::uint32_t train_config::replicas_of_batch() const {
@@ -255,6 +299,9 @@ void resolve_placement(const train_options& options, train_config& out) {
              + " strategy has no servers; use --strategy parameter_server");
   if (options.consistency && !has_servers)
     reject("--consistency", *options.consistency,
+           "it applies to parameter servers; use --strategy parameter_server");
+  if (options.table_consistency && !has_servers)
+    reject("--table-consistency", *options.table_consistency,
            "it applies to parameter servers; use --strategy parameter_server");
   if (options.replication && !has_servers)
     reject("--replication", std::to_string(*options.replication),

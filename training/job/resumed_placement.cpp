@@ -31,14 +31,31 @@ std::optional<std::int64_t> default_replicas(const train_options& options,
   return saved.replicas_of_batch();
 }
 
-/// True if the weights do not depend on the order in which workers compute.
-bool has_determined_weights(const train_config& x) {
+/// True if the order in which workers compute has no effect on the parameters,
+/// the tables aside if they have a consistency of their own.
+bool has_determined_order(const train_config& x) {
   if (x.servers == 0)
     return true;
   const auto rule = x.consistency_rule();
   return rule.kind == consistency_kind::synchronous
            ? rule.backup_workers == 0
            : rule.kind == consistency_kind::bounded && x.replicas == 1;
+}
+
+/// True if the weights do not depend on the order in which workers compute.
+bool has_determined_weights(const train_config& x) {
+  return has_determined_order(x)
+         && (x.table_consistency.empty() || x.replicas == 1);
+}
+
+/// Rejects a run whose weights depend on that order.
+[[noreturn]] void reject_undetermined(const train_config& x) {
+  const std::string why = "the run to resume ends with the same weights "
+                          "whatever its workers do, and would not; ";
+  if (has_determined_order(x))
+    reject_option("--table-consistency", x.table_consistency,
+                  why + "leave it out");
+  reject_option("--consistency", x.consistency, why + "give sync");
 }
 
 } // namespace
@@ -60,6 +77,11 @@ void change_placement(train_options& out, const train_options& saved,
   change(&train_options::workers);
   change(&train_options::servers);
   change(&train_options::consistency);
+  // That of the tables depends on that of the other parameters.
+  if (changes.consistency)
+    out.table_consistency = changes.table_consistency;
+  else
+    change(&train_options::table_consistency);
   change(&train_options::replication);
   out.devices = changes.devices;
   out.transport = changes.transport;
@@ -70,9 +92,7 @@ void change_placement(train_options& out, const train_options& saved,
   const auto now = resolve_options(out);
   const auto replicas = was.replicas_of_batch();
   if (has_determined_weights(was) && !has_determined_weights(now))
-    reject_option("--consistency", now.consistency,
-                  "the run to resume ends with the same weights whatever its "
-                  "workers do, and would not; give sync");
+    reject_undetermined(now);
   if (now.replicas_of_batch() != replicas)
     throw std::invalid_argument(
       "--resume: the run had " + std::to_string(replicas)

@@ -113,6 +113,8 @@ std::string to_json_text(const train_summary& summary) {
   if (summary.config.servers > 0) {
     object["servers"] = summary.config.servers;
     object["consistency"] = summary.config.consistency;
+    if (!summary.config.table_consistency.empty())
+      object["table_consistency"] = summary.config.table_consistency;
     object["replication"] = summary.config.replication;
     object["lost_servers"] = summary.lost_servers;
   }

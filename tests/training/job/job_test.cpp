@@ -304,6 +304,28 @@ TEST(MergeForResume, KeepsTheServersOfARun) {
   EXPECT_EQ(back.replicas, 2u);
 }
 
+TEST(MergeForResume, KeepsTheConsistencyOfTablesWithThatOfAllParameters) {
+  const auto saved =
+    to_options(resolve_options({.replicas = 2,
+                                .workers = 2,
+                                .servers = 1,
+                                .consistency = "sync",
+                                .table_consistency = "ssp:1"}));
+  EXPECT_EQ(saved.table_consistency, "ssp:1");
+  EXPECT_EQ(read_train_options(write_train_options(saved)), saved);
+  const auto of_tables = [&](const train_options& x) {
+    return resolve_options(merge_for_resume(saved, x)).table_consistency;
+  };
+  EXPECT_EQ(of_tables({}), "ssp:1");
+  EXPECT_EQ(of_tables({.workers = 3}), "ssp:1");
+  EXPECT_EQ(of_tables({.table_consistency = "async"}), "async");
+  EXPECT_EQ(of_tables({.consistency = "sync"}), "");
+  EXPECT_EQ(
+    of_tables({.consistency = "sync-backup:1", .table_consistency = "ssp:2"}),
+    "ssp:2");
+  EXPECT_EQ(of_tables({.strategy = "one_device"}), "");
+}
+
 TEST(MergeForResume, ChangesTheWorkersOfAsynchronousRuns) {
   for (const auto* kind : {"async", "ssp:2"}) {
     const auto saved = to_options(
@@ -349,7 +371,14 @@ TEST(MergeForResume, RejectsConsistencyThatChangesTheWeights) {
                      {.consistency = "async"}),
             "--consistency async: the run to resume ends with the same "
             "weights whatever its workers do, and would not; give sync");
+  EXPECT_EQ(error_of({.workers = 2, .servers = 1, .consistency = "sync"},
+                     {.table_consistency = "ssp:1"}),
+            "--table-consistency ssp:1: the run to resume ends with the same "
+            "weights whatever its workers do, and would not; leave it out");
   // One replica makes the same steps.
+  EXPECT_EQ(error_of({.servers = 1, .consistency = "sync"},
+                     {.table_consistency = "async"}),
+            "no error");
   EXPECT_EQ(error_of({}, {.consistency = "ssp:1"}), "no error");
   EXPECT_EQ(error_of({.servers = 1, .consistency = "ssp:1"}, {.workers = 3}),
             "no error");
