@@ -252,21 +252,21 @@ shard_state::growth(const std::vector<addressed_change>& changes) const {
   return sum;
 }
 
-std::string shard_state::excess(std::uint64_t growth,
-                                std::uint64_t limit) const {
-  if (limit == 0 || growth == 0)
+std::string shard_state::limit_problem(std::uint64_t growth,
+                                       std::uint64_t limit_bytes) const {
+  if (limit_bytes == 0 || growth == 0)
     return {};
   const auto now = bytes();
-  if (growth <= limit && now <= limit - growth)
+  if (growth <= limit_bytes && now <= limit_bytes - growth)
     return {};
   return "server " + std::to_string(index) + " holds " + std::to_string(now)
          + " bytes and would need " + std::to_string(growth)
-         + " more, but its limit is " + std::to_string(limit)
+         + " more, but its limit is " + std::to_string(limit_bytes)
          + "; raise max_server_bytes or use more servers";
 }
 
 void shard_state::check_memory(std::uint64_t growth) const {
-  if (const auto problem = excess(growth, max_bytes); !problem.empty())
+  if (const auto problem = limit_problem(growth, max_bytes); !problem.empty())
     reject(problem);
 }
 

@@ -53,8 +53,9 @@ struct shard_state {
   /// Bytes that changes would add.
   std::uint64_t growth(const std::vector<addressed_change>& changes) const;
   /// Says that so many more bytes would exceed a limit. Empty: they would not.
-  /// @param limit zero: none.
-  std::string excess(std::uint64_t growth, std::uint64_t limit) const;
+  /// @param limit_bytes zero: no limit.
+  std::string limit_problem(std::uint64_t growth,
+                            std::uint64_t limit_bytes) const;
   /// Checks that so many more bytes do not exceed `max_bytes`.
   void check_memory(std::uint64_t growth) const;
   std::uint64_t bytes() const; ///< Of all parts.

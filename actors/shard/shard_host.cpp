@@ -97,7 +97,7 @@ payload shard_host_state::content_for_log(const copy& at,
                                           const tensors& operands) const {
   if (config_.max_bytes > 0 && at.machine.serves()) {
     const auto problem =
-      at.store.excess({x.kind, x.body, operands}, config_.max_bytes);
+      at.store.limit_problem({x.kind, x.body, operands}, config_.max_bytes);
     if (!problem.empty())
       return payload_of(shard_request_kind::rejected,
                         {problem.begin(), problem.end()}, {});

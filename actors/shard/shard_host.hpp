@@ -46,7 +46,9 @@ using shard_host_internal_actor = shard_host_actor::extend<
 
 /// State of a shard host: the copies of all shards in one process. It hosts
 /// `parameter_server::shard_copy` for each shard, and sends its messages to
-/// other processes.
+/// other processes. The host of a primary puts a rejection into the log in
+/// place of a command that would exceed the limit of memory, so all copies
+/// answer it in the same way.
 struct shard_host_state {
   static inline const char* name = "shard host";
 

@@ -90,8 +90,8 @@ void shard_store::apply(const parameter_server::command& command,
   answers_.insert_or_assign(command.id, perform(content).first);
 }
 
-std::string shard_store::excess(const shard_content& x,
-                                std::uint64_t max_bytes) const {
+std::string shard_store::limit_problem(const shard_content& x,
+                                       std::uint64_t max_bytes) const {
   if (max_bytes == 0)
     return {};
   const auto growth_of = [&](const change_list& changes) {
@@ -99,20 +99,23 @@ std::string shard_store::excess(const shard_content& x,
   };
   try {
     switch (x.kind) {
-      case kind::new_part: // a table has no initial value
-        return decode<new_part>(x).is_table
-                 ? std::string{}
-                 : state_.excess(initial_of(x).bytes(), max_bytes);
+      case kind::new_part: {
+        const auto initial = initial_of(x);
+        return initial && !decode<new_part>(x).is_table
+                 ? state_.limit_problem(initial.bytes(), max_bytes)
+                 : std::string{};
+      }
       case kind::change:
-        return state_.excess(growth_of(decode<change_list>(x)), max_bytes);
+        return state_.limit_problem(growth_of(decode<change_list>(x)),
+                                    max_bytes);
       case kind::store:
-        return state_.excess(growth_of(decode<execution_effects>(x).changes),
-                             max_bytes);
+        return state_.limit_problem(
+          growth_of(decode<execution_effects>(x).changes), max_bytes);
       default:
         return {};
     }
   } catch (const std::logic_error&) {
-    return {}; // `apply` says what is wrong
+    return {}; // it is wrong, or what it needs is still in the log
   }
 }
 

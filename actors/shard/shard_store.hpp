@@ -39,9 +39,10 @@ public:
   }
   /// Says that a command would exceed a limit of memory. Empty: it would not.
   /// The bytes of a table differ between copies, so only the primary asks.
+  /// Also empty if the part that it changes is not made yet.
   /// @param max_bytes zero: no limit.
-  std::string excess(const shard_content& content,
-                     std::uint64_t max_bytes) const;
+  std::string limit_problem(const shard_content& content,
+                            std::uint64_t max_bytes) const;
   void forget(std::uint64_t client);
   /// Performs a read. The tensor of the answer is beside it.
   std::pair<shard_answer, tensors> read(const shard_content& content);

@@ -16,8 +16,8 @@ constexpr std::uint64_t allocator_bytes = 16;
 
 constexpr std::size_t cache_line_bytes = 64;
 
-/// Loads some bytes into the cache, without waiting for them.
-void load(const void* first, std::size_t bytes) {
+/// Begins to load some bytes into the cache.
+void prefetch(const void* first, std::size_t bytes) {
   const auto* const from = static_cast<const std::byte*>(first);
   for (std::size_t i = 0; i < bytes; i += cache_line_bytes)
     __builtin_prefetch(from + i);
@@ -81,27 +81,27 @@ row_map::entry row_map::find(std::uint32_t number) const {
            : at(of, static_cast<std::size_t>(found - first));
 }
 
-/// Loads what `load_numbers` reads.
-void row_map::load_bucket(std::uint32_t number) const {
+/// Prefetches what `prefetch_numbers` reads.
+void row_map::prefetch_bucket(std::uint32_t number) const {
   __builtin_prefetch(&buckets_[bucket_of(number)]);
 }
 
-/// Loads what `find` reads.
-void row_map::load_numbers(std::uint32_t number) const {
+/// Prefetches the numbers of the bucket of a row.
+void row_map::prefetch_numbers(std::uint32_t number) const {
   const auto& of = buckets_[bucket_of(number)];
   if (of.rows == 0)
     return;
   const auto* const first = at(of, 0).number_;
-  load(first, of.rows * sizeof *first);
+  prefetch(first, of.rows * sizeof *first);
 }
 
-/// Loads the floats and tags of a row, if there is one.
-void row_map::load_row(std::uint32_t number) const {
+/// Prefetches the floats and tags of a row. No effect if the map lacks it.
+void row_map::prefetch_row(std::uint32_t number) const {
   const auto found = find(number);
   if (!found)
     return;
-  load(found.values_, floats_ * sizeof(float));
-  load(found.tags_, tags_ * sizeof(std::uint32_t));
+  prefetch(found.values_, floats_ * sizeof(float));
+  prefetch(found.tags_, tags_ * sizeof(std::uint32_t));
 }
 
 row_map::entry row_map::insert(std::uint32_t number) {

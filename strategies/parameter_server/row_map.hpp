@@ -61,11 +61,12 @@ public:
 
   /// Returns a row. No row: the map lacks it.
   entry find(std::uint32_t number) const;
-  /// Calls `fn(i)` for each position of a list of rows, in its order, and loads
-  /// the memory of the rows that follow into the cache meanwhile. `fn` may
-  /// change the map.
+  /// Calls `fn(i)` for each position of a list of rows, in its order, and
+  /// prefetches the rows that follow. `fn` may change the map, and searches the
+  /// rows by itself.
   template <class F>
-  void for_each_ahead(std::span<const std::int64_t> numbers, const F& fn) const;
+  void for_each_prefetched(std::span<const std::int64_t> numbers,
+                           const F& fn) const;
   /// Inserts a row, whose floats and tags the caller sets.
   /// @errors throws std::logic_error if the map has the row.
   entry insert(std::uint32_t number);
@@ -89,9 +90,9 @@ private:
   }
   std::size_t bucket_of(std::uint32_t number) const;
   entry at(const bucket& of, std::size_t i) const;
-  void load_bucket(std::uint32_t number) const;
-  void load_numbers(std::uint32_t number) const;
-  void load_row(std::uint32_t number) const;
+  void prefetch_bucket(std::uint32_t number) const;
+  void prefetch_numbers(std::uint32_t number) const;
+  void prefetch_row(std::uint32_t number) const;
   bucket make(std::size_t rows);
   void copy(const entry& from, const entry& to) const;
   /// Keeps the rows of a bucket for which `fn` returns true.
@@ -108,10 +109,11 @@ private:
 };
 
 template <class F>
-void row_map::for_each_ahead(std::span<const std::int64_t> numbers,
-                             const F& fn) const {
-  // A search waits three times for memory: for the bucket, for its numbers and
-  // for the row. Each of them is loaded so many rows after the one before.
+void row_map::for_each_prefetched(std::span<const std::int64_t> numbers,
+                                  const F& fn) const {
+  // A search waits three times for memory: for the bucket, for its numbers, and
+  // for the row. Each of these is prefetched `distance` positions before what
+  // follows it.
   constexpr std::size_t distance = 8;
   const auto size = numbers.size();
   const auto number = [&](std::size_t i) {
@@ -119,11 +121,11 @@ void row_map::for_each_ahead(std::span<const std::int64_t> numbers,
   };
   for (std::size_t i = 0; i < size + 3 * distance; ++i) {
     if (i < size)
-      load_bucket(number(i));
+      prefetch_bucket(number(i));
     if (i >= distance && i - distance < size)
-      load_numbers(number(i - distance));
+      prefetch_numbers(number(i - distance));
     if (i >= 2 * distance && i - 2 * distance < size)
-      load_row(number(i - 2 * distance));
+      prefetch_row(number(i - 2 * distance));
     if (i >= 3 * distance)
       fn(i - 3 * distance);
   }

@@ -273,7 +273,7 @@ void table_part::apply_gradient(const part_change& change,
     return;
   const auto numbers = sum.indices().data<std::int64_t>();
   const auto* const gradient = sum.rows().data<float>().data();
-  rows_.for_each_ahead(numbers, [&](std::size_t i) {
+  rows_.for_each_prefetched(numbers, [&](std::size_t i) {
     const auto number = static_cast<std::uint32_t>(numbers[i]);
     if (!admits(number))
       return;
@@ -303,7 +303,7 @@ void table_part::apply_contributions(const part_change& change) {
 void table_part::change_rows(const part_change& change) {
   const auto numbers = change.rows.indices().data<std::int64_t>();
   const auto* const operand = change.rows.rows().data<float>().data();
-  rows_.for_each_ahead(numbers, [&](std::size_t i) {
+  rows_.for_each_prefetched(numbers, [&](std::size_t i) {
     const auto number = static_cast<std::uint32_t>(numbers[i]);
     combine(change.what, touch(number).values().first(elements_),
             operand + i * elements_);
@@ -386,7 +386,7 @@ tensor table_part::rows(std::span<const std::int64_t> rows) const {
   tensor out{{table_.with_extent(0, static_cast<std::int64_t>(rows.size())),
               dtype::float32}};
   auto* const into = out.mutable_data<float>().data();
-  rows_.for_each_ahead(rows, [&](std::size_t i) {
+  rows_.for_each_prefetched(rows, [&](std::size_t i) {
     const auto number = number_of(rows[i]);
     auto* const to = into + i * elements_;
     if (const auto found = find(number))

@@ -37,8 +37,8 @@ struct parameter_server_options {
   /// Limit of the bytes of values and slots on each server. What would exceed
   /// it is an error of the function or closure that asks for it, and the server
   /// goes on. Closures that end at the same time can exceed it, because each is
-  /// checked by itself, and so can the requests that have not reached all
-  /// copies. Zero: no limit.
+  /// checked by itself. With copies, requests that have not reached all of them
+  /// are not counted, so they can exceed it too. Zero: no limit.
   std::uint64_t max_server_bytes = 0;
   /// Maximum wait for the answer of a server.
   std::chrono::milliseconds timeout{60'000};

@@ -148,7 +148,6 @@ void server_epoch::train_synchronously(std::uint32_t replicas) {
     auto next = task(what, i);
     next.replicas = replicas;
     next.learning_rate = learning_rate(next.step);
-    ++steps_; // also if a worker or a server fails: it has begun
     std::vector<result> parts;
     for (next.replica = 0; next.replica < replicas; ++next.replica)
       parts.push_back(schedule(next));
@@ -173,9 +172,8 @@ void server_epoch::train_synchronously(std::uint32_t replicas) {
     const bool is_finite = total.sums[metric_list::skipped] == 0;
     if (!is_finite) // each replica skips the step
       total.sums[metric_list::skipped] = static_cast<double>(replicas);
-    if (!is_finite && options_.on_nan == on_nan::stop)
-      --steps_; // `count` throws, and no server has got a decision
     count(total, next.step);
+    ++steps_; // also if the answer of a server is lost
     if (!is_finite || total.examples == 0)
       contributors.clear();
     for (const auto& one : variables)

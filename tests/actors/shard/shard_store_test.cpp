@@ -457,14 +457,15 @@ TEST(ShardStore, SaysWhatWouldExceedALimit) {
   const auto store = used_store(); // 2 elements, and 2 slots of them
   const auto part =
     content(kind::new_part, new_part{5, "v", {3}}, {floats({1, 2, 3})});
-  EXPECT_EQ(store.excess(part, 36), "");
-  EXPECT_NE(store.excess(part, 35).find("its limit is 35"), std::string::npos);
-  EXPECT_EQ(store.excess(part, 0), "");
+  EXPECT_EQ(store.limit_problem(part, 36), "");
+  EXPECT_NE(store.limit_problem(part, 35).find("its limit is 35"),
+            std::string::npos);
+  EXPECT_EQ(store.limit_problem(part, 0), "");
   // `apply` rejects an unknown part.
   const auto unknown =
     content(kind::change, change_list{{{.part = 9, .what = change_kind::add}}},
             {floats({1})});
-  EXPECT_EQ(store.excess(unknown, 1), "");
+  EXPECT_EQ(store.limit_problem(unknown, 1), "");
 }
 
 TEST(ShardStore, AnswersARejectedCommandWithItsReason) {

@@ -98,7 +98,7 @@ TEST(RowMap, CallsForEachPositionInOrderWhileRowsAreInsertedAndErased) {
     for (std::size_t i = 0; i < count; ++i)
       numbers.push_back(std::int64_t(i * 7919 % 97)); // some are repeated
     std::vector<std::size_t> called;
-    rows.for_each_ahead(numbers, [&](std::size_t i) {
+    rows.for_each_prefetched(numbers, [&](std::size_t i) {
       called.push_back(i);
       const auto number = static_cast<std::uint32_t>(numbers[i]);
       if (rows.find(number))
