@@ -1,12 +1,17 @@
 // Measures closures of a cluster coordinator: how many per second, how long one
-// takes, how fast they push and pull a large variable, and how many rows of a
-// table they read and update. Servers and workers are threads of this process,
-// or processes of this host.
+// takes, how fast they push and pull a large variable, how many rows of a table
+// they read and update, what memory these rows need, and how long the functions
+// take that count each closure once. Servers and workers are threads of this
+// process, or processes of this host.
 
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/benchmarks/node_process.hpp"
 #include "troupe/benchmarks/options.hpp"
 #include "troupe/benchmarks/timing.hpp"
+#include "troupe/strategies/coordinator/closure_effects.hpp"
+#include "troupe/strategies/coordinator/executions.hpp"
+#include "troupe/strategies/coordinator/staleness_meter.hpp"
+#include "troupe/strategies/coordinator/state_machine.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/registered_closures.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
@@ -134,32 +139,115 @@ std::vector<double> bandwidth(cluster_coordinator& coordinator,
   return out;
 }
 
-constexpr std::int64_t table_rows = 2'600'000;
+constexpr std::int64_t table_rows = 2'600'000, row_elements = 16;
 
-/// Rows per second of closures that read rows of a table of the shape of
-/// `wide_deep` and update them by Adagrad, 13,312 of the 2.6 million each.
-std::vector<double> row_rates(cluster_coordinator& coordinator,
-                              const scheduler& schedule) {
-  constexpr std::int64_t rows = 13'312;
-  constexpr int closures = 40;
-  std::mt19937_64 random{1};
-  std::vector<tensor> batches;
-  for (int i = 0; i < closures; ++i) {
-    std::vector<std::int64_t> ids(rows);
+constexpr std::int64_t rows_of_closure = 13'312;
+constexpr int closures_of_rows = 40;
+
+/// Reads and updates random rows of a table of the shape of `wide_deep`.
+void train_rows(cluster_coordinator& coordinator, const scheduler& schedule,
+                const std::vector<tensor>& batches) {
+  for (const auto& ids : batches)
+    schedule("rows", {ids});
+  coordinator.join();
+}
+
+std::vector<tensor> random_rows(std::uint64_t seed) {
+  std::mt19937_64 random{seed};
+  std::vector<tensor> out;
+  for (int i = 0; i < closures_of_rows; ++i) {
+    std::vector<std::int64_t> ids(rows_of_closure);
     for (auto& one : ids)
       one = std::int64_t(random() % table_rows);
-    batches.push_back(tensor::of<std::int64_t>({rows}, ids));
+    out.push_back(tensor::of<std::int64_t>({rows_of_closure}, ids));
   }
+  return out;
+}
+
+/// Rows per second of closures that read rows and update them by Adagrad. All
+/// windows have the same rows, so the timed ones make none.
+std::vector<double> row_rates(cluster_coordinator& coordinator,
+                              const scheduler& schedule) {
+  const auto batches = random_rows(1);
   std::vector<double> out;
   for (int i = -1; i < windows; ++i) {
     const auto begin = benchmarks::clock::now();
-    for (const auto& ids : batches)
-      schedule("rows", {ids});
-    coordinator.join();
+    train_rows(coordinator, schedule, batches);
     if (i >= 0)
-      out.push_back(double(closures * rows) / seconds_since(begin));
+      out.push_back(double(closures_of_rows * rows_of_closure)
+                    / seconds_since(begin));
   }
   return out;
+}
+
+/// Microseconds of processor time for one closure with effects on all servers:
+/// what the coordinator, the worker and the servers do so that it counts once.
+/// Messages and records are not made.
+std::vector<double> bookkeeping(std::uint32_t servers, int closures) {
+  std::vector<std::uint32_t> shards(servers);
+  std::iota(shards.begin(), shards.end(), 0u);
+  std::vector<double> out;
+  for (int i = -1; i < windows; ++i) {
+    coordinator::state_machine machine{servers};
+    coordinator::executions worker;
+    std::vector<coordinator::closure_effects> effects(servers);
+    std::vector<coordinator::staleness_meter> staleness(servers);
+    static_cast<void>(machine.on_worker(1, 64));
+    const auto begin = benchmarks::clock::now();
+    for (int k = 0; k < closures; ++k) {
+      const auto begun = machine.schedule(nullptr);
+      const auto& run = std::get<coordinator::send_run>(begun.at(0)).run;
+      worker.begin(run);
+      for (std::uint32_t s = 0; s < servers; ++s) {
+        staleness[s].on_read(run.execution, 0, std::uint64_t(k));
+        effects[s].store(run.execution, nullptr, run.done_below);
+      }
+      const coordinator::ended end{run.execution, shards};
+      worker.finish(run.execution, {end});
+      for (const auto& one : machine.on(1, end, nullptr))
+        if (const auto* x = std::get_if<coordinator::send_decision>(&one)) {
+          const auto s = x->shard;
+          if (!effects[s].decide(x->decision).applied)
+            throw std::logic_error("a closure did not count");
+          staleness[s].on_gradient(run.execution, 0, std::uint64_t(k));
+          staleness[s].forget_if([&](std::uint64_t ordinal) {
+            return effects[s].is_decided(ordinal);
+          });
+          static_cast<void>(
+            machine.on(coordinator::decided{s, x->decision.execution.ordinal}));
+        }
+    }
+    if (!machine.is_done())
+      throw std::logic_error("closures are not done");
+    if (i >= 0)
+      out.push_back(1e6 * seconds_since(begin) / closures);
+  }
+  return out;
+}
+
+/// Rows of a table on the servers, and the memory of their processes.
+struct row_memory {
+  double rows = 0, resident_bytes = 0;
+};
+
+row_memory
+measure_rows(const parameter_server_strategy& strategy,
+             const std::vector<std::unique_ptr<node_process>>& nodes) {
+  row_memory out;
+  const auto servers = strategy.status();
+  for (std::size_t i = 0; i < servers.size(); ++i) {
+    out.rows += double(servers[i].rows);
+    out.resident_bytes += nodes.at(i)->resident_bytes();
+  }
+  return out;
+}
+
+/// Growth of the memory of the server processes while rows are made, in percent
+/// of the values and slots of these rows.
+double percent_of_rows(const row_memory& before, const row_memory& after) {
+  constexpr double row_bytes = 2 * sizeof(float) * row_elements; // Adagrad
+  return 100 * (after.resident_bytes - before.resident_bytes)
+         / ((after.rows - before.rows) * row_bytes);
 }
 
 } // namespace
@@ -218,7 +306,8 @@ int main(int argc, char** argv) {
                            [](const parameter_server::row_range& rows) {
                              return tensor::zeros({rows.size()});
                            });
-    strategy.make_table(table_name, {.rows = table_rows, .row_elements = 16});
+    strategy.make_table(table_name,
+                        {.rows = table_rows, .row_elements = row_elements});
     const auto local = make_closures(strategy);
     cluster_coordinator coordinator{strategy, how};
     const auto schedule = [&](const std::string& name, tensors inputs) {
@@ -233,8 +322,17 @@ int main(int argc, char** argv) {
           latencies(coordinator, schedule));
     print(json, "closure rate", "closures/s",
           rates(coordinator, schedule, closures));
-    print(json, "push+pull", "MiB/s", bandwidth(coordinator, schedule, mib));
+    print(json, "bookkeeping of a closure", "us",
+          bookkeeping(on.servers, closures));
     print(json, "rows read and updated", "rows/s",
           row_rates(coordinator, schedule));
+    if (processes) { // these rows are not the first traffic of the processes
+      const auto before = measure_rows(strategy, nodes);
+      for (std::uint64_t seed = 2; seed < 6; ++seed)
+        train_rows(coordinator, schedule, random_rows(seed));
+      print(json, "memory of rows", "%",
+            {percent_of_rows(before, measure_rows(strategy, nodes))});
+    }
+    print(json, "push+pull", "MiB/s", bandwidth(coordinator, schedule, mib));
   });
 }

@@ -7,7 +7,7 @@ the tables of docs/performance.md.
 
 Each worker and each server is a process with one thread, on both sides. The programs of a row run
 in turn. With --update, replaces the text of the file between the lines "<!-- servers -->" and
-"<!-- /servers -->". Needs an idle machine, and about 25 minutes.
+"<!-- /servers -->". Needs an idle machine, and about 45 minutes.
 """
 import argparse
 import json
@@ -38,7 +38,13 @@ class Programs:
     def closures(self, case, workers, servers=1):
         return by_case(run([str(self.build / "benchmarks/bench_parameter_server"), "--processes",
                             "--json", "--workers", str(workers), "--servers", str(servers),
-                            "--in-flight", "1" if "join" in case or "+" in case else "64"]), case)
+                            "--in-flight", "64" if case == "closure rate" else "1"]), case)
+
+    def bookkeeping(self):
+        """Processor time that a closure needs to count once, in % of that of a step of `mlp`."""
+        step = run([str(self.build / "benchmarks/bench_train"), "--model", "mlp", "--batch", "64",
+                    "--threads", "1", "--json"])[-1]["step_us"]
+        return 100 * self.closures("bookkeeping of a closure", 2) / step
 
     def train(self, *options, epochs=4):
         """Examples/s of `troupe train`, without the first epoch."""
@@ -122,6 +128,26 @@ def rows(p):
            {"Troupe without copies": lambda: p.train(*copies)}, 0.85)
 
 
+def limits(p):
+    """Yields for each quantity without another program its key, its text, its unit, the program,
+    and the largest value that is wanted."""
+    yield ("latency", "`schedule` and `join` of an empty closure, 2 workers", "us",
+           lambda: p.closures("closure schedule+join", 2), 50)
+    yield ("bookkeeping", "processor time of the functions that count a closure once, in relation to "
+           "a step of `mlp`", "%", p.bookkeeping, 3)
+    yield ("memory", "memory of two server processes that rows of a table need, in relation to the "
+           "rows and their slots", "%", lambda: p.closures("memory of rows", 2, 2), 110)
+
+
+def measure_limit(limit, rounds):
+    _, text, unit, program, most = limit
+    found = [program() for _ in range(rounds)]
+    is_missed = statistics.median(found) > most
+    line = f"| {text} | {unit} | {spread(found)} | {most}{': **missed**' if is_missed else ''} |"
+    print(line, flush=True)
+    return line
+
+
 def measure(row, rounds):
     """Runs the programs of a row in turn. Returns its lines of the table."""
     _, text, unit, ours, others, least = row
@@ -154,10 +180,12 @@ def main():
         parser.error("--update needs all rows; leave --only out")
     if args.update and not all(mark in args.update.read_text() for mark in MARKS):
         parser.error(f"{args.update} has no lines {' and '.join(MARKS)}")
-    all_rows = list(rows(Programs(args)))
+    programs = Programs(args)
+    all_rows, all_limits = list(rows(programs)), list(limits(programs))
+    keys = {row[0] for row in all_rows + all_limits}
     for key in args.only or []:
-        if key not in {row[0] for row in all_rows}:
-            parser.error(f"--only {key}: give one of {', '.join(sorted({r[0] for r in all_rows}))}")
+        if key not in keys:
+            parser.error(f"--only {key}: give one of {', '.join(sorted(keys))}")
     lines = [f"\n{machine()}",
              "| what | counted | Troupe: median (min to max) | other program | its median (min to max) "
              "| Troupe is faster by |", "|---|---|---|---|---|---|"]
@@ -165,6 +193,11 @@ def main():
     for row in all_rows:
         if not args.only or row[0] in args.only:
             lines += measure(row, args.rounds)
+    lines += ["", "| what | unit | median (min to max) | at most |", "|---|---|---|---|"]
+    print("\n".join(lines[-3:]), flush=True)
+    for limit in all_limits:
+        if not args.only or limit[0] in args.only:
+            lines.append(measure_limit(limit, args.rounds))
     if args.update:
         before, rest = args.update.read_text().split(MARKS[0], 1)
         after = rest.split(MARKS[1], 1)[1]

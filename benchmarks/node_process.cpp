@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <stdexcept>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -62,6 +63,17 @@ node_process::node_process(
 node_process::~node_process() {
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
+}
+
+double node_process::resident_bytes() const {
+  std::ifstream status{"/proc/" + std::to_string(pid_) + "/status"};
+  for (std::string word; status >> word;)
+    if (word == "VmRSS:") {
+      double kib = 0;
+      status >> kib;
+      return 1024 * kib;
+    }
+  throw std::runtime_error("a node has ended");
 }
 
 } // namespace troupe::benchmarks

@@ -23,6 +23,10 @@ public:
   node_process& operator=(const node_process&) = delete;
 
   const std::string& address() const { return address_; } ///< "host:port"
+  /// Returns the resident memory of the process in bytes.
+  /// @errors throws std::runtime_error if it has ended.
+  /// @source proc(5), VmRSS.
+  double resident_bytes() const;
 
 private:
   pid_t pid_;
