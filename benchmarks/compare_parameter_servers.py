@@ -37,7 +37,8 @@ class Programs:
 
     def closures(self, case, workers, servers=1):
         return by_case(run([str(self.build / "benchmarks/bench_parameter_server"), "--processes",
-                            "--json", "--workers", str(workers), "--servers", str(servers),
+                            "--json", "--only", case, "--workers", str(workers), "--servers",
+                            str(servers),
                             "--in-flight", "64" if case == "closure rate" else "1"]), case)
 
     def bookkeeping(self):
