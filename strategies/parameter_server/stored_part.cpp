@@ -45,8 +45,15 @@ void make_unique(tensor& x) {
 template <class T>
 void combine(kind what, std::span<const T> from, std::span<const T> operand,
              std::span<T> into) {
-  const auto each = [&](auto fn) {
-    std::ranges::transform(from, operand, into.begin(), fn);
+  // In two loops, each of which the compiler can vectorize.
+  const auto each = [x = from.data(), y = operand.data(), z = into.data(),
+                     n = from.size()](auto fn) {
+    if (x == z)
+      for (std::size_t i = 0; i < n; ++i)
+        z[i] = fn(z[i], y[i]);
+    else
+      for (std::size_t i = 0; i < n; ++i)
+        z[i] = fn(x[i], y[i]);
   };
   switch (what) {
     case kind::assign:
