@@ -12,6 +12,8 @@ using namespace troupe;
 
 namespace {
 
+constexpr auto evaluator_task = "evaluator";
+
 net::cluster_spec cluster_of(const net::reserved_ports& ports,
                              const local_launcher::job_shape& shape) {
   std::map<std::string, net::cluster_spec::list> jobs;
@@ -43,13 +45,14 @@ void local_launcher::start(
     for (const auto index : cluster_.task_indices(job))
       start_task({job, index});
   if (shape_.evaluator)
-    start_task({"evaluator", 0});
+    start_task({evaluator_task, 0});
 }
 
 void local_launcher::start(const net::cluster_task& task,
                            const std::vector<std::string>& command,
                            environment_changes variables) {
-  process_spec spec{to_string(task), command, std::move(variables)};
+  process_spec spec{to_string(task), command, std::move(variables),
+                    task.type == evaluator_task};
   spec.variables["TF_CONFIG"] = net::write_tf_config(cluster_, task);
   spec.variables[net::launcher_link::joiner_variable] = std::nullopt;
   children_.start(spec);

@@ -22,7 +22,9 @@ public:
     std::size_t processes = 1; ///< Without the servers.
     bool chief = false;      ///< The first process is the chief, not worker 0.
     std::size_t servers = 0; ///< Parameter servers, of job "ps".
-    bool evaluator = false;  ///< A further process, which has no address.
+    /// A further process, which has no address. If it fails, the job has not
+    /// failed.
+    bool evaluator = false;
   };
 
   local_launcher(const job_shape& shape, child_processes_options options);

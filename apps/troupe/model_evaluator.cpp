@@ -1,6 +1,7 @@
 #include "model_evaluator.hpp"
 
 #include "command.hpp"
+#include "file_version.hpp"
 #include "metric_text.hpp"
 #include "run_data.hpp"
 #include "signal_receiver.hpp"
@@ -16,7 +17,7 @@
 #include <exception>
 #include <poll.h>
 #include <stdexcept>
-#include <sys/stat.h>
+#include <string>
 
 using namespace troupe;
 
@@ -33,10 +34,9 @@ bool wait_for_look(const signal_receiver& signals) {
   return signals.take() == 0;
 }
 
-/// Evaluates the file. @returns true if its run is complete.
-bool evaluate(const std::string& file, const run_data& data,
+/// Evaluates a version, and prints the line of it.
+void evaluate(model& saved, const run_data& data,
               const train_arguments& arguments, const train_config& config) {
-  auto saved = model::load(file);
   const auto found = saved.evaluate(data.test, {.metrics = metrics_of(config)});
   if (!arguments.quiet) {
     std::printf("step %llu  %s\n",
@@ -44,20 +44,9 @@ bool evaluate(const std::string& file, const run_data& data,
                 text_of_test(found).c_str());
     std::fflush(stdout);
   }
-  return !saved.interrupted();
 }
 
 } // namespace
-
-std::string version_of(const std::filesystem::path& file) {
-  struct stat found {};
-  if (::stat(file.c_str(), &found) != 0 || !S_ISREG(found.st_mode))
-    return {};
-  return std::to_string(found.st_dev) + "/" + std::to_string(found.st_ino) + "/"
-         + std::to_string(found.st_mtim.tv_sec) + "."
-         + std::to_string(found.st_mtim.tv_nsec) + "/"
-         + std::to_string(found.st_size);
-}
 
 int evaluate_versions(const train_arguments& arguments,
                       const train_config& config) {
@@ -71,19 +60,24 @@ int evaluate_versions(const train_arguments& arguments,
   const one_device_strategy strategy{"cpu:0", {.threads = config.threads}};
   const auto scope = strategy.scope();
   const auto* const earlier = std::getenv(earlier_version_variable);
+  const auto first = earlier ? std::string{} : version_of(file);
   std::string last = earlier ? earlier : "";
   bool is_complete = false;
   while (!is_complete && wait_for_look(signals)) {
     const auto version = version_of(file);
     if (version.empty() || version == last)
       continue;
-    last = version;
     try {
-      is_complete = evaluate(file, data, arguments, config);
+      auto saved = model::load(file);
+      if (version_of(file) != version)
+        continue; // a later version has replaced it meanwhile
+      evaluate(saved, data, arguments, config);
+      is_complete = !saved.interrupted() && version != first;
     } catch (const std::exception& e) { // a later version may be intact
       log(log_level::warning, "this version of the model is not evaluated: "
                                 + std::string{e.what()});
     }
+    last = version;
   }
   return ok;
 }

@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "interrupt.hpp"
+#include "node_attempts.hpp"
 #include "run_data.hpp"
 #include "saved_run.hpp"
 #include "server_lives.hpp"
@@ -44,23 +45,20 @@ using clock_type = std::chrono::steady_clock;
 constexpr auto start_timeout = 60s;
 /// Time between attempts to connect to tasks that were lost.
 constexpr std::chrono::milliseconds reconnect_interval = 200ms;
-constexpr auto look_interval = 20ms;
 
 /// Waits until a node can be reached.
 void wait_for_node(runtime& actors, const std::string& name,
                    const std::string& address, clock_type::time_point end) {
   for (;;) {
     try {
-      const remote_node found{actors, address, {.name = "chief"}};
+      const remote_node found{actors, address, {.name = chief_client_name}};
       return;
     } catch (const job_error& e) {
-      const bool may_come =
-        e.code == ec::peer_lost || e.code == ec::unreachable;
-      if (!may_come || clock_type::now() >= end)
+      if (!may_come(e) || clock_type::now() >= end)
         throw job_error{e.code, "cannot reach " + name + " at " + address + ": "
                                   + e.what()};
     }
-    std::this_thread::sleep_for(look_interval);
+    std::this_thread::sleep_for(attempt_interval);
   }
 }
 
@@ -68,7 +66,8 @@ void wait_for_node(runtime& actors, const std::string& name,
 void stop_node(runtime& actors, const std::string& name,
                const std::string& address) {
   try {
-    remote_node node{actors, address, {.name = "chief", .connect_timeout = 1s}};
+    remote_node node{
+      actors, address, {.name = chief_client_name, .connect_timeout = 1s}};
     if (!node.stop_and_wait(5s))
       log(log_level::warning,
           name + " at " + address + " does not answer; it may go on");
@@ -112,6 +111,21 @@ std::string text_of_return(const std::vector<std::size_t>& lost,
          + " are computed again";
 }
 
+/// Says that a run ends with an earlier state than its last one.
+/// @param kept step of the state that is saved.
+/// @param begun the last step that had begun.
+std::string text_of_end(std::uint64_t kept, std::uint64_t begun) {
+  const auto out = "; the run was told to end and is saved as it was after "
+                   "step "
+                   + std::to_string(kept);
+  const auto first = std::to_string(kept + 1);
+  if (begun <= kept)
+    return out;
+  if (begun == kept + 1)
+    return out + ", without step " + first;
+  return out + ", without the steps " + first + " to " + std::to_string(begun);
+}
+
 class chief {
 public:
   chief(const train_arguments& arguments, const train_config& config,
@@ -139,13 +153,14 @@ public:
       try {
         train();
         is_over = true;
-      } catch (const std::runtime_error&) {
+      } catch (const std::runtime_error& e) {
+        if (ends_with_snapshot())
+          return end_with_snapshot(e);
         if (!survives_losses_ || !has_loss())
           throw;
-        const auto lost = lives_.wait_for_all(clock_type::now() + start_timeout,
-                                              [this] { return is_stopped(); });
-        if (!lost && is_stopped() && snapshot_ && snapshot_->interrupted())
-          return end_with_snapshot();
+        const auto lost = wait_for_servers();
+        if (!lost && ends_with_snapshot())
+          return end_with_snapshot(e);
         if (!lost)
           throw;
         log(log_level::warning,
@@ -176,7 +191,7 @@ private:
     for (std::size_t i = 0; i < workers_.size(); ++i)
       wait_for_node(actors_, "worker " + std::to_string(i), workers_[i], end);
     if (survives_losses_)
-      lives_.note();
+      lives_.note_incarnations();
   }
 
   /// Trains from the snapshot on, to the end, and evaluates.
@@ -252,12 +267,10 @@ private:
             .arguments = write_train_options(to_options(config_)),
             .reconnect_interval = reconnect_interval});
       } catch (const job_error& e) {
-        const bool may_come =
-          e.code == ec::peer_lost || e.code == ec::unreachable;
-        if (!may_come || is_stopped() || clock_type::now() >= end)
+        if (!may_come(e) || is_stopped() || clock_type::now() >= end)
           throw;
       }
-      std::this_thread::sleep_for(look_interval);
+      std::this_thread::sleep_for(attempt_interval);
     }
   }
 
@@ -371,13 +384,46 @@ private:
   /// True if the run has failed because a server was lost. The error does not
   /// always say so: it is that of a worker if the worker has noticed it first.
   bool has_loss() {
-    return std::exchange(is_connection_lost_, false) || lives_.has_loss();
+    if (std::exchange(is_connection_lost_, false))
+      return true;
+    try {
+      return lives_.has_loss();
+    } catch (const job_error& e) { // the error of the run says more
+      log(log_level::warning, e.what());
+      return false;
+    }
+  }
+
+  /// @returns as `server_lives::wait_for_all`; also nothing if a server refuses
+  ///          this process.
+  std::optional<std::vector<std::size_t>> wait_for_servers() {
+    try {
+      return lives_.wait_for_all(clock_type::now() + start_timeout,
+                                 [this] { return is_stopped(); });
+    } catch (const job_error& e) {
+      log(log_level::warning, e.what());
+      return std::nullopt;
+    }
   }
 
   bool is_stopped() const { return stop_ && *stop_; }
 
-  /// The run was told to end while a server was lost.
-  int end_with_snapshot() {
+  /// True if the run was told to end, has failed, and can be continued from the
+  /// last state that was kept.
+  bool ends_with_snapshot() const {
+    return survives_losses_ && is_stopped() && snapshot_
+           && snapshot_->interrupted();
+  }
+
+  /// Ends a run for which `ends_with_snapshot` is true. No summary is written.
+  int end_with_snapshot(const std::runtime_error& error) {
+    if (is_trained_) { // the state is saved
+      log(log_level::warning, std::string{error.what()}
+                                + "; the run is saved, but not evaluated");
+      return interrupted;
+    }
+    log(log_level::warning,
+        error.what() + text_of_end(last_snapshot_, begun_steps_));
     save(*snapshot_);
     if (!arguments_.quiet)
       print_interrupted(arguments_, snapshot_->steps());

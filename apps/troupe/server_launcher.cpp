@@ -1,9 +1,9 @@
 #include "command.hpp"
 #include "fault_report.hpp"
+#include "file_version.hpp"
 #include "interrupt.hpp"
 #include "job_credentials.hpp"
 #include "local_launcher.hpp"
-#include "model_evaluator.hpp"
 #include "output_collector.hpp"
 #include "self_command.hpp"
 #include "server_supervisor.hpp"
@@ -87,9 +87,7 @@ int launch_with_servers(const train_config& config,
   launcher.start(self_command(), [&](const std::string& process) {
     auto variables = credentials.environment_of(process);
     faults.add_to(variables);
-    variables[earlier_version_variable] =
-      earlier_version.empty() ? std::nullopt
-                              : std::optional<std::string>{earlier_version};
+    variables[earlier_version_variable] = earlier_version;
     return variables;
   });
   server_supervisor job{launcher, restarts, config.workers, true};

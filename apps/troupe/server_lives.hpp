@@ -11,8 +11,8 @@
 #include <vector>
 
 /// The parameter servers of a run without copies, as the chief sees them. The
-/// state of a server ends with its process, so a process that was started again
-/// at the same address has another life.
+/// state of a server ends with its process. A process that was started again at
+/// the same address has another incarnation.
 class server_lives {
 public:
   using clock = std::chrono::steady_clock;
@@ -21,19 +21,23 @@ public:
   server_lives(troupe::runtime& actors, std::vector<std::string> addresses,
                std::uint64_t max_losses);
 
-  /// Notes the lives of all servers.
-  /// @errors throws `job_error` if one cannot be reached.
-  void note();
+  /// Notes the incarnations of all servers.
+  /// @errors throws `job_error` if one cannot be reached or refuses this
+  ///         process.
+  void note_incarnations();
 
-  /// Returns true if one has ended since the last note.
+  /// Returns true if a server cannot be reached, or has another incarnation
+  /// than the noted one.
+  /// @errors throws `job_error` if a server refuses this process.
   bool has_loss() const;
 
-  /// Waits until all servers can be reached, and notes their lives. Counts the
-  /// losses. Without one, the connection to a server has ended, and this is a
-  /// loss too.
+  /// Waits until all servers can be reached, and notes their incarnations. Each
+  /// server with another incarnation counts as a loss. If no process was lost,
+  /// the connection to one has ended. That counts as one loss.
   /// @param is_stopped the wait ends when it returns true.
   /// @returns the servers that were lost since the last note, or nothing if
   ///          there were too many losses, if `is_stopped`, or at `end`.
+  /// @errors throws `job_error` if a server refuses this process.
   std::optional<std::vector<std::size_t>>
   wait_for_all(clock::time_point end, const std::function<bool()>& is_stopped);
 
@@ -44,20 +48,9 @@ public:
   }
 
 private:
-  /// None: the server cannot be reached.
-  using life = std::optional<std::uint64_t>;
-  std::vector<life> look() const;
-
   troupe::runtime& actors_;
   const std::vector<std::string> addresses_;
   const std::uint64_t max_losses_;
-  std::vector<life> noted_; ///< By server.
+  std::vector<std::uint64_t> noted_; ///< Incarnations, by server.
   std::uint64_t losses_ = 0;
 };
-
-/// Returns the incarnation of the process at an address. None: no process can
-/// be reached there.
-/// @errors throws `job_error` if there is one that does not let this process
-///         use it.
-std::optional<std::uint64_t> find_process(troupe::runtime& actors,
-                                          const std::string& address);

@@ -35,6 +35,22 @@ using namespace std::chrono_literals;
 /// Connections of a node: each worker has one to each server.
 constexpr std::size_t max_clients = 1024;
 
+/// @errors throws std::invalid_argument if nothing would use the saved steps.
+void check_save_steps(const train_arguments& x) {
+  if (x.save_steps == 0 || !x.save.empty() || !x.resume.empty())
+    return;
+  const auto option = "--save-steps " + std::to_string(x.save_steps);
+  if (x.restarts == 0)
+    throw std::invalid_argument(option
+                                + ": there is no file to which they could be "
+                                  "saved; give --save FILE, or --restarts N");
+  if (const auto copies = x.options.replication.value_or(1); copies > 1)
+    throw std::invalid_argument(option + ": with --replication "
+                                + std::to_string(copies)
+                                + " no state is kept for --restarts; give "
+                                  "--save FILE");
+}
+
 void check_arguments(const train_arguments& x) {
   const auto reject = [](const std::string& option) {
     throw std::invalid_argument(option
@@ -58,6 +74,7 @@ void check_arguments(const train_arguments& x) {
   if (x.evaluator && x.save.empty() && x.resume.empty())
     throw std::invalid_argument(
       "--evaluator: there is no file that it could evaluate; give --save FILE");
+  check_save_steps(x);
 }
 
 /// @errors throws std::invalid_argument if tables have an option and the model

@@ -260,7 +260,7 @@ history server_model::fit(cluster_coordinator& coordinator,
              ? options.pause_steps - self.steps % options.pause_steps
              : std::numeric_limits<std::uint64_t>::max();
   };
-  /// The function may copy the model.
+  // The function may copy the model.
   const auto call = [&](const auto& fn, const auto&... args) {
     self.interrupted = at;
     if (fn)
@@ -321,7 +321,8 @@ history server_model::fit(cluster_coordinator& coordinator,
       begins_epoch = true;
       call(options.on_epoch_end, record);
     }
-    if (end == fit_end::done && run.steps() == max_steps)
+    const bool is_over = end != fit_end::done || at.epochs_done() >= options.epochs;
+    if (!is_over && run.steps() == max_steps)
       call(options.on_pause);
   }
   shown.finish_line();

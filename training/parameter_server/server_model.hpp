@@ -49,7 +49,8 @@ struct server_fit_options {
   std::uint64_t max_steps = 0;
   /// The fit pauses when the number of steps of the model is a multiple of this
   /// number: no further step begins until all steps before are done, and
-  /// `on_pause` has returned. Zero: it does not pause.
+  /// `on_pause` has returned. There is no pause where the fit ends, by
+  /// `epochs`, `max_steps` or `stop`. Zero: it does not pause.
   std::uint64_t pause_steps = 0;
   /// Called at each pause, after `on_epoch_end` if an epoch ends there. The
   /// function may call `copy_to`; a fit with `resume` can continue from that
