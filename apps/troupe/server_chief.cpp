@@ -418,8 +418,8 @@ private:
   /// Ends a run for which `ends_with_snapshot` is true. No summary is written.
   int end_with_snapshot(const std::runtime_error& error) {
     if (is_trained_) { // the state is saved
-      log(log_level::warning, std::string{error.what()}
-                                + "; the run is saved, but not evaluated");
+      log(log_level::warning,
+          std::string{error.what()} + "; the run is saved, but not evaluated");
       return interrupted;
     }
     log(log_level::warning,

@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <iostream>
 #include <optional>
 #include <set>
 #include <string>
@@ -50,6 +51,27 @@ int exit_code_of(const child_processes& children,
                                     "have ended with it");
   return report_error(end->code, output.end_text(*end));
 }
+
+/// Says once that the evaluator has failed.
+class evaluator_watch {
+public:
+  void check(const child_processes& children, const output_collector& output) {
+    if (was_told_)
+      return;
+    for (const auto& x : children.ended()) {
+      if (x.name != server_supervisor::evaluator || x.signal != 0
+          || !x.failed())
+        continue;
+      std::cerr << "warning: " << output.end_text(x)
+                << "; the training goes on without it\n";
+      was_told_ = true;
+      return;
+    }
+  }
+
+private:
+  bool was_told_ = false;
+};
 
 } // namespace
 
@@ -103,7 +125,9 @@ int launch_with_servers(const train_config& config,
     }
   };
   bool was_evaluator_told = false;
+  evaluator_watch evaluator;
   launcher.wait(signals, on_signal, [&] {
+    evaluator.check(launcher.children(), output);
     const auto next = job.on_idle();
     const auto* const end = job.chief_end();
     if (end && !end->completed() && !std::exchange(was_evaluator_told, true))

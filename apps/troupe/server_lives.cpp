@@ -56,9 +56,9 @@ void server_lives::note_incarnations() {
   for (const auto& address : addresses_) {
     const auto found = find_process(actors_, address, connect_timeout);
     if (!found.incarnation)
-      throw job_error{ec::peer_lost,
-                      "parameter server " + std::to_string(all.size()) + " at "
-                        + address + " cannot be reached"};
+      throw job_error{ec::peer_lost, "parameter server "
+                                       + std::to_string(all.size()) + " at "
+                                       + address + " cannot be reached"};
     all.push_back(*found.incarnation);
   }
   noted_ = std::move(all);

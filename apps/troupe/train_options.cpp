@@ -222,7 +222,8 @@ void add_restart_options(CLI::App& command, train_arguments& arguments) {
              train_option_limits::epochs,
              "With --workers: start workers that were killed again, at most N "
              "times in all; they join the job. With parameter servers also "
-             "servers and the evaluator; if servers have no copies, all go back to the last state "
+             "servers and the evaluator; if servers have no copies, all go "
+             "back to the last state "
              "that was kept (--save-steps) [0]")
     ->type_name("N");
   command

@@ -1,3 +1,4 @@
+#include "../../apps/troupe/file_version.hpp"
 #include "background.hpp"
 #include "troupe/net/cluster/cluster_spec.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
@@ -5,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <regex>
@@ -24,20 +27,25 @@ protected:
     "train --data digits:280 --batch 20 --consistency sync --workers 2 "
     "--servers 2 --evaluator --save m.troupe ";
 
-  /// Returns what was printed of the versions, by step, without those that were
-  /// printed a second time.
+  /// Returns what was printed of the versions, by step. A step that was printed
+  /// again must have the same text.
   static std::map<int, std::string> versions_in(const std::string& out) {
     const std::regex line{"step (\\d+)  (test accuracy 0\\.\\d+  test loss "
                           "\\d+\\.\\d+)\n"};
     std::map<int, std::string> versions;
     for (std::sregex_iterator i{out.begin(), out.end(), line}, end; i != end;
-         ++i)
-      EXPECT_TRUE(versions.emplace(std::stoi((*i)[1]), (*i)[2]).second) << out;
+         ++i) {
+      const std::string text = (*i)[2];
+      EXPECT_EQ(versions.emplace(std::stoi((*i)[1]), text).first->second, text)
+        << out;
+    }
     return versions;
   }
 
   /// Returns the command that starts a process as the evaluator of a cluster.
-  std::vector<std::string> in_cluster(const std::string& words) const {
+  /// @param variables as in NAME='value'.
+  std::vector<std::string> in_cluster(const std::string& words,
+                                      const std::string& variables = "") const {
     const net::cluster_spec cluster{
       std::map<std::string, net::cluster_spec::list>{
         {"chief", {"127.0.0.1:1"}},
@@ -45,9 +53,21 @@ protected:
         {"ps", {"127.0.0.1:3"}}}};
     return {"/bin/sh", "-c",
             "cd " + folder.string() + " && exec env TF_CONFIG='"
-              + net::write_tf_config(cluster, {"evaluator", 0})
-              + "' " TROUPE_TOOL " train --strategy parameter_server "
+              + net::write_tf_config(cluster, {"evaluator", 0}) + "' "
+              + variables
+              + " " TROUPE_TOOL " train --strategy parameter_server "
               + "--data digits:280 --batch 20 " + words + " 2>&1"};
+  }
+
+  static std::string earlier(const std::string& version) {
+    return std::string{earlier_version_variable} + "='" + version + "'";
+  }
+
+  void save_complete_run() const {
+    ASSERT_EQ(troupe("train --data digits:280 --batch 20 --epochs 1 --quiet "
+                     "--save m.troupe")
+                .code,
+              0);
   }
 
   static pid_t evaluator_of(pid_t tool) {
@@ -98,11 +118,38 @@ TEST_F(Evaluator, DoesNotEvaluateTheFileOfAnEarlierRun) {
                    "--save m.troupe")
               .code,
             0);
-  const auto done = troupe(std::string{training} + "--epochs 2");
+  const auto variable = std::string{earlier_version_variable} + "="
+                        + version_of(folder / "m.troupe");
+  bool has_variable = false;
+  child_options options;
+  options.on_error_output = [&](pid_t tool, const std::string&) {
+    has_variable = has_variable || child_with(tool, variable) > 0;
+  };
+  const auto done = troupe(std::string{training} + "--epochs 2", options);
   EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_TRUE(has_variable) << done.err;
   const auto versions = versions_in(done.out);
   EXPECT_TRUE(versions.contains(24)) << done.out;
   EXPECT_FALSE(versions.contains(6)) << done.out;
+}
+
+/// It waits for another version than that of the variable.
+TEST_F(Evaluator, SkipsTheVersionOfItsVariableOnly) {
+  save_complete_run();
+  const auto version = version_of(folder / "m.troupe");
+  for (const std::string other : {"", "another one"}) {
+    const auto done = run_child(in_cluster("--save m.troupe", earlier(other)));
+    EXPECT_EQ(done.code, 0) << done.out;
+    EXPECT_TRUE(versions_in(done.out).contains(12)) << done.out;
+  }
+  background_process waiting{in_cluster("--save m.troupe", earlier(version))};
+  EXPECT_EQ(waiting.line(std::chrono::seconds{2}), "[no line]");
+  put("m.troupe", "no model");
+  const auto line = waiting.line();
+  EXPECT_NE(line.find("this version of the model is not evaluated"), line.npos)
+    << line;
+  waiting.signal(SIGTERM);
+  EXPECT_EQ(waiting.end(), 0);
 }
 
 TEST_F(Evaluator, ChangesNothingIfItIsKilled) {
@@ -119,21 +166,32 @@ TEST_F(Evaluator, IsStartedAgain) {
 }
 
 TEST_F(Evaluator, EndsWithAnInterruptedRun) {
-  const auto done = troupe(std::string{training} + "--epochs 5 --max-steps 30");
+  using clock = std::chrono::steady_clock;
+  auto interrupted = clock::time_point::max();
+  child_options options;
+  options.on_error_output = [&](pid_t, const std::string& err) {
+    if (err.find("interrupted after step 30") != err.npos)
+      interrupted = std::min(interrupted, clock::now());
+  };
+  const auto done =
+    troupe(std::string{training} + "--epochs 5 --max-steps 30", options);
   EXPECT_EQ(done.code, 130) << done.err;
+  // It does not wait for the end of the grace period, which is 10 s.
+  EXPECT_LT(clock::now() - interrupted, std::chrono::seconds{6});
   EXPECT_EQ(weights_of("train --resume m.troupe"),
             weights_of("train --data digits:280 --batch 20 --epochs 5 "
                        "--strategy one_device --replicas 2"));
 }
 
+/// The version that is there at the start may be that of an earlier run. It is
+/// evaluated, but ends nothing.
 TEST_F(Evaluator, IsATaskOfACluster) {
-  ASSERT_EQ(troupe("train --data digits:280 --batch 20 --epochs 1 --quiet "
-                   "--save m.troupe")
-              .code,
-            0);
-  const auto done = run_child(in_cluster("--save m.troupe"));
-  EXPECT_EQ(done.code, 0) << done.out;
-  EXPECT_TRUE(versions_in(done.out).contains(12)) << done.out;
+  save_complete_run();
+  background_process waiting{in_cluster("--save m.troupe")};
+  EXPECT_TRUE(versions_in(waiting.line() + "\n").contains(12));
+  save_complete_run();
+  EXPECT_TRUE(versions_in(waiting.line() + "\n").contains(12));
+  EXPECT_EQ(waiting.end(), 0);
   const auto rejected = run_child(in_cluster(""));
   EXPECT_EQ(rejected.code, 2) << rejected.out;
   EXPECT_NE(rejected.out.find("--save FILE"), rejected.out.npos)

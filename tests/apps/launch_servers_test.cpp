@@ -95,6 +95,19 @@ TEST_F(LaunchServers, SignalTheChiefOnly) {
             "exit code 5");
 }
 
+/// When `tail` ends, the launcher knows that the evaluator has failed.
+TEST_F(LaunchServers, GoOnWhenTheEvaluatorFails) {
+  for (const std::string end : {"exit 3", "kill -9 $$"}) {
+    tasks("if is evaluator 0; then echo $$ >id; tell there; " + end
+          + "; fi\n"
+            "is chief 0 || stay\n"
+            "hear there; tail --pid=$(cat id) -f /dev/null; exit 0");
+    const auto done = launch("--workers 1 --servers 1 --evaluator --grace 0");
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_EQ(done.err, "");
+  }
+}
+
 /// When `tail` ends, the launcher knows that the evaluator has ended.
 TEST_F(LaunchServers, StartAWorkerAgainAfterTheEvaluatorHasEnded) {
   tasks("if is evaluator 0; then echo $$ >id; tell there; exit 0; fi\n"

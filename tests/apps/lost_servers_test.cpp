@@ -2,15 +2,18 @@
 #include "troupe/net/cluster/cluster_spec.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/training/model.hpp"
 #include "worker_test.hpp"
 
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <regex>
 #include <string>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -30,23 +33,23 @@ protected:
     "train --data digits:280 --batch 20 --epochs 20 ";
   static constexpr auto servers = "--consistency sync --workers 2 --servers 2 ";
 
-  /// A return to a step, as the chief has told it.
-  struct told_return {
+  /// A return to a step, as the chief has reported it.
+  struct reported_return {
     std::string servers;
     std::uint64_t kept = 0;
     std::uint64_t repeated = 0; ///< Number of steps.
   };
 
-  static std::vector<told_return> returns_in(const std::string& err) {
+  static std::vector<reported_return> returns_in(const std::string& err) {
     const std::regex line{
       "warning: (.*) (?:was|were) lost and (?:is|are) there again; all "
       "parameter servers go back to step (\\d+), and (?:no step is|step (\\d+) "
       "is|steps (\\d+) to (\\d+) are) computed again\n"};
-    std::vector<told_return> out;
+    std::vector<reported_return> out;
     for (std::sregex_iterator i{err.begin(), err.end(), line}, end; i != end;
          ++i) {
       const auto& x = *i;
-      told_return one{x[1], std::stoull(x[2])};
+      reported_return one{x[1], std::stoull(x[2])};
       if (x[3].matched)
         one.repeated = 1;
       if (x[4].matched) {
@@ -64,8 +67,8 @@ protected:
 
   /// Trains under a plan of faults, and checks that no bit has changed. Writes
   /// s.json.
-  std::vector<told_return> train(const std::string& list,
-                                 const std::string& options) const {
+  std::vector<reported_return> train(const std::string& list,
+                                     const std::string& options) const {
     static const auto expected = undisturbed(training);
     put("plan.json", R"({"seed": 42, "faults": [)" + list + "]}");
     const auto done =
@@ -119,6 +122,50 @@ TEST_F(LostServers, StatesThatAreSavedOnTheWayChangeNoBit) {
   }
 }
 
+/// Where the file should be there is a folder for some time.
+TEST_F(LostServers, AStateThatCannotBeSavedDoesNotEndTheRun) {
+  const auto file = folder / "m.troupe";
+  child_options options;
+  bool is_blocked = false;
+  options.on_error_output = [&](pid_t, const std::string& err) {
+    std::error_code error;
+    if (err.find("the run goes on without this file") != err.npos) {
+      std::filesystem::remove(file, error);
+    } else if (!is_blocked && err.find("epoch 2/") != err.npos) {
+      is_blocked = true;
+      do
+        std::filesystem::remove(file, error);
+      while (!std::filesystem::create_directory(file, error));
+    }
+  };
+  const auto done =
+    troupe(std::string{training} + servers + "--save m.troupe --save-steps 5",
+           options);
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("the run goes on without this file"), done.err.npos)
+    << done.err;
+  EXPECT_NE(done.out.find("weights_sha256 " + undisturbed(training)),
+            done.out.npos)
+    << done.out;
+  EXPECT_EQ(model::load(file).steps(), 20u * 12);
+}
+
+/// The limit is that of the run, also if steps are computed again.
+TEST_F(LostServers, CountNoStepTwiceForMaxSteps) {
+  put("plan.json", R"({"seed": 42, "faults": [
+    {"kind": "kill", "process": 4, "message": 300}]})");
+  const auto cut =
+    troupe(std::string{training} + servers
+           + "--faults plan.json --restarts 1 --save-steps 10 --max-steps 150 "
+             "--save m.troupe");
+  EXPECT_EQ(cut.code, 130) << cut.err;
+  EXPECT_EQ(returns_in(cut.err).size(), 1u) << cut.err;
+  EXPECT_NE(cut.err.find("interrupted after step 150;"), cut.err.npos)
+    << cut.err;
+  EXPECT_EQ(model::load(folder / "m.troupe").steps(), 150u);
+  EXPECT_EQ(weights_of("train --resume m.troupe"), undisturbed(training));
+}
+
 TEST_F(LostServers, ARunWhoseChiefIsKilledGoesOnFromItsFile) {
   const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
   const auto cut = run_and_kill(
@@ -135,50 +182,50 @@ TEST_F(LostServers, AreStartedAgainAndChangeNoBit) {
   for (const auto& [process, options, multiple] :
        {std::tuple{"3", "--restarts 1", 12u},
         {"4", "--restarts 1 --save-steps 25", 25u}}) {
-    const auto told =
+    const auto returns =
       train(std::string{R"({"kind": "kill", "message": 600, "process": )"}
               + process + "}",
             options);
-    ASSERT_EQ(told.size(), 1u);
+    ASSERT_EQ(returns.size(), 1u);
     const std::string server = process == std::string{"3"} ? "0" : "1";
-    EXPECT_EQ(told[0].servers.rfind("parameter server " + server + " at ", 0),
-              0u)
-      << told[0].servers;
-    EXPECT_GT(told[0].kept, 0u);
-    EXPECT_EQ(told[0].kept % multiple, 0u);
-    EXPECT_GT(told[0].repeated, 0u);
-    EXPECT_LE(told[0].repeated, multiple + 1);
+    EXPECT_EQ(
+      returns[0].servers.rfind("parameter server " + server + " at ", 0), 0u)
+      << returns[0].servers;
+    EXPECT_GT(returns[0].kept, 0u);
+    EXPECT_EQ(returns[0].kept % multiple, 0u);
+    EXPECT_GT(returns[0].repeated, 0u);
+    EXPECT_LE(returns[0].repeated, multiple + 1);
     EXPECT_EQ(nlohmann::json::parse(text_of("s.json")).value("lost_servers", 0),
               1);
   }
 }
 
 TEST_F(LostServers, ThatAreLostOneAfterTheOtherChangeNoBit) {
-  const auto told = train(R"({"kind": "kill", "process": 3, "message": 300},
+  const auto returns = train(R"({"kind": "kill", "process": 3, "message": 300},
              {"kind": "kill", "process": 4, "message": 700})",
-                          "--restarts 2 --save-steps 10");
-  EXPECT_EQ(told.size(), 2u);
+                             "--restarts 2 --save-steps 10");
+  EXPECT_EQ(returns.size(), 2u);
   EXPECT_EQ(nlohmann::json::parse(text_of("s.json")).value("lost_servers", 0),
             2);
 }
 
 /// The process lives, but what it holds ends with the connection of the chief.
 TEST_F(LostServers, WhoseConnectionsEndChangeNoBit) {
-  const auto told =
+  const auto returns =
     train(R"({"kind": "disconnect", "process": 4, "message": 600})",
           "--restarts 1 --save-steps 25");
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].servers, "the connection to a parameter server");
-  EXPECT_GT(told[0].repeated, 0u);
+  ASSERT_EQ(returns.size(), 1u);
+  EXPECT_EQ(returns[0].servers, "the connection to a parameter server");
+  EXPECT_GT(returns[0].repeated, 0u);
 }
 
 /// The run begins again.
 TEST_F(LostServers, BeforeTheFirstStateIsKeptChangeNoBit) {
-  const auto told = train(R"({"kind": "kill", "process": 4, "message": 30})",
-                          "--restarts 1 --save-steps 1000");
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].kept, 0u);
-  EXPECT_GT(told[0].repeated, 0u);
+  const auto returns = train(R"({"kind": "kill", "process": 4, "message": 30})",
+                             "--restarts 1 --save-steps 1000");
+  ASSERT_EQ(returns.size(), 1u);
+  EXPECT_EQ(returns[0].kept, 0u);
+  EXPECT_GT(returns[0].repeated, 0u);
 }
 
 TEST_F(LostServers, ThatAreLostTogetherOrWithWorkersChangeNoBit) {
@@ -313,6 +360,9 @@ TEST_F(LostServers, RejectsOptionsThatDoNotFit) {
   rejects("--save-steps 5", {"--save-steps 5", "--servers"});
   rejects("--workers 2 --save-steps 5", {"--save-steps 5", "--servers"});
   rejects("--evaluator --save m.troupe", {"--evaluator", "--servers"});
+  rejects("--servers 1 --save-steps 5", {"--save-steps 5", "--save FILE"});
+  rejects("--workers 2 --servers 2 --replication 2 --restarts 1 --save-steps 5",
+          {"--save-steps 5", "--replication 2", "--save FILE"});
   rejects("--servers 1 --evaluator", {"--evaluator", "--save FILE"});
 }
 

@@ -321,7 +321,8 @@ history server_model::fit(cluster_coordinator& coordinator,
       begins_epoch = true;
       call(options.on_epoch_end, record);
     }
-    const bool is_over = end != fit_end::done || at.epochs_done() >= options.epochs;
+    const bool is_over =
+      end != fit_end::done || at.epochs_done() >= options.epochs;
     if (!is_over && run.steps() == max_steps)
       call(options.on_pause);
   }
