@@ -325,7 +325,8 @@ private:
               "step " + std::to_string(x.step)
                 + ": the contribution of replica " + std::to_string(x.replica)
                 + " came too late; its " + std::to_string(x.examples)
-                + " examples do not count");
+                + (x.has_updated_tables ? " examples count for the tables only"
+                                        : " examples do not count"));
         }};
     if (saves_epochs)
       out.on_epoch_end = [&](const epoch_record& x) {

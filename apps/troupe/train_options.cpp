@@ -195,10 +195,9 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
     ->type_name("KIND");
   command
     .add_option("--table-consistency", options.table_consistency,
-                "How the gradients of tables change them, with --consistency "
-                "sync or sync-backup:B: async or ssp:S; each replica of a step "
-                "then makes an update of the tables of its own [that of "
-                "--consistency]")
+                "With --consistency sync or sync-backup:B, how the gradients "
+                "of tables change them: async or ssp:S. Each replica of a step "
+                "then updates the tables on its own [as --consistency]")
     ->type_name("KIND");
   add_number(command, "--replication", options.replication, 1,
              train_option_limits::servers,

@@ -77,8 +77,8 @@ void check_arguments(const train_arguments& x) {
   check_save_steps(x);
 }
 
-/// @errors throws std::invalid_argument if tables have an option and the model
-///         has none.
+/// @errors throws std::invalid_argument if --table-consistency is given and the
+///         model has no table.
 void check_tables(const train_config& config) {
   if (config.table_consistency.empty())
     return;
@@ -180,9 +180,10 @@ int train_with_servers(const train_arguments& given_arguments) {
   if (serves && !arguments.resume.empty()) // the chief reads the file
     return serve(cluster.task_address(task->type, task->id), *task, faults);
   const auto config = resolve_options(options_of(arguments));
-  check_tables(config);
-  if (task->type == "chief")
+  if (task->type == "chief") {
+    check_tables(config); // only the chief needs a model file here
     return lead_with_servers(arguments, config, cluster);
+  }
   if (serves)
     return serve(cluster.task_address(task->type, task->id), *task, faults);
   throw std::invalid_argument("TF_CONFIG: task.type is " + task->type

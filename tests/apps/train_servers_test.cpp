@@ -518,10 +518,11 @@ TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
   rejects("--table-consistency ssp",
           {"--table-consistency \"ssp\"", "give async or ssp:S"});
   rejects("--consistency sync --table-consistency sync",
-          {"--table-consistency \"sync\"", "give async or ssp:S"});
-  rejects("--table-consistency ssp:1",
-          {"--table-consistency ssp:1", "--consistency async",
-           "give --consistency sync"});
+          {"--table-consistency sync", "give async or ssp:S"});
+  for (const auto* kind : {"ssp:1", "async"})
+    rejects(std::string{"--table-consistency "} + kind,
+            {std::string{"--table-consistency "} + kind,
+             "with --consistency async;", "--consistency sync or sync-backup"});
   rejects("--consistency ssp:2 --table-consistency ssp:1",
           {"--table-consistency ssp:1", "--consistency ssp:2"});
   rejects("--table-consistency ssp:1 --strategy one_device",

@@ -1,5 +1,6 @@
 #include "troupe/training/job/job_placement.hpp"
 
+#include "troupe/strategies/parameter_server/table_consistency.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/job/job_resolution.hpp"
 #include "troupe/training/strategies/devices.hpp"
@@ -177,10 +178,9 @@ read_consistency(const std::string& text) {
 /// @errors throws std::invalid_argument for another one.
 parameter_server::consistency parse_table_consistency(const std::string& text) {
   const auto found = read_consistency(text);
-  if (!found || found->kind == parameter_server::consistency_kind::synchronous)
+  if (!found)
     reject("--table-consistency", "\"" + text + "\"",
-           "give async or ssp:S, as in ssp:2; tables without this option have "
-           "the consistency of the other parameters");
+           "give async or ssp:S, as in ssp:2");
   return *found;
 }
 
@@ -189,13 +189,12 @@ void resolve_table_consistency(const train_options& options,
                                train_config& out) {
   out.table_consistency = options.table_consistency.value_or("");
   const auto of_tables = out.table_consistency_rule();
-  const auto rule = out.consistency_rule();
-  if (of_tables && of_tables != rule
-      && rule.kind != parameter_server::consistency_kind::synchronous)
+  if (of_tables
+      && !allows_table_consistency(out.consistency_rule(), *of_tables))
     reject("--table-consistency", out.table_consistency,
-           "with --consistency " + out.consistency
-             + " the tables have the consistency of the other parameters; "
-               "leave it out, or give --consistency sync");
+           "tables cannot have it with --consistency " + out.consistency
+             + "; leave it out, or give async or ssp:S, with --consistency "
+               "sync or sync-backup:B");
 }
 
 /// @pre the number of servers is resolved.

@@ -33,7 +33,7 @@ std::optional<std::int64_t> default_replicas(const train_options& options,
 
 /// True if the order in which workers compute has no effect on the parameters,
 /// the tables aside if they have a consistency of their own.
-bool has_determined_order(const train_config& x) {
+bool is_independent_of_order(const train_config& x) {
   if (x.servers == 0)
     return true;
   const auto rule = x.consistency_rule();
@@ -44,18 +44,15 @@ bool has_determined_order(const train_config& x) {
 
 /// True if the weights do not depend on the order in which workers compute.
 bool has_determined_weights(const train_config& x) {
-  return has_determined_order(x)
+  return is_independent_of_order(x)
          && (x.table_consistency.empty() || x.replicas == 1);
 }
 
-/// Rejects a run whose weights depend on that order.
-[[noreturn]] void reject_undetermined(const train_config& x) {
-  const std::string why = "the run to resume ends with the same weights "
-                          "whatever its workers do, and would not; ";
-  if (has_determined_order(x))
-    reject_option("--table-consistency", x.table_consistency,
-                  why + "leave it out");
-  reject_option("--consistency", x.consistency, why + "give sync");
+/// Says why a run whose weights depend on that order is rejected.
+std::string undetermined(const std::string& remedy) {
+  return "the run to resume ends with the same weights whatever its workers "
+         "do, and would not; "
+         + remedy;
 }
 
 } // namespace
@@ -91,14 +88,19 @@ void change_placement(train_options& out, const train_options& saved,
     out.replicas = default_replicas(out, was);
   const auto now = resolve_options(out);
   const auto replicas = was.replicas_of_batch();
-  if (has_determined_weights(was) && !has_determined_weights(now))
-    reject_undetermined(now);
+  const bool is_undetermined =
+    has_determined_weights(was) && !has_determined_weights(now);
+  if (is_undetermined && !is_independent_of_order(now))
+    reject_option("--consistency", now.consistency, undetermined("give sync"));
   if (now.replicas_of_batch() != replicas)
     throw std::invalid_argument(
       "--resume: the run had " + std::to_string(replicas)
       + (replicas == 1 ? " replica" : " replicas") + ", and would have "
       + std::to_string(now.replicas_of_batch()) + "; give a strategy with "
       + std::to_string(replicas));
+  if (is_undetermined) // only --table-consistency can be the reason
+    reject_option("--table-consistency", now.table_consistency,
+                  undetermined("leave it out"));
 }
 
 } // namespace troupe

@@ -25,7 +25,9 @@ struct batch_task {
   std::uint64_t step = 0;    ///< Over all fits. Unused by `score`.
   std::uint32_t replica = 0; ///< Of `contribute` and `contribute_dense`.
   std::uint32_t replicas = 1;
-  float learning_rate = 0; ///< Of `train` and `contribute_dense`.
+  /// `train` uses it for all parameters, `contribute_dense` for the tables. The
+  /// others do not use it.
+  float learning_rate = 0;
   /// The closure throws std::runtime_error if the loss or gradient is not
   /// finite. False: it says so in its metrics.
   bool throws_on_nan = false;

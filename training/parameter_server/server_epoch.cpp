@@ -24,15 +24,6 @@ constexpr std::uint64_t max_open_steps = 16;
 /// How often a wait looks at the flag that ends a fit.
 constexpr std::chrono::milliseconds stop_interval{100};
 
-/// Returns the consistency of the tables, if it differs from that of the other
-/// parameters.
-std::optional<parameter_server::consistency>
-table_rule_of(const server_fit_options& options) {
-  return options.table_consistency == options.consistency
-           ? std::nullopt
-           : options.table_consistency;
-}
-
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
     .count();
@@ -50,7 +41,7 @@ server_epoch::server_epoch(cluster_coordinator& coordinator,
     network_{std::move(network)},
     batches_{std::move(batches)},
     options_{options},
-    of_tables_{table_rule_of(options)},
+    table_rule_{options.table_consistency},
     first_{first},
     first_step_{first_step},
     shown_{shown},
@@ -139,13 +130,13 @@ void server_epoch::train_with_bound(std::uint32_t replicas) {
 
 void server_epoch::train_synchronously(std::uint32_t replicas) {
   const auto required = replicas - options_.consistency.backup_workers;
-  const auto what = of_tables_ ? batch_task::kind::contribute_dense
-                               : batch_task::kind::contribute;
+  const auto kind = table_rule_ ? batch_task::kind::contribute_dense
+                                : batch_task::kind::contribute;
   // The others, tables, get their updates from the closures.
   const auto variables = std::span{network_->variables()}.first(
-    of_tables_ ? 1 : network_->variables().size());
+    table_rule_ ? 1 : network_->variables().size());
   for (auto i = first_.index; i < end_ && !is_stopped(); ++i) {
-    auto next = task(what, i);
+    auto next = task(kind, i);
     next.replicas = replicas;
     next.learning_rate = learning_rate(next.step);
     std::vector<result> parts;
@@ -191,15 +182,15 @@ void server_epoch::train_synchronously(std::uint32_t replicas) {
 /// those of all replicas, also of late ones, in the steps that are more than
 /// `max_staleness` before it.
 void server_epoch::wait_for_tables(std::uint64_t step) {
-  if (!of_tables_ || of_tables_->kind != consistency_kind::bounded)
+  if (!table_rule_ || table_rule_->kind != consistency_kind::bounded)
     return;
-  std::vector<result> old;
+  std::vector<result> late_updates;
   for (const auto& one : late_)
-    if (one.step + of_tables_->max_staleness < step)
-      old.push_back(one.metrics);
-  if (old.empty())
+    if (one.step + table_rule_->max_staleness < step)
+      late_updates.push_back(one.metrics);
+  if (late_updates.empty())
     return;
-  wait_for_some(old, old.size());
+  wait_for_some(late_updates, late_updates.size());
   list_late_results();
 }
 
@@ -241,12 +232,26 @@ bool server_epoch::check_finite(const step_metrics& report,
                                 std::uint64_t step) const {
   if (report.sums[metric_list::skipped] == 0)
     return true;
-  const auto text =
-    "the loss or gradient of step " + std::to_string(step) + " is not finite";
+  report_not_finite("step " + std::to_string(step), "its update was skipped");
+  return false;
+}
+
+bool server_epoch::check_finite_late(const step_metrics& report,
+                                     const late_result& late) const {
+  if (report.sums[metric_list::skipped] == 0)
+    return true;
+  report_not_finite("replica " + std::to_string(late.replica) + " in step "
+                      + std::to_string(late.step),
+                    "it changed no table");
+  return false;
+}
+
+void server_epoch::report_not_finite(const std::string& subject,
+                                     const std::string& effect) const {
+  const auto text = "the loss or gradient of " + subject + " is not finite";
   if (options_.on_nan == on_nan::stop)
     throw std::runtime_error(text + try_this);
-  log(log_level::warning, text + "; its update was skipped");
-  return false;
+  log(log_level::warning, text + "; " + effect);
 }
 
 void server_epoch::count(const step_metrics& report, std::uint64_t step) {
@@ -305,10 +310,11 @@ void server_epoch::list_late_results() {
     if (x.metrics.status() != remote_value_status::ready)
       return false;
     const auto metrics = metrics_of(x.metrics);
-    if (of_tables_)
-      check_finite(metrics, x.step);
+    const bool has_updated_tables =
+      table_rule_ && check_finite_late(metrics, x) && metrics.examples > 0;
     if (options_.on_dropped)
-      options_.on_dropped({x.step, x.replica, metrics.examples});
+      options_.on_dropped(
+        {x.step, x.replica, metrics.examples, has_updated_tables});
     return true;
   });
 }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -72,6 +73,13 @@ private:
   /// True if the loss and gradient of a report are finite. Else says so.
   /// @errors throws std::runtime_error if they are not (`on_nan::stop`).
   bool check_finite(const step_metrics& report, std::uint64_t step) const;
+  /// True if the loss and gradient of a late replica are finite. Else says so.
+  /// @errors throws std::runtime_error if they are not (`on_nan::stop`).
+  bool check_finite_late(const step_metrics& report,
+                         const late_result& late) const;
+  /// @errors throws std::runtime_error if a fit ends for this (`on_nan::stop`).
+  void report_not_finite(const std::string& subject,
+                         const std::string& effect) const;
   void schedule_step(std::uint64_t index);
   void wait_for_some(std::span<const result> some, std::size_t count) const;
   /// True if the step of a batch is done, or was before this object.
@@ -91,7 +99,7 @@ private:
   const std::shared_ptr<const server_batches> batches_;
   const server_fit_options& options_;
   /// None: the tables have the consistency of the other parameters.
-  const std::optional<parameter_server::consistency> of_tables_;
+  const std::optional<parameter_server::consistency> table_rule_;
   const data::position first_;
   const std::uint64_t first_step_;
   progress* const shown_;

@@ -3,6 +3,7 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/models/losses.hpp"
 #include "troupe/models/network.hpp"
+#include "troupe/strategies/parameter_server/table_consistency.hpp"
 #include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/resumed_position.hpp"
@@ -73,14 +74,11 @@ void check_tables(const server_fit_options& options,
   if (network.tables().empty())
     reject("table_consistency is " + text_of(of_tables) + ", but the model \""
            + network.net().name() + "\" has no table; leave it out");
-  if (of_tables == options.consistency)
-    return;
-  if (options.consistency.kind != consistency_kind::synchronous
-      || of_tables.kind == consistency_kind::synchronous)
+  if (!allows_table_consistency(options.consistency, of_tables))
     reject("table_consistency is " + text_of(of_tables)
            + ", but consistency is " + text_of(options.consistency)
-           + "; give both the same one, or synchronous consistency and tables "
-             "that are asynchronous or bounded");
+           + "; leave it out, or give synchronous consistency and tables that "
+             "are asynchronous or bounded");
 }
 
 /// Returns the number of replicas of a fit.

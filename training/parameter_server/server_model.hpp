@@ -22,12 +22,15 @@
 namespace troupe {
 
 /// A contribution to a synchronous step that did not count, because enough
-/// other replicas had contributed. If the tables have a consistency of their
-/// own, its update of the tables took place all the same.
+/// other replicas had contributed.
 struct dropped_contribution {
   std::uint64_t step = 0;
   std::uint32_t replica = 0;
   std::uint64_t examples = 0; ///< That do not count in this epoch.
+  /// True: the tables have a consistency of their own, and the replica has
+  /// updated them all the same. False if it had no example, or if its loss or
+  /// gradient was not finite.
+  bool has_updated_tables = false;
 };
 
 /// Options of `server_model::fit`. The members mean what those of `fit_options`
@@ -67,10 +70,9 @@ struct server_fit_options {
   /// a step, which the replicas divide, as `model::fit` does; with the other
   /// kinds each batch is a step of one replica.
   parameter_server::consistency consistency{};
-  /// How the gradients of the tables change them. None: as `consistency` says.
-  /// Another kind is possible if `consistency` is synchronous: asynchronous, or
-  /// bounded. Then each replica of a step makes an update of the tables of its
-  /// own.
+  /// How the gradients of the tables change them: `asynchronous` or `bounded`,
+  /// if `consistency` is synchronous. Then each replica of a step updates the
+  /// tables on its own. None: as `consistency` says.
   std::optional<parameter_server::consistency> table_consistency{};
   /// Number of replicas: `synchronous` and `bounded` use it. Zero: as many as
   /// the coordinator has workers when the fit begins.
@@ -99,14 +101,13 @@ struct server_fit_options {
 /// that were updated. A step reads the rows of its batch, each once, and sends
 /// the gradient of these rows.
 ///
-/// If `table_consistency` is not that of the other parameters, which are
-/// synchronous, the closure of a replica in a step contributes to the update of
-/// the other parameters, and updates the tables when it ends. This update has
-/// the gradient of the replica's part of the batch, divided by the number of
-/// examples of the whole batch. So with `sgd` without momentum the updates of
-/// all replicas have together the size of a synchronous one; with other rules
-/// each moves its rows by a step of its own. The tables that a replica reads
-/// for step c contain
+/// With `table_consistency` the other parameters are synchronous. The closure
+/// of a replica in a step contributes to their update, and updates the tables
+/// when it ends. It divides the gradient of the replica's part of the batch by
+/// the number of examples of the whole batch. So with `sgd` without momentum
+/// the updates of all replicas have together the size of a synchronous one.
+/// With other rules each moves its rows by a step of its own. The tables that a
+/// replica reads for step c contain
 ///
 ///   asynchronous  whatever has arrived
 ///   bounded       all updates of all replicas in the steps below
@@ -121,8 +122,10 @@ struct server_fit_options {
 ///
 /// A replica whose loss or gradient is not finite changes no table and makes no
 /// contribution. With `on_nan::skip` the other parameters are not updated in
-/// this step; the updates of tables by the other replicas took place. This
-/// holds for late replicas too: with `on_nan::stop` the fit ends with an error.
+/// this step, unless the replica is late. With `on_nan::stop` the fit ends with
+/// an error, also if the replica is late. The updates of tables by the other
+/// replicas stay in both cases. After an error in the first step of an epoch
+/// the next fit begins with the same batch, and updates its rows again.
 class server_model {
 public:
   /// @param name of the variable that holds all parameters but tables; must be
@@ -138,13 +141,15 @@ public:
 
   /// Trains on a batched dataset. In each epoch every batch counts once, also
   /// if workers are lost (but for contributions that backup workers drop). With
-  /// `synchronous` and no backup workers, the parameters have the bits of
-  /// `model::fit` with as many replicas, however many workers and servers there
-  /// are. With `bounded` and one replica they have the bits of one replica if
-  /// no step is skipped (`on_nan`); with `asynchronous` too, if there is one
-  /// worker, which is a thread and has one closure in flight. In these cases a
-  /// fit that was interrupted and resumed ends with the bits of one that was
-  /// not. In all others each batch counts once all the same.
+  /// `synchronous`, no backup workers and no `table_consistency`, the
+  /// parameters have the bits of `model::fit` with as many replicas. The number
+  /// of workers and servers has no effect. One replica has these bits with
+  /// `table_consistency` too, if no step is skipped. With `bounded` and one
+  /// replica they have the bits of one replica if no step is skipped
+  /// (`on_nan`); with `asynchronous` too, if there is one worker, which is a
+  /// thread and has one closure in flight. In these cases a fit that was
+  /// interrupted and resumed ends with the bits of one that was not. In all
+  /// others each batch counts once all the same.
   /// @param coordinator of the strategy of this model. All its closures must be
   ///        done. If its workers are on nodes, its closures are those of
   ///        `register_server_training`, with the same datasets.
@@ -169,7 +174,11 @@ public:
   /// them and evaluate. If it has the same update rule, it also gets the slots
   /// and the position, so that its next fit goes on as this model would. That
   /// of a fit with `synchronous` that was interrupted can be resumed with as
-  /// many replicas, that of another kind with one.
+  /// many replicas, that of another kind with one. In a fit with
+  /// `table_consistency` the tables count the updates of all replicas. In the
+  /// target, and after `copy_from` it, they count the steps of the model. So
+  /// the bias correction of `adam` and `adamw` changes if there are several
+  /// replicas, also when a run goes back to such a copy.
   /// @pre no fit runs.
   /// @errors throws std::invalid_argument if its parameters have other names or
   ///         shapes.
@@ -177,7 +186,9 @@ public:
 
   /// Takes the parameters of a model of the same architecture, and as `copy_to`
   /// its slots and position, for example of a model that was loaded from a
-  /// file. The number of servers that had them before has no effect.
+  /// file. The number of servers that had them before has no effect. The tables
+  /// count the steps of the model as their own, also if the next fit has
+  /// `table_consistency`.
   /// @pre no fit runs.
   /// @errors as `copy_to`; `job_error` if a server does not answer.
   void copy_from(const model& source);

@@ -375,6 +375,12 @@ TEST(MergeForResume, RejectsConsistencyThatChangesTheWeights) {
                      {.table_consistency = "ssp:1"}),
             "--table-consistency ssp:1: the run to resume ends with the same "
             "weights whatever its workers do, and would not; leave it out");
+  EXPECT_EQ(
+    error_of(
+      {.servers = 1, .consistency = "sync", .table_consistency = "ssp:1"},
+      {.replicas = 2}),
+    "--resume: the run had 1 replica, and would have 2; give a "
+    "strategy with 1");
   // One replica makes the same steps.
   EXPECT_EQ(error_of({.servers = 1, .consistency = "sync"},
                      {.table_consistency = "async"}),

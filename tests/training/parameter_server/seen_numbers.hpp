@@ -18,7 +18,7 @@ public:
     all_.insert(x);
     changed_.notify_all();
   }
-  /// Waits until there is a number, and returns all of them.
+  /// Waits until `x` was added, and returns all numbers.
   std::set<std::uint64_t> wait_for(std::uint64_t x) {
     std::unique_lock hold{lock_};
     EXPECT_TRUE(changed_.wait_for(hold, std::chrono::minutes{1},

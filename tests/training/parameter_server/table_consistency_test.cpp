@@ -1,3 +1,4 @@
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/data/pipeline/row_range.hpp"
 #include "troupe/models/layers.hpp"
@@ -14,6 +15,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <optional>
 #include <span>
@@ -62,8 +64,7 @@ TEST(TableConsistency, OneReplicaHasTheBitsOfOneDevice) {
     SCOPED_TRACE(rule.name());
     model alone{small_clicks(), rule, on_clicks};
     const auto expected = alone.fit(batches, {.epochs = 2});
-    for (const auto& of_tables :
-         {bounded(0), bounded(2), consistency{}, synchronous}) {
+    for (const auto& of_tables : {bounded(0), bounded(2), consistency{}}) {
       runtime actors;
       const parameter_server_strategy on{actors, servers(2, 2)};
       cluster_coordinator coordinator{on};
@@ -77,8 +78,7 @@ TEST(TableConsistency, OneReplicaHasTheBitsOfOneDevice) {
       EXPECT_EQ(found.last().loss, expected.last().loss);
       // The servers measure the staleness of the gradients of tables.
       const auto staleness = on.status()[0].staleness;
-      EXPECT_EQ(staleness.gradients,
-                of_tables == synchronous ? 0 : trained.steps());
+      EXPECT_EQ(staleness.gradients, trained.steps());
       EXPECT_EQ(staleness.largest, 0u);
     }
   }
@@ -142,12 +142,13 @@ constexpr auto table_of_line = "line/category_embedding_1/embeddings";
 
 /// Batches of examples of `line`, all with category 0.
 data::dataset examples_of_line(const std::vector<float>& x,
-                               const std::vector<float>& y, std::uint64_t of) {
+                               const std::vector<float>& y,
+                               std::uint64_t batch_size) {
   const auto n = static_cast<std::int64_t>(x.size());
   batch rows{.inputs = tensor::of<float>({n, 1}, x),
              .labels = tensor::of<float>({n, 1}, y)};
   rows.others.push_back({"categories", tensor::zeros({n, 1}, dtype::int32)});
-  return data::dataset::of(rows).batch(of);
+  return data::dataset::of(rows).batch(batch_size);
 }
 
 /// The parameters of `line` and what steps make of them, in exact arithmetic.
@@ -193,7 +194,8 @@ std::vector<float> values_of_line(const parameter_server_strategy& on,
   return {rows.data<float>()[0], at(0), at(1), at(16)};
 }
 
-/// One worker makes the closures of a step in the order of the replicas.
+/// One worker makes the closures of a step in the order of the replicas. The
+/// schedule decides on the rate of rows and other parameters, not the rule.
 TEST(TableConsistency, EachReplicaUpdatesARowThatAllShare) {
   constexpr float rate = 0.5f;
   const std::vector<float> x{1, 2, 1, -1}, y{3, 2, 2, 1};
@@ -209,10 +211,11 @@ TEST(TableConsistency, EachReplicaUpdatesARowThatAllShare) {
     server_model trained{on,
                          "line",
                          line(),
-                         sgd{.learning_rate = rate},
+                         sgd{.learning_rate = 8 * rate},
                          {.loss = "mean_squared_error"}};
     trained.fit(coordinator, examples_of_line(x, y, replicas),
-                {.consistency = synchronous,
+                {.schedule = constant_schedule{rate},
+                 .consistency = synchronous,
                  .table_consistency = bounded(0),
                  .replicas = replicas});
     EXPECT_EQ(values_of_line(on, trained), expected.values());
@@ -268,6 +271,17 @@ std::vector<models::metric> on_step(F fn) {
            }}};
 }
 
+/// Executes closures for a while. If it is cut short by an error of the fit,
+/// the fit throws it.
+void execute_others(cluster_coordinator& coordinator) {
+  try {
+    for (int i = 0; i < 500; ++i)
+      coordinator.schedule([] { return 0; }).get();
+  } catch (const std::exception& e) {
+    log(log_level::debug, e.what());
+  }
+}
+
 /// One replica of a step is held back. The steps that need not see its update
 /// of the row are made without its contribution, and no other step begins.
 TEST(TableConsistency, ALateReplicaHoldsBackTheStepsThatMustSeeItsUpdate) {
@@ -297,9 +311,8 @@ TEST(TableConsistency, ALateReplicaHoldsBackTheStepsThatMustSeeItsUpdate) {
     std::jthread opener{[&] {
       begun.wait_for(last);
       // So that a step that the fit schedules too early has begun too.
-      for (int i = 0; i < 500; ++i)
-        coordinator.schedule([] { return 0; }).get();
-      EXPECT_EQ(*begun.wait_for(last).rbegin(), last);
+      execute_others(coordinator);
+      EXPECT_FALSE(begun.wait_for(last).contains(last + 1));
       opened.add(0);
     }};
     std::vector<dropped_contribution> dropped;
@@ -325,15 +338,98 @@ TEST(TableConsistency, ALateReplicaHoldsBackTheStepsThatMustSeeItsUpdate) {
   }
 }
 
+/// A replica of the last step before a pause is held back.
+TEST(TableConsistency, APauseWaitsForTheUpdatesOfLateReplicas) {
+  constexpr std::uint64_t steps = 6, before_pause = 4;
+  constexpr std::uint32_t replicas = 3;
+  for (const auto& of_tables : {bounded(1), consistency{}}) {
+    seen_numbers begun, opened;
+    std::atomic<bool> is_held = false, is_paused = false;
+    const auto metrics = on_step([&](std::uint64_t step, const tensor&) {
+      begun.add(step);
+      if (step == before_pause - 1 && !is_held.exchange(true))
+        opened.wait_for(0);
+    });
+    runtime actors;
+    const parameter_server_strategy on{actors, {.workers = 4}};
+    cluster_coordinator coordinator{on};
+    server_model trained{on,
+                         "line",
+                         line(),
+                         sgd{.learning_rate = 1e-3f},
+                         {.loss = "mean_squared_error"}};
+    std::jthread opener{[&] {
+      begun.wait_for(before_pause - 1);
+      execute_others(coordinator);
+      EXPECT_FALSE(is_paused);
+      opened.add(0);
+    }};
+    trained.fit(coordinator, numbered(steps, replicas),
+                {.metrics = metrics,
+                 .pause_steps = before_pause,
+                 .on_pause =
+                   [&] {
+                     is_paused = true;
+                     EXPECT_TRUE(coordinator.done());
+                     EXPECT_EQ(trained.steps(), before_pause);
+                     EXPECT_EQ(on.status()[0].staleness.gradients,
+                               replicas * before_pause);
+                   },
+                 .consistency = with_backups(1),
+                 .table_consistency = of_tables,
+                 .replicas = replicas});
+    opener.join();
+    EXPECT_TRUE(is_paused);
+  }
+}
+
+/// The fit goes on in a model of other servers.
+TEST(TableConsistency, AResumedFitOfOneReplicaHasTheBitsOfOneDevice) {
+  const auto batches = uneven_clicks();
+  for (const update_rule& rule :
+       {update_rule{sgd{.learning_rate = 0.1f, .momentum = 0.9f}},
+        update_rule{adam{}}}) {
+    SCOPED_TRACE(rule.name());
+    model alone{small_clicks(), rule, on_clicks};
+    alone.fit(batches, {.epochs = 2});
+    server_fit_options options{.epochs = 2,
+                               .max_steps = batches.size().value() + 1,
+                               .consistency = synchronous,
+                               .table_consistency = bounded(1),
+                               .replicas = 1};
+    model between{small_clicks(), rule, on_clicks};
+    for (const std::uint32_t count : {2u, 1u}) {
+      runtime actors;
+      const parameter_server_strategy on{actors, servers(count, 2)};
+      cluster_coordinator coordinator{on};
+      server_model trained{on, "small", small_clicks(), rule, on_clicks};
+      if (options.resume)
+        trained.copy_from(between);
+      EXPECT_EQ(trained.fit(coordinator, batches, options).end,
+                options.resume ? fit_end::done : fit_end::max_steps);
+      trained.copy_to(between);
+      options.max_steps = 0;
+      options.resume = true;
+    }
+    EXPECT_EQ(between.weights_sha256(), alone.weights_sha256());
+  }
+}
+
 /// The late replica of the first step has an infinite gradient. Without a
 /// consistency of the tables its contribution would have been dropped anyway.
-TEST(TableConsistency, ALateReplicaThatIsNotFiniteEndsTheFit) {
+TEST(TableConsistency, ALateReplicaThatIsNotFiniteChangesNoTable) {
   constexpr auto infinity = std::numeric_limits<float>::infinity();
   const auto batches = examples_of_line({1, infinity, 1, 1}, {0, 0, 1, 1}, 2);
-  for (const auto& [of_tables, ends] :
-       {std::pair{std::optional{consistency{}}, true},
-        std::pair{std::optional{bounded(1)}, true},
-        std::pair{std::optional<consistency>{}, false}}) {
+  struct test_case {
+    std::optional<consistency> of_tables;
+    troupe::on_nan on_nan;
+  };
+  for (const auto& [of_tables, on_nan] :
+       {test_case{consistency{}, on_nan::stop},
+        test_case{bounded(1), on_nan::stop}, test_case{{}, on_nan::stop},
+        test_case{consistency{}, on_nan::skip},
+        test_case{bounded(1), on_nan::skip}}) {
+    const bool ends = of_tables && on_nan == troupe::on_nan::stop;
     seen_numbers begun;
     const auto metrics = on_step([&](std::uint64_t step, const tensor& found) {
       begun.add(step);
@@ -348,16 +444,32 @@ TEST(TableConsistency, ALateReplicaThatIsNotFiniteEndsTheFit) {
                          line(),
                          sgd{.learning_rate = 1e-3f},
                          {.loss = "mean_squared_error"}};
+    std::vector<dropped_contribution> dropped;
     const auto text = text_of([&] {
       trained.fit(coordinator, batches,
                   {.metrics = metrics,
+                   .on_nan = on_nan,
                    .consistency = with_backups(1),
                    .table_consistency = of_tables,
-                   .replicas = 2});
+                   .replicas = 2,
+                   .on_dropped = [&](const dropped_contribution& x) {
+                     dropped.push_back(x);
+                   }});
     });
-    EXPECT_EQ(text.starts_with("the loss or gradient of step 0 is not finite"),
-              ends)
-      << text;
+    if (ends) {
+      EXPECT_TRUE(text.starts_with(
+        "the loss or gradient of replica 1 in step 0 is not finite"))
+        << text;
+      continue;
+    }
+    EXPECT_EQ(text, "no error");
+    EXPECT_EQ(dropped.size(), 2u);
+    for (const auto& x : dropped)
+      EXPECT_EQ(x.has_updated_tables, of_tables && x.step == 1);
+    for (const auto x : values_of_line(on, trained))
+      EXPECT_TRUE(std::isfinite(x));
+    // The finite replicas have updated the row.
+    EXPECT_EQ(on.status()[0].staleness.gradients, of_tables ? 3u : 0u);
   }
 }
 
@@ -373,9 +485,8 @@ TEST(TableConsistency, IsRejectedIfTheTablesCannotHaveIt) {
                      {.consistency = rule, .table_consistency = of_tables});
     });
   };
-  const std::string remedy = "; give both the same one, or synchronous "
-                             "consistency and tables that are asynchronous or "
-                             "bounded";
+  const std::string remedy = "; leave it out, or give synchronous consistency "
+                             "and tables that are asynchronous or bounded";
   EXPECT_EQ(error_of({}, bounded(1)),
             "server_fit_options: table_consistency is bounded with "
             "max_staleness 1, but consistency is asynchronous"
@@ -396,9 +507,11 @@ TEST(TableConsistency, IsRejectedIfTheTablesCannotHaveIt) {
   EXPECT_EQ(error_of(synchronous, {.max_staleness = 1}),
             "server_fit_options: max_staleness is 1; only bounded consistency "
             "has one");
+  EXPECT_EQ(error_of(bounded(1), bounded(1)),
+            "server_fit_options: table_consistency is bounded with "
+            "max_staleness 1, but consistency is bounded with max_staleness 1"
+              + remedy);
   EXPECT_EQ(with_table.steps(), 0u);
-  // The same one is no other one.
-  EXPECT_EQ(error_of(bounded(1), bounded(1)), "no error");
 
   server_model without{
     on,
