@@ -521,8 +521,8 @@ TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
           {"--table-consistency sync", "give async or ssp:S"});
   for (const auto* kind : {"ssp:1", "async"})
     rejects(std::string{"--table-consistency "} + kind,
-            {std::string{"--table-consistency "} + kind,
-             "with --consistency async;", "--consistency sync or sync-backup"});
+            {"--table-consistency ", kind, "with --consistency async;",
+             "--consistency sync or sync-backup"});
   rejects("--consistency ssp:2 --table-consistency ssp:1",
           {"--table-consistency ssp:1", "--consistency ssp:2"});
   rejects("--table-consistency ssp:1 --strategy one_device",
