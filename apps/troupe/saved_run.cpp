@@ -1,5 +1,6 @@
 #include "saved_run.hpp"
 
+#include "troupe/actors/core/log.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/support/atomic_file.hpp"
@@ -7,13 +8,73 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
+#include <utility>
 
 using namespace troupe;
+
+namespace {
+
+/// Calls `read(file)`, or `read` with the version before if that throws.
+/// @returns what it has returned, and whether it is of the version before.
+template <class F>
+auto read_intact(const std::filesystem::path& file, const F& read) {
+  try {
+    return std::pair{read(file), false};
+  } catch (const std::runtime_error& e) {
+    const auto previous = previous_version_of(file);
+    if (!std::filesystem::exists(previous))
+      throw;
+    auto found = read(previous);
+    log(log_level::warning, std::string{e.what()}
+                              + "; the version before it, \""
+                              + previous.string() + "\", is used");
+    return std::pair{std::move(found), true};
+  }
+}
+
+} // namespace
+
+std::filesystem::path previous_version_of(const std::filesystem::path& file) {
+  auto out = file;
+  out += ".previous";
+  return out;
+}
+
+bool keep_previous_version(const std::filesystem::path& file) {
+  const auto previous = previous_version_of(file);
+  auto linked = previous;
+  linked += ".new";
+  std::error_code problem;
+  if (!std::filesystem::is_regular_file(file, problem))
+    return false;
+  std::filesystem::remove(linked, problem);
+  std::filesystem::create_hard_link(file, linked, problem);
+  if (!problem)
+    std::filesystem::rename(linked, previous, problem);
+  if (problem)
+    log(log_level::warning, "the version before the next one of "
+                              + file.string()
+                              + " is not kept: " + problem.message());
+  return !problem;
+}
+
+resumed_run load_resumed(const train_arguments& arguments) {
+  auto [state, is_previous] = read_intact(
+    arguments.resume, [](const auto& file) { return model::load(file); });
+  return {std::move(state), is_previous};
+}
+
+std::string resumed_note(const train_arguments& arguments) {
+  return read_intact(arguments.resume,
+                     [](const auto& file) { return saved_note(file); })
+    .first;
+}
 
 train_options options_of(const train_arguments& arguments) {
   if (arguments.resume.empty())
     return arguments.options;
-  return merge_for_resume(read_train_options(saved_note(arguments.resume)),
+  return merge_for_resume(read_train_options(resumed_note(arguments)),
                           arguments.options);
 }
 

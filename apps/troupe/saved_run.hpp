@@ -6,8 +6,34 @@
 #include "troupe/training/model.hpp"
 
 #include <cstdint>
+#include <filesystem>
+#include <string>
 
 // How `troupe train` saves a run, and resumes one.
+
+/// Returns the path under which the version before that of a file is kept.
+std::filesystem::path previous_version_of(const std::filesystem::path& file);
+
+/// Keeps a file as the version before the one that is written next.
+/// @returns false: there is no file, or the file system has no hard links,
+///          which a warning says.
+bool keep_previous_version(const std::filesystem::path& file);
+
+/// What --resume names.
+struct resumed_run {
+  troupe::model state;
+  bool is_previous_version = false; ///< The file itself is damaged.
+};
+
+/// Loads the file of --resume. If it is damaged, loads the version before it,
+/// and a warning says so.
+/// @errors throws std::runtime_error that names the file if neither can be
+///         read.
+resumed_run load_resumed(const train_arguments& arguments);
+
+/// Returns the note of the file of --resume, or of the version before it.
+/// @errors as `load_resumed`
+std::string resumed_note(const train_arguments& arguments);
 
 /// Returns the options of the run: with --resume those of the saved run, with
 /// the changes on the command line.

@@ -26,10 +26,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -135,7 +137,7 @@ public:
       address_{cluster.task_address("chief", 0)},
       servers_{addresses_of(cluster, "ps")},
       workers_{addresses_of(cluster, "worker")},
-      snapshot_{load_resumed()},
+      snapshot_{load_snapshot()},
       // A server with copies is replaced by one of them.
       survives_losses_{arguments.restarts > 0 && config.replication == 1},
       data_{open_batches(config)},
@@ -171,17 +173,20 @@ public:
   }
 
 private:
-  std::optional<model> load_resumed() const {
+  std::optional<model> load_snapshot() {
     check_outputs(arguments_);
     if (arguments_.resume.empty())
       return std::nullopt;
-    auto loaded = model::load(arguments_.resume);
+    auto [loaded, is_previous] = load_resumed(arguments_);
     if (!loaded.interrupted())
       throw std::invalid_argument("--resume " + arguments_.resume
                                   + ": this run was not interrupted; name the "
                                     "file of one that was");
     check_epochs(loaded, config_);
-    return loaded;
+    // A damaged file must not replace the version before it.
+    file_is_of_run_ = arguments_.save.empty() && !is_previous;
+    has_previous_version_ = arguments_.save.empty() && is_previous;
+    return std::move(loaded);
   }
 
   void wait_for_start() {
@@ -288,6 +293,8 @@ private:
       auto copy = copy_of(trained);
       if (is_saved)
         save(copy);
+      if (!is_unfinished(summary_.result))
+        remove_previous_version();
       keep(std::move(copy));
     }
     is_trained_ = true;
@@ -347,8 +354,19 @@ private:
     return out;
   }
 
-  void save(const model& copy) const {
-    copy.save(arguments_.save_path(), write_train_options(to_options(config_)));
+  void save(const model& copy) {
+    const auto file = arguments_.save_path();
+    if (file_is_of_run_ && keep_previous_version(file))
+      has_previous_version_ = true;
+    copy.save(file, write_train_options(to_options(config_)));
+    file_is_of_run_ = true;
+  }
+
+  void remove_previous_version() {
+    std::error_code ignored;
+    if (std::exchange(has_previous_version_, false))
+      std::filesystem::remove(previous_version_of(arguments_.save_path()),
+                              ignored);
   }
 
   void keep(model copy) {
@@ -466,6 +484,8 @@ private:
   const train_config& config_;
   const std::string address_;
   const std::vector<std::string> servers_, workers_; ///< Their addresses.
+  bool file_is_of_run_ = false; ///< The file has a state of this run.
+  bool has_previous_version_ = false;
   /// The state from which the run goes on after the loss of a server. None: it
   /// begins.
   std::optional<model> snapshot_;

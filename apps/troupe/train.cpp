@@ -135,7 +135,7 @@ bool has_servers(const train_arguments& arguments) {
   if (implied_strategy(arguments.options) == "parameter_server")
     return true;
   return !arguments.resume.empty()
-         && stays_on_servers(read_train_options(saved_note(arguments.resume)),
+         && stays_on_servers(read_train_options(resumed_note(arguments)),
                              arguments.options);
 }
 
@@ -216,7 +216,7 @@ model make_model(const train_arguments& arguments, const train_config& config) {
   return arguments.resume.empty()
            ? model{models::find_model(config.model), config.rule(),
                    model_options_of(config)}
-           : model::load(arguments.resume);
+           : load_resumed(arguments).state;
 }
 
 fit_options fit_options_of(const train_arguments& arguments,

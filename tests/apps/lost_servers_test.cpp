@@ -9,6 +9,8 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <ios>
 #include <map>
 #include <memory>
 #include <regex>
@@ -178,6 +180,51 @@ TEST_F(LostServers, ARunWhoseChiefIsKilledGoesOnFromItsFile) {
 
 /// The state of a server ends with it. All servers go back to one step, so no
 /// bit differs.
+/// Changes a byte in the middle of a file.
+void damage(const std::filesystem::path& file) {
+  std::fstream bytes{file, std::ios::in | std::ios::out | std::ios::binary};
+  const auto middle =
+    static_cast<std::streamoff>(std::filesystem::file_size(file) / 2);
+  bytes.seekg(middle);
+  const auto byte = static_cast<char>(bytes.get() ^ 1);
+  bytes.seekp(middle);
+  bytes.put(byte);
+  ASSERT_TRUE(bytes.flush());
+}
+
+TEST_F(LostServers, ARunWhoseFileIsDamagedGoesOnFromTheVersionBefore) {
+  const auto file = folder / "m.troupe",
+             previous = folder / "m.troupe.previous";
+  ASSERT_EQ(troupe(std::string{training} + servers
+                   + "--save m.troupe --save-steps 20 --max-steps 50")
+              .code,
+            130);
+  EXPECT_EQ(model::load(previous).steps(), 40u);
+  damage(file);
+  const auto resumed = troupe("train --resume m.troupe --summary s.json");
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("\"m.troupe\" is damaged"), resumed.err.npos)
+    << resumed.err;
+  EXPECT_NE(
+    resumed.err.find("the version before it, \"m.troupe.previous\", is used"),
+    resumed.err.npos)
+    << resumed.err;
+  EXPECT_EQ(nlohmann::json::parse(text_of("s.json"))["weights_sha256"],
+            undisturbed(training));
+  EXPECT_EQ(model::load(file).steps(), 20u * 12);
+  damage(file);
+  expect_rejected("train --resume m.troupe", 1, {"\"m.troupe\" is damaged"});
+}
+
+TEST_F(LostServers, ACompleteRunLeavesNoVersionBefore) {
+  ASSERT_EQ(
+    troupe(std::string{training} + servers + "--save m.troupe --save-steps 20")
+      .code,
+    0);
+  EXPECT_EQ(model::load(folder / "m.troupe").steps(), 20u * 12);
+  EXPECT_FALSE(std::filesystem::exists(folder / "m.troupe.previous"));
+}
+
 TEST_F(LostServers, AreStartedAgainAndChangeNoBit) {
   for (const auto& [process, options, multiple] :
        {std::tuple{"3", "--restarts 1", 12u},
