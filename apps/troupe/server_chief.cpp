@@ -91,7 +91,8 @@ std::vector<std::string> addresses_of(const net::cluster_spec& cluster,
 /// Says that a run goes back to an earlier step.
 /// @param lost the servers. Empty: a connection has ended.
 /// @param kept step of the state that all servers get.
-/// @param begun the last step that had begun.
+/// @param begun the last step that had begun, or with synchronous steps the
+///              last one that was done.
 std::string text_of_return(const std::vector<std::size_t>& lost,
                            const server_lives& lives, std::uint64_t kept,
                            std::uint64_t begun) {
@@ -115,7 +116,8 @@ std::string text_of_return(const std::vector<std::size_t>& lost,
 
 /// Says that a run ends with an earlier state than its last one.
 /// @param kept step of the state that is saved.
-/// @param begun the last step that had begun.
+/// @param begun the last step that had begun, or with synchronous steps the
+///              last one that was done.
 std::string text_of_end(std::uint64_t kept, std::uint64_t begun) {
   const auto out = "; the run was told to end and is saved as it was after "
                    "step "
