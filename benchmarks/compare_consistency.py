@@ -6,9 +6,7 @@ optimizer and learning rates, and prints the test accuracies after the same numb
 
 Each run has 4 workers and 2 servers, 5 epochs and batches of 64. FOLDER holds the files t10k-* of
 MNIST: the first 8,000 images are trained, the others tested. Takes about 20 minutes on 2 cores. The
-runs of `async` and `ssp` are not repeatable, because their staleness depends on the machine. The
-default is Adagrad, as in Dean et al., Large scale distributed deep networks, NIPS 2012: its slots
-only grow, so stale gradients make no single step large.
+runs of `async` and `ssp` are not repeatable, because their staleness depends on the machine.
 
 The exit code is 0 if the mean accuracies of `ssp:2` and `async` are at most 0.5 points below that of
 `sync`, and 1 if not.
@@ -50,8 +48,8 @@ def main():
                         help="build folder of the preset release (default: %(default)s)")
     parser.add_argument("--mnist", type=pathlib.Path, required=True)
     parser.add_argument("--seeds", type=int, default=10, help="runs of each kind, from seed 1 on")
-    parser.add_argument("--optimizer", default="adagrad", help="of all runs (default: %(default)s)")
-    parser.add_argument("--learning-rate", type=float, default=0.03,
+    parser.add_argument("--optimizer", default="adam:beta1=0", help="of all runs (default: %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=0.001,
                         help="of all runs (default: %(default)s)")
     parser.add_argument("--schedule", default="cosine",
                         help="learning rates of all runs (default: %(default)s)")
