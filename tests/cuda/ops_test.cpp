@@ -4,6 +4,7 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/concat.hpp"
 #include "troupe/tensors/ops/conv2d.hpp"
+#include "troupe/tensors/ops/conv2d_max_pool.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/dropout.hpp"
 #include "troupe/tensors/ops/embedding_lookup.hpp"
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace {
 
@@ -149,6 +151,83 @@ TEST_F(OnACard, GradientsOfTheWeightsOfOneChannelAreExact) {
   }
 }
 
+/// The result of conv2d_max_pool, and the gradients of its inputs.
+struct pooled {
+  tensor y;
+  tensors gradients;
+};
+
+pooled run_conv_pool(const device& on, const tensors& in,
+                     const conv_pool_options& options, bool wants_x,
+                     const std::function<tensor(const shape&)>& draw) {
+  tape recording;
+  const auto x = wants_x ? recording.watch(in[0].to(on)) : in[0].to(on),
+             w = recording.watch(in[1].to(on)),
+             b = recording.watch(in[2].to(on));
+  const auto y = conv2d_max_pool(x, w, b, options);
+  const auto loss = reduce_sum(y * draw(y.dims()).to(on));
+  return {y, wants_x ? recording.gradient(loss, tensors{w, b, x})
+                     : recording.gradient(loss, tensors{w, b})};
+}
+
+/// The elements are integers, and so small that all sums are exact.
+TEST_F(OnACard, PooledConvolutionsOfOneChannelAreExact) {
+  struct extents {
+    std::int64_t n, h, w, k, co;
+    padding pad;
+  };
+  const auto integers = [](const shape& dims, int step, int values) {
+    tensor out{dims};
+    auto i = 0;
+    for (auto& one : out.mutable_data<float>())
+      one = static_cast<float>((i++ * step) % values - values / 2);
+    return out;
+  };
+  for (const auto& e : {extents{1, 5, 5, 3, 1, padding::same},
+                        extents{3, 9, 11, 3, 40, padding::same},
+                        extents{2, 28, 28, 5, 32, padding::same},
+                        extents{1, 7, 70, 3, 33, padding::valid},
+                        extents{700, 12, 13, 5, 6, padding::same},
+                        extents{2, 30, 230, 5, 70, padding::same}})
+    for (const auto f : {activation::none, activation::relu}) {
+      const tensors in{integers({e.n, e.h, e.w, 1}, 5, 11),
+                       integers({e.k, e.k, 1, e.co}, 3, 5),
+                       integers({e.co}, 2, 5)};
+      const auto run = [&](const device& on) {
+        return run_conv_pool(
+          on, in, {{1, 1, e.pad, f}, {}}, false,
+          [&](const shape& dims) { return integers(dims, 3, 5); });
+      };
+      const auto found = run(card), expected = run({});
+      EXPECT_TRUE(same_bits(found.y, expected.y)) << e.w << ", " << e.co;
+      for (std::size_t i = 0; i < 2; ++i)
+        EXPECT_TRUE(same_bits(found.gradients[i], expected.gradients[i]))
+          << e.w << ", " << e.co << ", gradient " << i;
+    }
+}
+
+/// As a tensor of the CPU does: the first NaN of a window is its maximum.
+TEST_F(OnACard, PooledConvolutionsKeepNaN) {
+  const float nan = std::nanf("");
+  for (const std::int64_t channels : {1, 3}) {
+    auto x = spread({1, 8, 8, channels});
+    x.mutable_data<float>()[std::size_t(27 * channels)] = nan;
+    const tensors in{x, spread({3, 3, channels, 4}), spread({4})};
+    const conv_pool_options options{{1, 1, padding::same, activation::relu},
+                                    {}};
+    const auto run = [&](const device& on) {
+      return run_conv_pool(on, in, options, false,
+                           [](const shape& dims) { return spread(dims); })
+        .y.to({});
+    };
+    const auto found = run(card), expected = run({});
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_EQ(std::isnan(found.data<float>()[i]),
+                std::isnan(expected.data<float>()[i]))
+        << channels << " channels, element " << i;
+  }
+}
+
 // -- large shapes, which the cases of the ops do not have ---------------------
 
 double largest_difference(const tensor& a, const tensor& b) {
@@ -161,6 +240,34 @@ double largest_difference(const tensor& a, const tensor& b) {
     worst = std::max(worst, std::isfinite(x) ? std::abs(x - y) : 1e30);
   }
   return worst / largest;
+}
+
+/// All but the last are computed in planes. The windows of the last do not
+/// cover the images.
+TEST_F(OnACard, PooledConvolutionsOfSeveralChannelsAgreeWithTheCpu) {
+  struct extents {
+    std::int64_t n, h, w, ci, k, co;
+  };
+  for (const auto& e :
+       {extents{3, 14, 14, 32, 5, 64}, extents{1, 2, 2, 3, 3, 1},
+        extents{5, 6, 22, 2, 3, 33}, extents{1, 30, 300, 1, 5, 7},
+        extents{2, 9, 13, 4, 3, 8}})
+    for (const bool wants_x : {false, true}) {
+      const tensors in{spread({e.n, e.h, e.w, e.ci}),
+                       spread({e.k, e.k, e.ci, e.co}, 0.73f),
+                       spread({e.co}, 0.31f)};
+      const auto run = [&](const device& on) {
+        return run_conv_pool(
+          on, in, {{1, 1, padding::same, activation::relu}, {}}, wants_x,
+          [](const shape& dims) { return spread(dims, 0.11f); });
+      };
+      const auto found = run(card), expected = run({});
+      EXPECT_LE(largest_difference(found.y, expected.y), 1e-5) << e.w;
+      for (std::size_t i = 0; i < found.gradients.size(); ++i)
+        EXPECT_LE(largest_difference(found.gradients[i], expected.gradients[i]),
+                  1e-4)
+          << e.w << ", gradient " << i;
+    }
 }
 
 TEST_F(OnACard, LargeReductionsAgreeWithTheCpu) {

@@ -58,7 +58,7 @@ public:
 
 private:
   /// All numbers of an operation.
-  using key = std::array<std::int64_t, 19>;
+  using key = std::array<std::int64_t, 20>;
 
   static key key_of(const convolution_operation& o) {
     const auto& g = o.what;
@@ -66,6 +66,7 @@ private:
             static_cast<std::int64_t>(o.operands),
             static_cast<std::int64_t>(o.result),
             o.tf32,
+            static_cast<std::int64_t>(o.layout),
             g.n,
             g.h,
             g.w,
@@ -107,23 +108,13 @@ plan_cache& plans_of(const device& on) {
   return caches.try_emplace(on, on).first->second;
 }
 
-/// Tensors of an operation. Weights are [co, kh, kw, ci].
+/// Tensors of an operation, in the layout of the operation.
 struct convolution_tensors {
   tensor x, w, y;
 
   tensor& result(kind which) {
     return which == kind::forward ? y : which == kind::backward_data ? x : w;
   }
-};
-
-/// Shapes of the tensors of an operation.
-struct convolution_shapes {
-  explicit convolution_shapes(const onednn::convolution& g)
-    : x{g.n, g.h, g.w, g.ci},
-      w{g.co, g.kh, g.kw, g.ci},
-      y{g.n, g.oh, g.ow, g.co} {}
-
-  shape x, w, y;
 };
 
 bool is_aligned(const tensor& x) {
@@ -161,7 +152,7 @@ void run_with_padded_images(convolution_operation operation,
   g.bottom = g.top;
   g.right = g.left;
   const auto images = all.x;
-  all.x = tensor{{convolution_shapes{g}.x, images.type()}, images.device()};
+  all.x = tensor{{shape{g.n, g.h, g.w, g.ci}, images.type()}, images.device()};
   if (operation.kind != kind::backward_data)
     fit(images, all.x);
   run(operation, all);
@@ -195,7 +186,8 @@ void run(const convolution_operation& operation,
     operation, {all.x.address(), all.w.address(), all.y.address()});
   if (reason.empty())
     return;
-  if (g.bottom > g.top || g.right > g.left)
+  if (operation.layout == image_layout::channels_last
+      && (g.bottom > g.top || g.right > g.left))
     return run_with_padded_images(operation, all);
   if (operation.operands == dtype::bfloat16)
     return run_in_float(operation, all);
@@ -206,11 +198,15 @@ void run(const convolution_operation& operation,
 
 /// Copies the operands whose addresses are not aligned, and computes the
 /// operation.
-void run_aligned(kind which, const onednn::convolution& g,
+void run_aligned(kind which, const onednn::convolution& g, image_layout layout,
                  convolution_tensors all) {
   const convolution_operation operation{
-    which, g, (which == kind::forward ? all.x : all.y).type(),
-    all.result(which).type(), current_context().allows_tf32};
+    which,
+    g,
+    (which == kind::forward ? all.x : all.y).type(),
+    all.result(which).type(),
+    current_context().allows_tf32,
+    layout};
   auto result = all.result(which);
   for (auto* each : {&all.x, &all.w, &all.y})
     if (!is_aligned(*each))
@@ -221,19 +217,42 @@ void run_aligned(kind which, const onednn::convolution& g,
     result.copy_from(computed);
 }
 
-/// Writes the transpose of x, as a matrix of `rows` rows.
-void transpose_matrix(const tensor& x, tensor& to, std::int64_t rows) {
-  const auto height = static_cast<std::size_t>(rows);
-  check(transpose(x.type(), x.address(), to.mutable_address(), height,
-                  x.size() / height, compute_stream(x.device())),
-        "the kernel that transposes weights");
+/// Writes the transposes of x, as `count` matrices of `rows` rows.
+void transpose_matrices(const tensor& x, tensor& to, std::int64_t count,
+                        std::int64_t rows) {
+  const auto matrices = static_cast<std::size_t>(count),
+             height = static_cast<std::size_t>(rows);
+  check(transpose(x.type(), x.address(), to.mutable_address(), matrices, height,
+                  x.size() / matrices / height, compute_stream(x.device())),
+        "the kernel that transposes");
 }
 
-/// Returns weights [kh, kw, ci, co] as [co, kh, kw, ci].
-tensor to_cudnn(const onednn::convolution& g, const tensor& w) {
-  tensor out{{convolution_shapes{g}.w, w.type()}, w.device()};
-  transpose_matrix(w, out, g.kh * g.kw * g.ci);
-  return out;
+/// Returns a tensor like x, without values.
+tensor like(const tensor& x) {
+  return tensor{x.spec(), x.device()};
+}
+
+/// Returns weights [kh, kw, ci, co] in the order of cuDNN.
+tensor to_cudnn(const onednn::convolution& g, const tensor& w,
+                image_layout layout) {
+  auto out = like(w);
+  transpose_matrices(w, out, 1, g.kh * g.kw * g.ci); // [co, kh, kw, ci]
+  if (layout == image_layout::channels_last)
+    return out;
+  auto planes = like(w);
+  transpose_matrices(out, planes, g.co, g.kh * g.kw);
+  return planes;
+}
+
+/// Writes weights that are in the order of cuDNN as [kh, kw, ci, co].
+void from_cudnn(const onednn::convolution& g, const tensor& w,
+                image_layout layout, tensor& to) {
+  auto rows = w;
+  if (layout == image_layout::planes) {
+    rows = like(w);
+    transpose_matrices(w, rows, g.co, g.ci);
+  }
+  transpose_matrices(rows, to, 1, g.co);
 }
 
 /// Computes the gradient of the weights for images of one channel.
@@ -255,28 +274,44 @@ void sum_one_channel(const onednn::convolution& what, const tensor& x,
 
 } // namespace
 
+tensor to_planes(const tensor& images) {
+  auto out = like(images);
+  if (images.size() > 0)
+    transpose_matrices(images, out, images.dims()[0],
+                       images.dims()[1] * images.dims()[2]);
+  return out;
+}
+
+void from_planes(const tensor& planes, tensor& images) {
+  if (images.size() > 0)
+    transpose_matrices(planes, images, images.dims()[0], images.dims()[3]);
+}
+
 void convolve(const onednn::convolution& what, const tensor& x, const tensor& w,
-              tensor& y) {
+              tensor& y, image_layout layout) {
   if (what.n > 0)
-    run_aligned(kind::forward, what, {x, to_cudnn(what, w), y});
+    run_aligned(kind::forward, what, layout, {x, to_cudnn(what, w, layout), y});
 }
 
 void convolve_backward_data(const onednn::convolution& what, const tensor& gy,
-                            const tensor& w, tensor& gx) {
+                            const tensor& w, tensor& gx, image_layout layout) {
   if (what.n > 0)
-    run_aligned(kind::backward_data, what, {gx, to_cudnn(what, w), gy});
+    run_aligned(kind::backward_data, what, layout,
+                {gx, to_cudnn(what, w, layout), gy});
 }
 
 void convolve_backward_weights(const onednn::convolution& what, const tensor& x,
-                               const tensor& gy, tensor& gw) {
+                               const tensor& gy, tensor& gw,
+                               image_layout layout) {
   if (what.n == 0)
     return gw.set_zero();
-  if (x.type() == dtype::float32 && gw.type() == dtype::float32
-      && !current_context().allows_tf32 && has_one_channel_kernel(what))
+  if (layout == image_layout::channels_last && x.type() == dtype::float32
+      && gw.type() == dtype::float32 && !current_context().allows_tf32
+      && has_one_channel_kernel(what))
     return sum_one_channel(what, x, gy, gw);
-  tensor transposed{{convolution_shapes{what}.w, gw.type()}, gw.device()};
-  run_aligned(kind::backward_weights, what, {x, transposed, gy});
-  transpose_matrix(transposed, gw, what.co);
+  const auto ordered = like(gw);
+  run_aligned(kind::backward_weights, what, layout, {x, ordered, gy});
+  from_cudnn(what, ordered, layout, gw);
 }
 
 } // namespace troupe::cuda

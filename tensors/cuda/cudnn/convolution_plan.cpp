@@ -20,13 +20,17 @@ cudnnDataType_t data_type(dtype type) {
   return type == dtype::bfloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
 }
 
-/// Describes a tensor [n, c, h, w] whose channels are contiguous.
-descriptor tensor_of(tensor_id which, dtype type, std::int64_t n,
-                     std::int64_t c, std::int64_t h, std::int64_t w) {
+/// Describes a tensor of n images, or the weights of n output channels.
+descriptor tensor_of(tensor_id which, dtype type, image_layout layout,
+                     std::int64_t n, std::int64_t c, std::int64_t h,
+                     std::int64_t w) {
   descriptor out{CUDNN_BACKEND_TENSOR_DESCRIPTOR};
   out.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, data_type(type));
   out.set(CUDNN_ATTR_TENSOR_DIMENSIONS, {n, c, h, w});
-  out.set(CUDNN_ATTR_TENSOR_STRIDES, {h * w * c, 1, w * c, c});
+  if (layout == image_layout::planes)
+    out.set(CUDNN_ATTR_TENSOR_STRIDES, {h * w * c, h * w, w, 1});
+  else
+    out.set(CUDNN_ATTR_TENSOR_STRIDES, {h * w * c, 1, w * c, c});
   out.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(which));
   out.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment);
   out.finalize();
@@ -98,12 +102,14 @@ std::vector<descriptor> graph_of(cudnnHandle_t handle,
   descriptor op{names.type};
   std::vector<descriptor> out(1);
   out.push_back(convolution_of(g));
-  out.push_back(
-    tensor_of(tensor_id::x, type_of(kind::backward_data), g.n, g.ci, g.h, g.w));
-  out.push_back(tensor_of(tensor_id::w, type_of(kind::backward_weights), g.co,
-                          g.ci, g.kh, g.kw));
-  out.push_back(
-    tensor_of(tensor_id::y, type_of(kind::forward), g.n, g.co, g.oh, g.ow));
+  const auto add = [&](tensor_id which, kind writer, std::int64_t n,
+                       std::int64_t c, std::int64_t h, std::int64_t w) {
+    out.push_back(
+      tensor_of(which, type_of(writer), operation.layout, n, c, h, w));
+  };
+  add(tensor_id::x, kind::backward_data, g.n, g.ci, g.h, g.w);
+  add(tensor_id::w, kind::backward_weights, g.co, g.ci, g.kh, g.kw);
+  add(tensor_id::y, kind::forward, g.n, g.co, g.oh, g.ow);
   for (std::size_t i = 0; i < names.descriptors.size(); ++i)
     op.set(names.descriptors[i], out[1 + i]);
   op.set(names.alpha, CUDNN_TYPE_FLOAT, 1.0f);

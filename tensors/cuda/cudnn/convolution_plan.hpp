@@ -16,13 +16,19 @@ enum class convolution_kind : std::uint8_t {
   backward_weights ///< (x, gy) -> gw
 };
 
-/// The operation of a plan. Images are [n, h, w, c], and weights [co, kh, kw,
-/// ci]. All addresses are multiples of 16.
+/// The order of the elements of images and weights.
+enum class image_layout : std::uint8_t {
+  channels_last, ///< Images [n, h, w, c], and weights [co, kh, kw, ci].
+  planes         ///< Images [n, c, h, w], and weights [co, ci, kh, kw].
+};
+
+/// The operation of a plan. All addresses are multiples of 16.
 struct convolution_operation {
   convolution_kind kind{};
   onednn::convolution what{};
   dtype operands{}, result{}; ///< float32 or bfloat16.
   bool tf32 = false;          ///< Operands in float32 may be rounded to TF32.
+  image_layout layout = image_layout::channels_last;
 
   bool operator==(const convolution_operation&) const = default;
 };

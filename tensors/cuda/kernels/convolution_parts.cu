@@ -6,15 +6,6 @@ namespace troupe::cuda {
 
 namespace {
 
-template <class F>
-cudaError_t with_float_or_bfloat16(dtype type, F fn) {
-  if (type == dtype::float32)
-    return fn(float{});
-  if (type == dtype::bfloat16)
-    return fn(__nv_bfloat16{});
-  return cudaErrorInvalidValue;
-}
-
 constexpr unsigned max_blocks = 4096;
 
 unsigned limited(std::size_t blocks) {
@@ -28,21 +19,25 @@ unsigned limited(std::size_t blocks) {
 constexpr unsigned tile_width = 32, tile_height = 8;
 
 template <class T>
-__global__ void transpose_tiles(const T* x, T* out, std::size_t rows,
-                                std::size_t columns) {
+__global__ void transpose_tiles(const T* x, T* out, std::size_t count,
+                                std::size_t rows, std::size_t columns) {
   // One more column, so that the elements of a column are in different banks.
   __shared__ T tile[tile_width][tile_width + 1];
   const auto across = (columns + tile_width - 1) / tile_width;
   const auto down = (rows + tile_width - 1) / tile_width;
-  for (std::size_t t = blockIdx.x; t < across * down; t += gridDim.x) {
-    const auto top = t / across * tile_width, left = t % across * tile_width;
+  for (std::size_t t = blockIdx.x; t < across * down * count; t += gridDim.x) {
+    const auto first = t / (across * down) * rows * columns;
+    const auto top = t / across % down * tile_width,
+               left = t % across * tile_width;
     for (auto i = threadIdx.y; i < tile_width; i += tile_height)
       if (top + i < rows && left + threadIdx.x < columns)
-        tile[i][threadIdx.x] = x[(top + i) * columns + left + threadIdx.x];
+        tile[i][threadIdx.x] =
+          x[first + (top + i) * columns + left + threadIdx.x];
     __syncthreads();
     for (auto i = threadIdx.y; i < tile_width; i += tile_height)
       if (left + i < columns && top + threadIdx.x < rows)
-        out[(left + i) * rows + top + threadIdx.x] = tile[threadIdx.x][i];
+        out[first + (left + i) * rows + top + threadIdx.x] =
+          tile[threadIdx.x][i];
     __syncthreads();
   }
 }
@@ -65,16 +60,17 @@ __global__ void fit_rows(const T* x, std::uint32_t height, std::uint32_t width,
 
 } // namespace
 
-cudaError_t transpose(dtype type, const void* x, void* out, std::size_t rows,
-                      std::size_t columns, cudaStream_t stream) {
+cudaError_t transpose(dtype type, const void* x, void* out, std::size_t count,
+                      std::size_t rows, std::size_t columns,
+                      cudaStream_t stream) {
   return with_float_or_bfloat16(type, [&]<class T>(T) {
-    if (rows == 0 || columns == 0)
+    if (count == 0 || rows == 0 || columns == 0)
       return cudaSuccess;
-    const auto tiles = ((rows + tile_width - 1) / tile_width)
+    const auto tiles = count * ((rows + tile_width - 1) / tile_width)
                        * ((columns + tile_width - 1) / tile_width);
     transpose_tiles<<<limited(tiles), dim3{tile_width, tile_height}, 0,
                       stream>>>(static_cast<const T*>(x), static_cast<T*>(out),
-                                rows, columns);
+                                count, rows, columns);
     return cudaGetLastError();
   });
 }

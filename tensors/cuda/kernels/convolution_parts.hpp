@@ -12,9 +12,10 @@ namespace troupe::cuda {
 // `type` is float32 or bfloat16; for another one the result is
 // cudaErrorInvalidValue.
 
-/// out[columns, rows] = the transpose of x[rows, columns]
-cudaError_t transpose(dtype type, const void* x, void* out, std::size_t rows,
-                      std::size_t columns, cudaStream_t stream);
+/// out[count, columns, rows] = the transposes of x[count, rows, columns]
+cudaError_t transpose(dtype type, const void* x, void* out, std::size_t count,
+                      std::size_t rows, std::size_t columns,
+                      cudaStream_t stream);
 
 /// Extents of images [n, height, width, channels].
 struct image_extents {

@@ -172,6 +172,48 @@ __global__ void pool_backward(pool_extents e, std::size_t rows,
   });
 }
 
+/// As `pool_backward`, for windows that cover the images exactly once. A thread
+/// writes all elements of a window.
+template <int lanes, class T>
+__global__ void spread(pool_extents e, std::size_t rows, const T* grad_out,
+                       const std::uint8_t* indices, T* grad_x,
+                       bool accumulate) {
+  const auto packs = std::uint32_t(e.channels) / lanes;
+  each_in_rows(
+    rows, e.out_width * packs, [=](std::size_t row, std::uint32_t at) {
+      const auto column = at / packs;
+      const auto channel = (at - column * packs) * lanes;
+      const auto from = row * e.out_width * e.channels + at * lanes;
+      const auto gradient = pack_at<lanes>(grad_out, from);
+      const auto maximum = pack_at<lanes>(indices, from);
+      int position = 0;
+      for (int i = 0; i < e.window_height; ++i) {
+        const auto line = (row * e.window_height + i) * e.width;
+        for (int j = 0; j < e.window_width; ++j, ++position) {
+          auto& to = pack_at<lanes>(
+            grad_x,
+            (line + column * e.window_width + j) * e.channels + channel);
+          pack<T, lanes> result;
+          for (int k = 0; k < lanes; ++k) {
+            auto value = accumulate ? number(to.lane[k]) : number_of<T>{};
+            if (maximum.lane[k] == position)
+              value += number(gradient.lane[k]);
+            result.lane[k] = element<T>(value);
+          }
+          to = result;
+        }
+      }
+    });
+}
+
+/// True if each element of the images is in exactly one window.
+bool is_partition(const pool_window& w) {
+  return w.window_height == w.stride_height && w.window_width == w.stride_width
+         && w.top == 0 && w.left == 0
+         && w.height == w.out_height * w.window_height
+         && w.width == w.out_width * w.window_width;
+}
+
 /// True if threads can access 4 channels at once.
 template <class... T>
 bool can_pack(std::size_t channels, const T*... elements) {
@@ -248,6 +290,14 @@ cudaError_t max_pool_backward(const pool_window& window, dtype type,
     const auto* const from = static_cast<const T*>(grad_out);
     auto* const to = static_cast<T*>(grad_x);
     const auto run = [&]<int lanes>(std::integral_constant<int, lanes>) {
+      if (is_partition(window)) {
+        const auto windows = window.count * window.out_height;
+        const row_threads threads{windows,
+                                  window.out_width * window.channels / lanes};
+        spread<lanes><<<threads.grid, threads.block, 0, stream>>>(
+          pool_extents{window}, windows, from, indices, to, accumulate);
+        return;
+      }
       const row_threads threads{rows, width / lanes};
       pool_backward<lanes><<<threads.grid, threads.block, 0, stream>>>(
         pool_extents{window}, rows, from, indices, to, accumulate);

@@ -96,4 +96,14 @@ cudaError_t with_float(dtype type, F fn) {
   }
 }
 
+/// The same, for float32 and bfloat16 only.
+template <class F>
+cudaError_t with_float_or_bfloat16(dtype type, F fn) {
+  if (type == dtype::float32)
+    return fn(float{});
+  if (type == dtype::bfloat16)
+    return fn(__nv_bfloat16{});
+  return cudaErrorInvalidValue;
+}
+
 } // namespace troupe::cuda

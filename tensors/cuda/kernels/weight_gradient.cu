@@ -1,5 +1,7 @@
 #include "troupe/tensors/cuda/kernels/weight_gradient.hpp"
 
+#include "troupe/tensors/cuda/kernels/part_sums.cuh"
+
 #include <algorithm>
 
 namespace troupe::cuda {
@@ -11,7 +13,6 @@ namespace {
 /// that belong to one element of gy, are in registers.
 constexpr unsigned lanes = 32, warps = 8;
 constexpr unsigned max_blocks = 512; ///< Of a group of 32 channels.
-constexpr unsigned sum_threads = 32; ///< That add the parts of one weight.
 
 unsigned blocks_of(const onednn::convolution& g) {
   const auto rows = static_cast<std::size_t>(g.n * g.oh);
@@ -65,46 +66,16 @@ __global__ void __launch_bounds__(lanes* warps)
           for (int i = 0; i < k; ++i)
 #pragma unroll
             for (int j = 0; j < k; ++j)
-              sums[i][j] += columns[(u + j) % k][i] * d;
+              sums[i][j] = __fmaf_rn(columns[(u + j) % k][i], d, sums[i][j]);
         }
       }
     }
   }
-  __shared__ float of_warps[warps][lanes];
-  for (int i = 0; i < k; ++i)
-    for (int j = 0; j < k; ++j) {
-      of_warps[warp][lane] = sums[i][j];
-      __syncthreads();
-      if (warp == 0 && has_channel) {
-        float sum = 0;
 #pragma unroll
-        for (int other = 0; other < int{warps}; ++other)
-          sum += of_warps[other][lane];
-        parts[(std::ptrdiff_t{blockIdx.x} * k * k + i * k + j) * g.co
-              + channel] = sum;
-      }
-      __syncthreads();
-    }
-}
-
-/// Thread (i, j) adds each 32nd part of a weight. Then thread (i, 0) adds these
-/// sums.
-__global__ void __launch_bounds__(lanes* sum_threads)
-  add_parts(const float* __restrict__ parts, unsigned count, unsigned weights,
-            float* __restrict__ out) {
-  __shared__ double sums[sum_threads][lanes];
-  const unsigned weight = blockIdx.x * lanes + threadIdx.x;
-  double sum = 0;
-  if (weight < weights)
-    for (unsigned part = threadIdx.y; part < count; part += sum_threads)
-      sum += parts[std::size_t{part} * weights + weight];
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || weight >= weights)
-    return;
-  for (unsigned i = 1; i < sum_threads; ++i)
-    sum += sums[i][threadIdx.x];
-  out[weight] = static_cast<float>(sum);
+  for (int i = 0; i < k; ++i)
+#pragma unroll
+    for (int j = 0; j < k; ++j)
+      write_part<warps>(sums[i][j], i * k + j, k * k, channel, g.co, parts);
 }
 
 } // namespace
@@ -136,10 +107,9 @@ cudaError_t one_channel_weight_gradient(const onednn::convolution& what,
     weight_gradient_parts<5><<<grid, block, 0, stream>>>(g, x, gy, scratch);
   if (const auto error = cudaGetLastError(); error != cudaSuccess)
     return error;
-  const auto weights = unsigned(what.kh * what.kw * what.co);
-  add_parts<<<(weights + lanes - 1) / lanes, dim3{lanes, sum_threads}, 0,
-              stream>>>(scratch, count, weights, gw);
-  return cudaGetLastError();
+  return add_parts(
+    scratch, count, static_cast<std::size_t>(what.kh * what.kw * what.co),
+    [=] __device__(std::size_t i, float sum) { gw[i] = sum; }, stream);
 }
 
 } // namespace troupe::cuda

@@ -1,5 +1,6 @@
 #include "troupe/tensors/cuda/ops/bias_activation.hpp"
 
+#include "troupe/tensors/cuda/kernels/part_sums.cuh"
 #include "troupe/tensors/cuda/launch.cuh"
 
 #include <type_traits>
@@ -131,12 +132,8 @@ void start_columns(op_call& call, bool relu) {
   start([=] __device__(std::size_t part, std::size_t column, value sum) {
     of_parts[part * columns + column] = sum;
   });
-  run(call, columns, [=] __device__(std::size_t column) {
-    value sum = 0;
-    for (std::size_t part = 0; part < parts; ++part)
-      sum += of_parts[part * columns + column];
-    put_sum(column, sum);
-  });
+  check_launch(
+    call, add_parts(of_parts, parts, columns, put_sum, compute_stream(call)));
 }
 
 } // namespace

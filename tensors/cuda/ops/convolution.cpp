@@ -1,6 +1,5 @@
 #include "troupe/tensors/cuda/ops/convolution.hpp"
 
-#include "troupe/tensors/cuda/cudnn/convolution.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
 
 namespace troupe::cuda {
@@ -19,12 +18,18 @@ static void write_gradient(op_call& call, std::size_t i, F kernel) {
 }
 
 void write_convolution_gradients(op_call& call, const onednn::convolution& what,
-                                 const tensor& grad_y) {
+                                 const tensor& grad_y, image_layout layout) {
+  const bool in_planes = layout == image_layout::planes;
   write_gradient(call, 1, [&](tensor& to) {
-    convolve_backward_weights(what, call.in[0], grad_y, to);
+    convolve_backward_weights(
+      what, in_planes ? to_planes(call.in[0]) : call.in[0], grad_y, to, layout);
   });
   write_gradient(call, 0, [&](tensor& to) {
-    convolve_backward_data(what, grad_y, call.in[1], to);
+    if (!in_planes)
+      return convolve_backward_data(what, grad_y, call.in[1], to);
+    tensor planes{to.spec(), call.on};
+    convolve_backward_data(what, grad_y, call.in[1], planes, layout);
+    from_planes(planes, to);
   });
 }
 

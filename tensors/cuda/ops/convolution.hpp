@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/cuda/cudnn/convolution.hpp"
 #include "troupe/tensors/op.hpp"
 
 namespace troupe::cuda {
@@ -10,7 +10,9 @@ namespace troupe::cuda {
 
 /// Writes the gradients of x and w that are requested.
 /// @param grad_y gradient of the convolution's result, [n, oh, ow, co].
-void write_convolution_gradients(op_call& call, const onednn::convolution& what,
-                                 const tensor& grad_y);
+/// @param layout of grad_y.
+void write_convolution_gradients(
+  op_call& call, const onednn::convolution& what, const tensor& grad_y,
+  image_layout layout = image_layout::channels_last);
 
 } // namespace troupe::cuda
