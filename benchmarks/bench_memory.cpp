@@ -1,8 +1,9 @@
-// Measures the peak memory of a training process, and computes the memory that
-// the model needs.
+// Measures the peak memory of a training process, or of a device, and computes
+// the memory that the model needs.
 
 #include "troupe/benchmarks/options.hpp"
 #include "troupe/benchmarks/workload.hpp"
+#include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/memory.hpp"
 
 #include <cstdio>
@@ -28,6 +29,14 @@ double peak_bytes() {
       return 1024 * kib;
     }
   throw std::runtime_error("/proc/self/status names no VmHWM");
+}
+
+/// Returns the peak of the memory that tensors used on a device, or the peak
+/// resident memory of this process for the CPU.
+double peak_bytes_on(const troupe::device& on) {
+  if (on.kind == troupe::device_kind::cpu)
+    return peak_bytes();
+  return static_cast<double>(troupe::backend_of(on).used(on).peak);
 }
 
 struct memory_needs {
@@ -59,7 +68,8 @@ void print(const training_options& o, double peak, bool json) {
   const auto need = estimate_needs(o);
   const auto name = o.model + "/b" + std::to_string(o.batch) + "/"
                     + o.config.strategy + "/r"
-                    + std::to_string(o.config.replicas);
+                    + std::to_string(o.config.replicas)
+                    + (o.config.device == "cpu:0" ? "" : "/" + o.config.device);
   if (json)
     std::cout << nlohmann::json{{"case", name},
                                 {"peak_mib", peak / mib},
@@ -89,9 +99,10 @@ int main(int argc, char** argv) {
   training_options o;
   std::uint64_t steps = 50;
   bool json = false;
-  CLI::App app{"Trains for some steps and compares the peak of this process's "
-               "memory with what the model needs: the prepared inputs, "
-               "parameters, slots, gradients and activations."};
+  CLI::App app{"Trains for some steps and compares the peak of the memory of "
+               "this process, or of the device, with what the model needs: the "
+               "prepared inputs, parameters, slots, gradients and "
+               "activations."};
   o.add_to(app);
   app.add_option("--steps", steps)
     ->check(CLI::Range(10, 1000000))
@@ -99,6 +110,6 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "one line of JSON");
   return run_main(app, argc, argv, [&] {
     fit_runner{o.model, o.batch, o.config}.time(1, steps, 5);
-    print(o, peak_bytes(), json);
+    print(o, peak_bytes_on(troupe::parse_device(o.config.device)), json);
   });
 }

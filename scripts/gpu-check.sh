@@ -17,7 +17,7 @@
 # cannot be timed.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-programs=(cuda_tests bench_train troupe)
+programs=(cuda_tests bench_train bench_memory troupe)
 
 usage() {
   echo "usage: gpu-check.sh [--bundle DIR] [--quick] [--alone]" >&2
@@ -41,7 +41,7 @@ done
 build_programs() {
   # shellcheck source=scripts/build.sh
   . scripts/build.sh
-  build cuda cuda_tests bench_train troupe_tool >&2 || exit 1
+  build cuda cuda_tests bench_train bench_memory troupe_tool >&2 || exit 1
 }
 path_of() {
   find build/cuda -maxdepth 2 -type f -name "$1" -perm -u+x | head -1
@@ -152,6 +152,17 @@ bench() {
   echo "$line |"
 }
 
+# memory <model> <batch>: prints a line of the table of memory.
+memory() {
+  local found number='\([0-9.e+]*\)'
+  found=$(run_program bench_memory --model "$1" --batch "$2" --device gpu:0 \
+    --strategy one_device --json |
+    sed -n "s/.*\"formula_mib\":$number.*\"peak_mib\":$number.*/\2 \1/p")
+  if [ -z "$found" ]; then failed=1; fi
+  awk -v name="$1, $2" '{ printf "| %s | %.1f | %.1f | %.2f |\n", name, $1, $2, $1 / $2 }' \
+    <<<"${found:-0 1}"
+}
+
 if [ -n "$bundle" ]; then
   cd "$here/.." || exit 1
   build_programs
@@ -197,5 +208,12 @@ for precision in float32 bf16; do
   bench mlp 4096 $precision
   bench lenet 64 $precision
   bench lenet 1024 $precision
+done
+
+echo
+echo "| model, batch | memory of tensors on the device, MiB | by the formula of docs/performance.md, MiB | ratio |"
+echo "|---|---|---|---|"
+for model in mlp lenet; do
+  for batch in 64 4096; do memory "$model" "$batch"; done
 done
 exit $failed
