@@ -243,7 +243,8 @@ double largest_difference(const tensor& a, const tensor& b) {
 }
 
 /// All but the last are computed in planes. The windows of the last do not
-/// cover the images.
+/// cover the images. For wide images, cuDNN chooses Fourier transforms, whose
+/// errors are larger.
 TEST_F(OnACard, PooledConvolutionsOfSeveralChannelsAgreeWithTheCpu) {
   struct extents {
     std::int64_t n, h, w, ci, k, co;
@@ -265,7 +266,7 @@ TEST_F(OnACard, PooledConvolutionsOfSeveralChannelsAgreeWithTheCpu) {
       EXPECT_LE(largest_difference(found.y, expected.y), 1e-5) << e.w;
       for (std::size_t i = 0; i < found.gradients.size(); ++i)
         EXPECT_LE(largest_difference(found.gradients[i], expected.gradients[i]),
-                  1e-4)
+                  e.w < 300 ? 1e-4 : 1e-3)
           << e.w << ", gradient " << i;
     }
 }
