@@ -15,6 +15,8 @@ namespace troupe {
 struct op;
 struct op_kernels;
 struct rule_coefficients;
+class sparse_rows;
+class tensor;
 
 /// Memory, copies and kernels of all devices of one kind other than the CPU.
 /// Thread-safe. A device does its work in the order in which the calls were
@@ -71,6 +73,15 @@ public:
   /// of `add` may be its first input.
   virtual const op_kernels* find_kernels(const op& definition, dtype type) = 0;
 
+  // -- rows of tensors --------------------------------------------------------
+
+  /// Adds rows to a tensor, as `sparse_rows::add_to` does. The elements of the
+  /// rows and `sum` are on one device, the indices there or on the CPU.
+  virtual void add_rows(const sparse_rows& rows, tensor& sum) = 0;
+  /// Returns the sums of the parts of each row, as `sparse_rows::sorted` does:
+  /// the indices on the CPU, the elements on the device of those of `rows`.
+  virtual sparse_rows sum_rows(const sparse_rows& rows) = 0;
+
   // -- training ---------------------------------------------------------------
 
   /// Updates `n` parameters in float32, with the bits of the CPU. All addresses
@@ -79,6 +90,13 @@ public:
   virtual void update(const device& on, const rule_coefficients& step,
                       float* values, const float* gradient,
                       const std::array<float*, 2>& slots, std::size_t n) = 0;
+  /// Updates some rows of parameters in float32, with the bits of the CPU.
+  /// @param values first element of the parameters, of which the rows are.
+  /// @param gradient sorted, with the elements on the device.
+  /// @param slots as for `update`, with the layout of the parameters.
+  virtual void update_rows(const device& on, const rule_coefficients& step,
+                           float* values, const sparse_rows& gradient,
+                           const std::array<float*, 2>& slots) = 0;
   /// Returns true if the magnitude of an element exceeds `limit`, or an element
   /// is NaN. Waits for the work that this thread has given to the device.
   virtual bool any_exceeds(const device& on, const float* x, std::size_t n,

@@ -1,12 +1,12 @@
 #include "troupe/tensors/sparse_rows.hpp"
 
+#include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/row_order.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,6 +14,10 @@
 namespace troupe {
 
 namespace {
+
+bool is_on_host(const tensor& x) {
+  return x.device().kind == device_kind::cpu;
+}
 
 shape dims_of_rows(const shape& dims, std::size_t count) {
   return dims.with_extent(0, static_cast<std::int64_t>(count));
@@ -132,6 +136,16 @@ sparse_rows::sparse_rows(const shape& dims, tensor indices, tensor rows)
     throw std::logic_error("rows of a tensor " + to_string(dims)
                            + " with the indices " + to_string(indices_.spec())
                            + " and the elements " + to_string(rows_.spec()));
+  if (count() == 0)
+    indices_ = indices_.to({});
+  if (!is_on_host(indices_)) {
+    if (indices_.device() != rows_.device())
+      throw std::logic_error("rows on " + to_string(rows_.device())
+                             + " with indices on "
+                             + to_string(indices_.device()));
+    sorted_ = false; // the host cannot read the indices
+    return;
+  }
   std::int64_t last = -1;
   for (const auto x : indices_.data<std::int64_t>()) {
     if (x < 0 || x >= dims.front())
@@ -150,6 +164,8 @@ sparse_rows sparse_rows::zeros(const tensor_spec& spec) {
 sparse_rows sparse_rows::sorted() const {
   if (is_sorted())
     return *this;
+  if (!is_on_host(rows_))
+    return backend_of(rows_.device()).sum_rows(*this);
   const flush_denormals flushing;
   const auto sum = type() == dtype::bfloat16 ? dtype::float32 : type();
   return with_sum_type(sum, [&]<class T>(T) { return add_parts<T>(as(sum)); })
@@ -163,7 +179,7 @@ sparse_rows sparse_rows::as(dtype type) const {
 }
 
 tensor sparse_rows::dense() const {
-  auto out = tensor::zeros(dims_, type());
+  auto out = tensor::zeros(dims_, type(), rows_.device());
   add_to(out);
   return out;
 }
@@ -172,6 +188,12 @@ void sparse_rows::add_to(tensor& sum) const {
   if (sum.dims() != dims_ || sum.type() != type())
     throw std::logic_error("rows of " + to_string(tensor_spec{dims_, type()})
                            + " cannot be added to " + to_string(sum.spec()));
+  if (sum.device() != rows_.device())
+    throw std::logic_error("rows on " + to_string(rows_.device())
+                           + " cannot be added to a tensor on "
+                           + to_string(sum.device()));
+  if (!is_on_host(sum))
+    return backend_of(sum.device()).add_rows(*this, sum);
   if (type() == dtype::bfloat16) {
     auto wide = sum.as(dtype::float32);
     as(dtype::float32).add_to(wide);
@@ -196,17 +218,16 @@ sparse_rows concat(std::span<const sparse_rows> list) {
   for (const auto& x : list)
     count += x.count();
   const auto& first = list.front();
-  tensor indices{{static_cast<std::int64_t>(count)}, dtype::int64};
-  tensor rows{dims_of_rows(first.dims(), count), first.type()};
-  std::size_t index_bytes = 0, row_bytes = 0;
-  const auto append = [](tensor& to, std::size_t& at, const tensor& from) {
-    if (from.bytes() > 0)
-      std::memcpy(to.raw() + at, from.raw(), from.bytes());
-    at += from.bytes();
-  };
+  tensor indices{{{static_cast<std::int64_t>(count)}, dtype::int64},
+                 first.indices().device()};
+  tensor rows{{dims_of_rows(first.dims(), count), first.type()},
+              first.rows().device()};
+  std::int64_t at = 0;
   for (const auto& x : list) {
-    append(indices, index_bytes, x.indices());
-    append(rows, row_bytes, x.rows());
+    const auto end = at + static_cast<std::int64_t>(x.count());
+    indices.slice(at, end).copy_from(x.indices());
+    rows.slice(at, end).copy_from(x.rows());
+    at = end;
   }
   return {first.dims(), std::move(indices), std::move(rows)};
 }

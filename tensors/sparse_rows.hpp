@@ -10,14 +10,14 @@ namespace troupe {
 
 /// Some rows of a tensor along its first axis; all other rows are zero. The
 /// gradient of a large table has this form, because a step reads few of its
-/// rows.
+/// rows. The elements are on any device; the indices are there or on the CPU.
 class sparse_rows {
 public:
   sparse_rows() = default; ///< Empty: no tensor.
 
   /// @param dims shape of the whole tensor.
   /// @param indices numbers of the rows, in any order; a row can occur more
-  ///        than once.
+  ///        than once. On a device, those of no row are left out, not an error.
   /// @shape dims [n, d...], indices [m] int64, rows [m, d...] float
   /// @errors throws std::logic_error with the shapes if they do not fit, and
   ///         std::out_of_range that names a row that does not exist.
@@ -37,25 +37,25 @@ public:
   }
   explicit operator bool() const { return static_cast<bool>(indices_); }
 
-  /// True if the rows are ascending, and each occurs once.
+  /// True if it is known that the rows are ascending, and each occurs once.
   bool is_sorted() const { return sorted_; }
 
   /// Returns the same tensor with ascending rows, each of which occurs once.
   /// Parts of one row are added in the order of their occurrence. In bfloat16,
-  /// they are added in float32 and rounded once.
+  /// they are added in float32 and rounded once. The indices are on the CPU.
   /// @cost copies nothing if `is_sorted`; otherwise sorts the indices, reads
   ///       each part and writes each row once. bfloat16 costs two conversions
-  ///       more.
+  ///       more on the CPU. On a device, the caller waits for the indices.
   sparse_rows sorted() const;
 
   /// Converts the elements; shares them if the dtype is `type` already.
   sparse_rows as(dtype type) const;
 
-  /// Returns the whole tensor.
+  /// Returns the whole tensor, on the device of the elements.
   tensor dense() const;
 
-  /// Adds the rows to a tensor, in their order.
-  /// @errors throws std::logic_error if the shape or the dtype differs.
+  /// Adds the rows to a tensor on their device, in their order.
+  /// @errors throws std::logic_error if shape, dtype or device differ.
   void add_to(tensor& sum) const;
 
 private:
@@ -73,7 +73,7 @@ sparse_rows concat(std::span<const sparse_rows> list);
 /// (docs/protocols/tree_reduction.md). A replica that lacks a row does not take
 /// part in the sum of that row. So the bits depend on the rows only, and not on
 /// the number of processes.
-/// @param by_replica all sorted, with one shape and dtype.
+/// @param by_replica all sorted, with one shape and dtype; several: on the CPU.
 /// @returns the sum, sorted.
 /// @errors throws std::logic_error if a tensor is not sorted, if shapes or
 ///         dtypes differ, and if the list is empty.

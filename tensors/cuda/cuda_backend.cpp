@@ -1,6 +1,7 @@
 #include "troupe/tensors/cuda/cuda_backend.hpp"
 
 #include "troupe/tensors/cuda/convert.hpp"
+#include "troupe/tensors/cuda/kernels/row_sums.hpp"
 #include "troupe/tensors/cuda/memory_cache.hpp"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
@@ -172,6 +173,15 @@ public:
     return nullptr;
   }
 
+  // -- rows of tensors --------------------------------------------------------
+
+  void add_rows(const sparse_rows& rows, tensor& sum) override {
+    cuda::add_rows(rows, sum);
+  }
+  sparse_rows sum_rows(const sparse_rows& rows) override {
+    return cuda::sum_rows(rows);
+  }
+
   // -- training ---------------------------------------------------------------
 
   void update(const device& on, const rule_coefficients& step, float* values,
@@ -179,6 +189,17 @@ public:
               std::size_t n) override {
     check(cuda::update(step, values, gradient, slots, n, compute_stream(on)),
           "the kernel of the update");
+  }
+  void update_rows(const device& on, const rule_coefficients& step,
+                   float* values, const sparse_rows& gradient,
+                   const std::array<float*, 2>& slots) override {
+    const auto rows = gradient.indices().to(on);
+    check(
+      cuda::update_rows(
+        step, values, reinterpret_cast<const float*>(gradient.rows().address()),
+        reinterpret_cast<const std::int64_t*>(rows.address()),
+        gradient.row_size(), slots, gradient.rows().size(), compute_stream(on)),
+      "the kernel of the update of rows");
   }
   bool any_exceeds(const device& on, const float* x, std::size_t n,
                    float limit) override {

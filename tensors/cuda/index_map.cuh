@@ -28,6 +28,23 @@ struct index_map {
     stride[rank++] = step;
   }
 
+  /// True if elements of one row of the last axis have one index.
+  __host__ __device__ bool repeats() const {
+    return rank > 0 && stride[rank - 1] == 0;
+  }
+
+  /// True if each `count` elements from a multiple of `count` on have one
+  /// index, or neighboring indices that also begin at a multiple of `count`.
+  bool is_packed(std::size_t count) const {
+    if (rank == 0)
+      return true;
+    bool fits =
+      (rank == 1 || extent[rank - 1] % count == 0) && stride[rank - 1] <= 1;
+    for (int axis = 0; axis < rank - 1 && !repeats(); ++axis)
+      fits = fits && stride[axis] % count == 0;
+    return fits;
+  }
+
   __host__ __device__ std::size_t operator()(std::size_t i) const {
     std::size_t out = 0;
     for (int axis = rank; axis-- > 0;) {

@@ -53,10 +53,4 @@ T* mutable_elements(tensor& x) {
   return reinterpret_cast<T*>(x.mutable_address());
 }
 
-/// Adds to a gradient, or sets it.
-template <class T>
-__device__ void put(T& to, T value, bool accumulates) {
-  to = accumulates ? to + value : value;
-}
-
 } // namespace troupe::cuda

@@ -113,6 +113,9 @@ const std::array cases{
   op_case{{{2, 3, 1, 7}, {3, 5, 1}}, {}, 0.5f, 3},
   op_case{{{0, 3}, {3}}, {}, 0.5f, 3},
   op_case{{{17, 33}, {}}, {}, 0.5f, 3},
+  // Kernels of a device that load several elements at once.
+  op_case{{{6, 16}, {16}}, {}, 0.5f, 3},
+  op_case{{{3, 1, 16}, {5, 1}}, {}, 0.5f, 3},
 };
 
 template <class Op>

@@ -85,6 +85,7 @@ const std::array cases{
           joined_axis{1}},
   op_case{{{0, 2}, {0, 3}}, joined_axis{1}},
   op_case{{{17, 33, 2}, {17, 33, 1}}, joined_axis{2}},
+  op_case{{{3, 8}, {3, 16}}, joined_axis{1}},
 };
 
 } // namespace

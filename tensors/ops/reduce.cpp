@@ -83,6 +83,8 @@ const std::array cases{
   op_case{{{2, 3, 5, 7}}, reduction{0b0101}},
   op_case{{{2, 3, 5, 7}}, reduction{0b1111, true}},
   op_case{{{17, 129}}, reduction{3}},
+  op_case{{{7, 16}}, reduction{1}},
+  op_case{{{7, 16}}, reduction{2}},
 };
 
 template <bool Mean>

@@ -142,6 +142,21 @@ const std::array positive_cases{
   op_case{{{3, 17, 11}}, {}, 0.1f, 30},
 };
 
+/// The gradient of an op that reads the result has also the error of the
+/// result, which is rounded to bfloat16.
+template <std::size_t n>
+std::array<op_case, n> reading_results(std::array<op_case, n> list,
+                                       double bfloat16_rounding) {
+  for (auto& x : list)
+    x.bfloat16_rounding = bfloat16_rounding;
+  return list;
+}
+
+const auto cases_of_results = reading_results(cases, 0x1p-7);
+/// The derivatives are differences, such as 1 - y^2.
+const auto cases_of_differences = reading_results(cases, 0x1p-6);
+const auto positive_cases_of_results = reading_results(positive_cases, 0x1p-7);
+
 constexpr std::array at_zero{0.0f};
 
 template <class Op>
@@ -166,11 +181,14 @@ op unary(std::string_view name, std::string_view formula,
 } // namespace
 
 const op ops::relu = unary<relu_scalar>("relu", "max(x, 0)", cases, at_zero);
-const op ops::sigmoid = unary<sigmoid_scalar>("sigmoid", "1 / (1 + exp(-x))");
-const op ops::tanh = unary<tanh_scalar>("tanh", "tanh(x)");
-const op ops::exp = unary<exp_scalar>("exp", "exp(x)");
+const op ops::sigmoid =
+  unary<sigmoid_scalar>("sigmoid", "1 / (1 + exp(-x))", cases_of_differences);
+const op ops::tanh =
+  unary<tanh_scalar>("tanh", "tanh(x)", cases_of_differences);
+const op ops::exp = unary<exp_scalar>("exp", "exp(x)", cases_of_results);
 const op ops::log = unary<log_scalar>("log", "log(x)", positive_cases);
-const op ops::sqrt = unary<sqrt_scalar>("sqrt", "sqrt(x)", positive_cases);
+const op ops::sqrt =
+  unary<sqrt_scalar>("sqrt", "sqrt(x)", positive_cases_of_results);
 const op ops::square = unary<square_scalar>("square", "x^2");
 const op ops::negate = unary<negate_scalar>("negate", "-x");
 

@@ -144,6 +144,70 @@ TEST_P(OpInBfloat16, HasTheRoundedResultsOfFloat32) {
 INSTANTIATE_TEST_SUITE_P(Grid, OpInBfloat16,
                          testing::ValuesIn(ops_without_own_kernels()), name_of);
 
+/// Runs the kernels for float32 on converted tensors, and rounds each result
+/// once.
+void forward_in_float32(op_call& c) {
+  const auto* const kernels = c.definition->find_kernels(dtype::float32);
+  std::vector<tensor> in{c.in.begin(), c.in.end()};
+  in = as_type(in, dtype::bfloat16, dtype::float32);
+  op_call wide = c;
+  wide.type = dtype::float32;
+  wide.in = in;
+  for (auto& x : wide.out)
+    x = tensor{{x.dims(), dtype::float32}};
+  kernels->forward(wide);
+  for (std::size_t k = 0; k < c.out.size(); ++k)
+    c.out[k].copy_from(wide.out[k].as(dtype::bfloat16));
+  c.saved = wide.saved;
+}
+
+void backward_in_float32(op_call& c) {
+  const auto* const kernels = c.definition->find_kernels(dtype::float32);
+  const auto widen = [](auto& list) {
+    for (auto& x : list)
+      if (x && x.type() == dtype::bfloat16)
+        x = x.as(dtype::float32);
+  };
+  std::vector<tensor> in{c.in.begin(), c.in.end()},
+    gradients{c.grad_in.begin(), c.grad_in.end()};
+  op_call wide = c;
+  wide.type = dtype::float32;
+  widen(in);
+  widen(gradients);
+  widen(wide.out);
+  widen(wide.grad_out);
+  wide.in = in;
+  wide.grad_in = gradients;
+  kernels->backward(wide);
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i])
+      c.grad_in[i].copy_from(gradients[i].as(dtype::bfloat16));
+}
+
+/// So a device may have kernels of its own with these results: the bounds of
+/// the cases allow for the roundings.
+TEST(Bfloat16, ResultsThatAreRoundedOncePassTheChecks) {
+  std::size_t checked = 0;
+  for (const auto* const one : all_ops()) {
+    const auto* const reference = one->find_kernels(dtype::float32);
+    if (!reference || one->is_reshape || one->view
+        || one->find_kernels(dtype::bfloat16))
+      continue;
+    auto rounding = *one;
+    std::vector<op_kernels> kernels{one->kernels.begin(), one->kernels.end()};
+    kernels.push_back({dtype::bfloat16, forward_in_float32,
+                       reference->backward ? backward_in_float32 : nullptr});
+    rounding.kernels = kernels;
+    for (std::size_t i = 0; i < rounding.cases.size(); ++i)
+      for (const auto check :
+           {detail::check_kernels, detail::check_accumulation})
+        for (const auto& failure : check({&rounding, i}))
+          ADD_FAILURE() << rounding.name << ", case " << i << ": " << failure;
+    ++checked;
+  }
+  EXPECT_GE(checked, 18u);
+}
+
 // cmake/Tests.cmake runs the tests also with a limit for oneDNN.
 TEST(Bfloat16, ProductsHaveKernelsWhereTheProcessorHasInstructions) {
 #if defined(__x86_64__)

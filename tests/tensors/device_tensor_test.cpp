@@ -363,9 +363,9 @@ TEST(DeviceTape, ItemOfALossIsNotRecorded) {
     same_bits(recording.gradient(loss, tensors{x})[0], one_to_six() * 2));
 }
 
-/// The rows are made on the CPU. A gradient that a dense op adds to, or that no
-/// op has read, is on the device of the table.
-TEST(DeviceTape, SparseGradientsBecomeDenseOnTheDevice) {
+/// The elements of a sparse gradient are on the device of the table, and so is
+/// a gradient that a dense op adds to, or that no op has read.
+TEST(DeviceTape, SparseGradientsAreOnTheDevice) {
   simulated_devices devices;
   const auto ids = tensor::of<std::int32_t>({2}, {2, 0}).to(gpu);
   tape recording;
@@ -378,7 +378,9 @@ TEST(DeviceTape, SparseGradientsBecomeDenseOnTheDevice) {
                     + reduce_sum(embedding_lookup(table, ids));
   const auto found =
     recording.sparse_gradients(loss, tensors{table, both, unread});
-  EXPECT_TRUE(found[0].is_sparse());
+  ASSERT_TRUE(found[0].is_sparse());
+  EXPECT_EQ(found[0].elements().device(), gpu);
+  EXPECT_EQ(found[0].rows().indices().device(), device{});
   EXPECT_TRUE(same_bits(found[0].rows().dense(),
                         tensor::of<float>({3, 2}, {1, 1, 0, 0, 1, 1})));
   ASSERT_FALSE(found[1].is_sparse());
@@ -386,6 +388,61 @@ TEST(DeviceTape, SparseGradientsBecomeDenseOnTheDevice) {
   EXPECT_TRUE(same_bits(found[1].elements(),
                         tensor::of<float>({3, 2}, {3, 5, 6, 8, 11, 13})));
   EXPECT_EQ(found[2].elements().device(), gpu);
+}
+
+/// Parts of several lookups are joined before they are added, as on the CPU.
+TEST(DeviceTape, SparseGradientsHaveTheOrderOfTheCpu) {
+  simulated_devices devices;
+  for (const auto type : {dtype::float32, dtype::bfloat16}) {
+    const auto gradient_on = [&](const device& on) {
+      tape recording;
+      const auto table =
+        recording.watch(tensor::zeros({9, 1}, dtype::float32, on).as(type));
+      tensor loss;
+      // In float32, the sum of the sums of both lookups is 1, not 2.
+      for (const auto& factors :
+           {std::array{1.0f, 0x1p24f}, std::array{-0x1p24f, 1.0f}}) {
+        const auto ids = tensor::of<std::int64_t>({2}, {7, 7}).to(on);
+        const auto part =
+          reduce_sum(embedding_lookup(table, ids)
+                     * tensor::of<float>({2, 1}, factors).as(type).to(on));
+        loss = loss ? loss + part : part;
+      }
+      return recording.sparse_gradients(loss, tensors{table})[0];
+    };
+    const auto got = gradient_on(gpu), want = gradient_on({});
+    ASSERT_TRUE(got.is_sparse());
+    EXPECT_TRUE(same_bits(got.rows().indices(), want.rows().indices()));
+    EXPECT_TRUE(same_bits(got.elements(), want.elements()));
+  }
+}
+
+TEST(DeviceRows, AreNotAddedToATensorElsewhere) {
+  simulated_devices devices;
+  const sparse_rows rows{{3, 2},
+                         tensor::of<std::int64_t>({1}, {2}).to(gpu),
+                         tensor::full({1, 2}, 1).to(gpu)};
+  EXPECT_FALSE(rows.is_sorted());
+  auto here = one_to_six();
+  EXPECT_EQ(error_of([&] { rows.add_to(here); }),
+            "rows on cuda:0 cannot be added to a tensor on cpu:0");
+  EXPECT_EQ(error_of([&] {
+              sparse_rows{{3, 2}, rows.indices(), tensor::zeros({1, 2})};
+            }),
+            "rows on cpu:0 with indices on cuda:0");
+  auto there = one_to_six().to(gpu);
+  rows.add_to(there);
+  EXPECT_TRUE(same_bits(there, tensor::of<float>({3, 2}, {1, 2, 3, 4, 6, 7})));
+}
+
+TEST(DeviceRows, MayBeNone) {
+  simulated_devices devices;
+  const sparse_rows rows{{3, 2},
+                         tensor::zeros({0}, dtype::int64, gpu),
+                         tensor::zeros({0, 2}, dtype::float32, gpu)};
+  EXPECT_TRUE(rows.is_sorted());
+  EXPECT_EQ(rows.indices().data<std::int64_t>().size(), 0u);
+  EXPECT_TRUE(same_bits(rows.dense(), tensor::zeros({3, 2})));
 }
 
 TEST(DeviceTape, ReplicasOnTwoDevicesDoNotShareOneCopy) {

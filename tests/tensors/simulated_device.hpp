@@ -4,6 +4,7 @@
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op.hpp"
+#include "troupe/tensors/sparse_rows.hpp"
 #include "troupe/tensors/tensor.hpp"
 #include "troupe/tensors/update_rules.hpp"
 
@@ -155,6 +156,20 @@ public:
               .first->second;
   }
 
+  // -- rows of tensors --------------------------------------------------------
+
+  void add_rows(const sparse_rows& rows, tensor& sum) override {
+    ++row_sums;
+    auto host = sum.to({});
+    rows_on_host(rows).add_to(host);
+    sum.copy_from(host);
+  }
+  sparse_rows sum_rows(const sparse_rows& rows) override {
+    ++row_sums;
+    const auto host = rows_on_host(rows).sorted();
+    return {host.dims(), host.indices(), host.rows().to(rows.rows().device())};
+  }
+
   // -- training ---------------------------------------------------------------
 
   void update(const device& on, const rule_coefficients& step, float* values,
@@ -162,15 +177,29 @@ public:
               std::size_t n) override {
     EXPECT_GT(n, 0u);
     ++updates;
-    auto on_host_of = [&]<class T>(T* x) {
-      return x ? reinterpret_cast<T*>(on_host(
-               on, reinterpret_cast<std::conditional_t<
-                     std::is_const_v<T>, const std::byte, std::byte>*>(x)))
-               : nullptr;
-    };
     const flush_denormals flushing;
-    rule_step{step}(on_host_of(values), on_host_of(gradient),
-                    {on_host_of(slots[0]), on_host_of(slots[1])}, n);
+    rule_step{step}(
+      floats_on_host(on, values), floats_on_host(on, gradient),
+      {floats_on_host(on, slots[0]), floats_on_host(on, slots[1])}, n);
+  }
+  void update_rows(const device& on, const rule_coefficients& step,
+                   float* values, const sparse_rows& gradient,
+                   const std::array<float*, 2>& slots) override {
+    EXPECT_GT(gradient.count(), 0u);
+    EXPECT_EQ(gradient.rows().device(), on);
+    ++updates;
+    const auto host = rows_on_host(gradient);
+    const auto size = host.row_size();
+    const auto* from = host.rows().data<float>().data();
+    const flush_denormals flushing;
+    for (const auto row : host.indices().data<std::int64_t>()) {
+      const auto at_row = [&](float* x) {
+        return x ? floats_on_host(on, x) + std::size_t(row) * size : nullptr;
+      };
+      rule_step{step}(at_row(values), from,
+                      {at_row(slots[0]), at_row(slots[1])}, size);
+      from += size;
+    }
   }
   bool any_exceeds(const device& on, const float* x, std::size_t n,
                    float limit) override {
@@ -188,6 +217,8 @@ public:
   std::atomic<int> copies = 0;  ///< Calls of `copy`.
   std::atomic<int> updates = 0; ///< Calls of `update`.
   std::atomic<int> checks = 0;  ///< Calls of `any_exceeds`.
+  /// Calls of `add_rows` and `sum_rows`.
+  std::atomic<int> row_sums = 0;
 
 private:
   struct block {
@@ -212,6 +243,19 @@ private:
     --at;
     EXPECT_EQ(at->second.on, on);
     return at->second.readable + (address - at->first);
+  }
+
+  template <class T>
+  T* floats_on_host(const device& on, T* x) {
+    using byte_type =
+      std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+    return x ? reinterpret_cast<T*>(
+             on_host(on, reinterpret_cast<byte_type*>(x)))
+             : nullptr;
+  }
+
+  static sparse_rows rows_on_host(const sparse_rows& x) {
+    return {x.dims(), x.indices().to({}), x.rows().to({})};
   }
 
   template <class List>
@@ -242,6 +286,10 @@ private:
     for (std::size_t i = 0; i < grads.size(); ++i)
       if (grads[i])
         call.grad_in[i].copy_from(grads[i]);
+    for (std::size_t i = 0; i < call.grad_rows.size(); ++i)
+      if (auto& rows = call.grad_rows[i])
+        rows = {rows.dims(), rows.indices().to(call.on),
+                rows.rows().to(call.on)};
     for (std::size_t i = 0; i < call.out.size(); ++i)
       if (call.out[i])
         call.out[i].copy_from(host.out[i]);

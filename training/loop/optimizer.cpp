@@ -177,11 +177,15 @@ void update_rows(const rule_step& rule, const update_target& into,
 }
 
 /// Updates what belongs to the elements [begin, end) of a gradient. Those of a
-/// sparse gradient are the elements of its rows.
+/// sparse gradient are the elements of its rows. On a device, the range has all
+/// of them.
 void update_range(const rule_step& rule, const update_target& into,
                   const parameter_gradient& gradient, std::size_t begin,
                   std::size_t end) {
   const auto elements = gradient.elements().to(into.on());
+  if (gradient.is_sparse() && into.on().kind != device_kind::cpu)
+    return into.update_rows(
+      rule, {gradient.dims(), gradient.rows().indices(), elements});
   const auto* const from = reinterpret_cast<const float*>(elements.address());
   const auto update = [&](std::size_t first, std::size_t last) {
     if (gradient.is_sparse())

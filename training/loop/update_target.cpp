@@ -16,4 +16,11 @@ void update_target::update(const rule_step& rule, std::size_t at,
                            slots, n);
 }
 
+void update_target::update_rows(const rule_step& rule,
+                                const sparse_rows& gradient) const {
+  if (gradient.rows().size() > 0)
+    backend_of(on_).update_rows(on_, rule.coefficients(), values_, gradient,
+                                slots_);
+}
+
 } // namespace troupe

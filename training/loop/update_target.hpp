@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/tensors/device.hpp"
+#include "troupe/tensors/sparse_rows.hpp"
 #include "troupe/tensors/tensor.hpp"
 #include "troupe/tensors/update_rules.hpp"
 
@@ -34,6 +35,10 @@ public:
   /// @param gradient of the element `at`, on the device.
   void update(const rule_step& rule, std::size_t at, const float* gradient,
               std::size_t n) const;
+
+  /// Updates the rows of a gradient by a call of the device.
+  /// @param gradient sorted, with the elements on the device.
+  void update_rows(const rule_step& rule, const sparse_rows& gradient) const;
 
 private:
   device on_;

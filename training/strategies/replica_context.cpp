@@ -160,7 +160,7 @@ sparse_rows replica_context::reduce_rows(reduce_op op, const sparse_rows& x,
   const auto elements = op == mean ? divide_elements(total.rows(), replicas_)
                         : parts.size() == 1 ? total.rows().clone()
                                             : total.rows();
-  return {x.dims(), total.indices(), elements};
+  return {x.dims(), total.indices(), elements.to(x.rows().device())};
 }
 
 /// Reduces float32 tensors.

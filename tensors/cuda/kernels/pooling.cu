@@ -30,20 +30,6 @@ struct pool_extents {
 // A thread computes `lanes` neighboring channels: 4 with one access of memory
 // each if the number of channels and the addresses allow it, or 1.
 
-template <class T, int lanes>
-struct alignas(sizeof(T) * lanes) pack {
-  T lane[lanes];
-};
-
-template <int lanes, class T>
-__device__ const pack<T, lanes>& pack_at(const T* elements, std::size_t i) {
-  return *reinterpret_cast<const pack<T, lanes>*>(elements + i);
-}
-template <int lanes, class T>
-__device__ pack<T, lanes>& pack_at(T* elements, std::size_t i) {
-  return *reinterpret_cast<pack<T, lanes>*>(elements + i);
-}
-
 /// The maximum of a window in each channel, and its position in the window.
 template <class Number, int lanes>
 struct maxima {
@@ -217,10 +203,7 @@ bool is_partition(const pool_window& w) {
 /// True if threads can access 4 channels at once.
 template <class... T>
 bool can_pack(std::size_t channels, const T*... elements) {
-  return channels % 4 == 0
-         && (...
-             && (reinterpret_cast<std::uintptr_t>(elements) % (4 * sizeof(T))
-                 == 0));
+  return channels % 4 == 0 && are_aligned<4>(elements...);
 }
 
 /// True if kernels can compute with `pool_extents`.

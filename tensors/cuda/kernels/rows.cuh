@@ -1,11 +1,11 @@
 #pragma once
 
+#include "troupe/tensors/cuda/elements.cuh"
 #include "troupe/tensors/dtype.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
 // What the kernels of convolutions and poolings have in common. Only .cu files
@@ -48,30 +48,6 @@ __device__ void each_in_rows(std::size_t rows, std::uint32_t width, F fn) {
     for (auto at = blockIdx.y * blockDim.x + threadIdx.x; at < width;
          at += gridDim.y * blockDim.x)
       fn(row, at);
-}
-
-// Elements of bfloat16 are computed in float.
-
-__host__ __device__ inline float number(float x) {
-  return x;
-}
-__host__ __device__ inline double number(double x) {
-  return x;
-}
-__host__ __device__ inline float number(__nv_bfloat16 x) {
-  return __bfloat162float(x);
-}
-
-template <class T>
-using number_of = decltype(number(T{}));
-
-/// Converts a number to an element, rounded once.
-template <class T>
-__host__ __device__ T element(number_of<T> x) {
-  if constexpr (sizeof(T) == sizeof(__nv_bfloat16))
-    return __float2bfloat16_rn(x);
-  else
-    return x;
 }
 
 /// x > 0 ? x : 0, and NaN stays NaN.

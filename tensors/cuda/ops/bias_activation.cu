@@ -1,7 +1,7 @@
 #include "troupe/tensors/cuda/ops/bias_activation.hpp"
 
+#include "troupe/tensors/cuda/elementwise.cuh"
 #include "troupe/tensors/cuda/kernels/part_sums.cuh"
-#include "troupe/tensors/cuda/launch.cuh"
 
 #include <type_traits>
 
@@ -9,33 +9,25 @@ namespace troupe::cuda {
 
 namespace {
 
-/// The type in which elements are computed.
-template <class T>
-using computed = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
-
-/// Calls `fn(T{})`, where T is the element type of a float dtype.
-template <class F>
-void with_float(dtype type, F fn) {
-  if (type == dtype::bfloat16)
-    fn(bfloat16{});
-  else if (type == dtype::float64)
-    fn(double{});
-  else
-    fn(float{});
-}
-
 template <class X, class T>
 void start_bias(const op_call& call, const tensor& x, const tensor& bias,
                 bool relu, tensor& y) {
-  using value = computed<T>;
-  const auto* const from = elements<X>(x);
-  const auto* const b = elements<T>(bias);
-  auto* const to = mutable_elements<T>(y);
-  const auto columns = bias.size();
-  run(call, x.size(), [=] __device__(std::size_t i) {
-    const value sum = value(from[i]) + value(b[i % columns]);
-    to[i] = relu && sum < 0 ? T(value{0}) : T(sum);
-  });
+  using value = number_of<T>;
+  transform(
+    call, x.size(), mutable_elements<T>(y), false,
+    [=] __device__(value product, value b) {
+      const value sum = product + b;
+      return relu && sum < 0 ? value{0} : sum;
+    },
+    whole<X>(x), broadcast<T>(bias, x.dims()));
+}
+
+template <class T>
+void start_relu(const op_call& call, tensor& y) {
+  using value = number_of<T>;
+  transform(
+    call, y.size(), mutable_elements<T>(y), false,
+    [] __device__(value x) { return x < 0 ? value{0} : x; }, whole<T>(y));
 }
 
 constexpr unsigned tile_columns = 32, tile_rows = 8;
@@ -47,7 +39,7 @@ template <class T, class Put>
 __global__ void sum_columns(T* g, const T* y, std::size_t rows,
                             std::size_t columns, std::size_t rows_of_part,
                             Put put) {
-  using value = computed<T>;
+  using value = number_of<T>;
   __shared__ value of_thread[tile_rows][tile_columns];
   const auto column = std::size_t{blockIdx.x} * tile_columns + threadIdx.x;
   const auto begin = blockIdx.y * rows_of_part;
@@ -63,13 +55,13 @@ __global__ void sum_columns(T* g, const T* y, std::size_t rows,
     for (unsigned k = 0; k < batch; ++k) {
       const auto at = row + k * tile_rows;
       const auto i = at * columns + column;
-      loaded[k] = at < end ? value(g[i]) : value{0};
-      masked[k] = y && at < end && !(value(y[i]) > 0);
+      loaded[k] = at < end ? flushed(number(g[i])) : value{0};
+      masked[k] = y && at < end && !(flushed(number(y[i])) > 0);
     }
     for (unsigned k = 0; k < batch; ++k) {
       if (masked[k]) {
         loaded[k] = 0;
-        g[(row + k * tile_rows) * columns + column] = T(loaded[k]);
+        g[(row + k * tile_rows) * columns + column] = element<T>(value{0});
       }
       sum += loaded[k];
     }
@@ -88,7 +80,7 @@ __global__ void sum_columns(T* g, const T* y, std::size_t rows,
 
 template <class T>
 void start_columns(op_call& call, bool relu) {
-  using value = computed<T>;
+  using value = number_of<T>;
   auto& gradient = call.grad_out[0];
   const auto columns = std::size_t(gradient.dims().back());
   const auto rows = columns ? gradient.size() / columns : 0;
@@ -97,8 +89,8 @@ void start_columns(op_call& call, bool relu) {
   if (!call.wants(2)) {
     if (relu)
       run(call, gradient.size(), [=] __device__(std::size_t i) {
-        if (!(value(y[i]) > 0))
-          g[i] = T(value{0});
+        if (!(flushed(number(y[i])) > 0))
+          g[i] = element<T>(value{0});
       });
     return;
   }
@@ -112,7 +104,7 @@ void start_columns(op_call& call, bool relu) {
   auto* const to = mutable_elements<T>(call.grad_in[2]);
   const bool accumulates = call.accumulates(2);
   const auto put_sum = [=] __device__(std::size_t column, value sum) {
-    to[column] = T(accumulates ? value(to[column]) + sum : sum);
+    put(to[column], sum, accumulates);
   };
   const auto start = [&](const auto& put) {
     sum_columns<<<dim3(static_cast<unsigned>(blocks),
@@ -141,18 +133,22 @@ void start_columns(op_call& call, bool relu) {
 void add_bias(const op_call& call, const tensor& x, const tensor& bias,
               activation f, tensor& y) {
   const bool relu = f == activation::relu;
-  with_float(y.type(), [&]<class T>(T) {
+  with_element_type(y.type(), [&]<class T>(T) {
     if (x.type() == y.type())
       start_bias<T, T>(call, x, bias, relu, y);
     else
-      start_bias<computed<T>, T>(call, x, bias, relu, y);
+      start_bias<number_of<T>, T>(call, x, bias, relu, y);
   });
+}
+
+void apply_relu(const op_call& call, tensor& y) {
+  with_element_type(y.type(), [&]<class T>(T) { start_relu<T>(call, y); });
 }
 
 void mask_and_sum_columns(op_call& call, activation f) {
   const bool relu = f == activation::relu;
-  with_float(call.grad_out[0].type(),
-             [&]<class T>(T) { start_columns<T>(call, relu); });
+  with_element_type(call.grad_out[0].type(),
+                    [&]<class T>(T) { start_columns<T>(call, relu); });
 }
 
 } // namespace troupe::cuda

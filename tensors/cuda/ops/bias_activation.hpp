@@ -14,6 +14,9 @@ namespace troupe::cuda {
 void add_bias(const op_call& call, const tensor& x, const tensor& bias,
               activation f, tensor& y);
 
+/// Replaces the elements of y by relu(y). NaN stays NaN.
+void apply_relu(const op_call& call, tensor& y);
+
 /// Starts the backward pass of a fused op. Multiplies `grad_out` in place by
 /// the derivative of the activation. Then writes the column sums of `grad_out`
 /// to the gradient of the bias, if it is requested. The sums are added in an

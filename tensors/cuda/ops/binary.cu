@@ -1,5 +1,6 @@
 #include "troupe/tensors/ops/binary.hpp"
 
+#include "troupe/tensors/cuda/elementwise.cuh"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 #include "troupe/tensors/cuda/reduce.cuh"
 
@@ -72,16 +73,12 @@ struct divide_function {
 
 template <class F, class T>
 void forward(op_call& c) {
-  const auto *const a = elements<T>(c.in[0]), *const b = elements<T>(c.in[1]);
-  auto* const y = mutable_elements<T>(c.out[0]);
-  const auto n = c.out[0].size();
-  if (c.in[0].size() == n && c.in[1].size() == n)
-    return run(c, n,
-               [=] __device__(std::size_t i) { y[i] = F::f(a[i], b[i]); });
-  const auto in_a = broadcast_map(c.in[0].dims(), c.out[0].dims()),
-             in_b = broadcast_map(c.in[1].dims(), c.out[0].dims());
-  run(c, n,
-      [=] __device__(std::size_t i) { y[i] = F::f(a[in_a(i)], b[in_b(i)]); });
+  using value = number_of<T>;
+  const auto& out = c.out[0].dims();
+  transform(
+    c, out.elements(), mutable_elements<T>(c.out[0]), false,
+    [] __device__(value a, value b) { return F::f(a, b); },
+    broadcast<T>(c.in[0], out), broadcast<T>(c.in[1], out));
 }
 
 /// Bit i is set if the tensor `x` is broadcast along axis i of `out`.
@@ -99,27 +96,25 @@ void backward_of(op_call& c) {
   constexpr std::size_t side = OfA ? 0 : 1;
   if (!c.wants(side))
     return;
-  const auto *const a = elements<T>(c.in[0]), *const b = elements<T>(c.in[1]),
-                    *const g = elements<T>(c.grad_out[0]);
+  using value = number_of<T>;
   auto* const to = mutable_elements<T>(c.grad_in[side]);
   const bool accumulates = c.accumulates(side);
   const auto& out = c.grad_out[0].dims();
-  const auto in_a = broadcast_map(c.in[0].dims(), out),
-             in_b = broadcast_map(c.in[1].dims(), out);
-  const auto gradient = [=] __device__(std::size_t i) {
-    const T x = a[in_a(i)], y = b[in_b(i)];
-    return OfA ? F::da(x, y, g[i]) : F::db(x, y, g[i]);
+  const auto a = broadcast<T>(c.in[0], out), b = broadcast<T>(c.in[1], out);
+  const auto g = whole<T>(c.grad_out[0]);
+  const auto gradient = [] __device__(value x, value y, value slope) {
+    return OfA ? F::da(x, y, slope) : F::db(x, y, slope);
   };
   const auto over = broadcast_axes(c.in[side].dims(), out);
   if (over == 0)
-    return run(c, c.grad_out[0].size(), [=] __device__(std::size_t i) {
-      put(to[i], gradient(i), accumulates);
-    });
+    return transform(c, out.elements(), to, accumulates, gradient, a, b, g);
   reduce(
     c, reduction_plan{out, over},
-    [=] __device__(std::size_t i) { return double(gradient(i)); },
+    [=] __device__(std::size_t i) {
+      return double(gradient(a[i], b[i], g[i]));
+    },
     [=] __device__(std::size_t i, double sum) {
-      put(to[i], static_cast<T>(sum), accumulates);
+      put(to[i], static_cast<value>(sum), accumulates);
     });
 }
 
@@ -134,6 +129,8 @@ constexpr std::array rows{
   op_kernels{dtype::float32, forward<F, float>, backward<F, float>,
              device_kind::cuda},
   op_kernels{dtype::float64, forward<F, double>, backward<F, double>,
+             device_kind::cuda},
+  op_kernels{dtype::bfloat16, forward<F, bfloat16>, backward<F, bfloat16>,
              device_kind::cuda},
 };
 

@@ -1,6 +1,6 @@
 #include "troupe/tensors/ops/dropout.hpp"
 
-#include "troupe/tensors/cuda/launch.cuh"
+#include "troupe/tensors/cuda/elementwise.cuh"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 #include "troupe/tensors/random.hpp"
 
@@ -31,6 +31,24 @@ __device__ philox_words philox(std::uint64_t block, std::uint32_t high0,
   return {{c0, c1, c2, c3}};
 }
 
+/// Writes `lanes` elements of the mask and of the result, from element i on.
+/// @param limit the bits of a kept element are below.
+template <int lanes, class T>
+__device__ void drop(std::size_t i, const std::uint32_t* bits,
+                     std::uint64_t limit, float kept, const T* x, float* mask,
+                     T* y) {
+  const auto from = pack_at<lanes>(x, i);
+  pack<float, lanes> factors;
+  pack<T, lanes> results;
+  for (int k = 0; k < lanes; ++k) {
+    factors.lane[k] = bits[k] < limit ? kept : 0.0f;
+    put(results.lane[k], flushed(number(from.lane[k])) * factors.lane[k],
+        false);
+  }
+  pack_at<lanes>(mask, i) = factors;
+  pack_at<lanes>(y, i) = results;
+}
+
 /// Draws the mask that the CPU draws.
 template <class T>
 void forward(op_call& c) {
@@ -47,16 +65,15 @@ void forward(op_call& c) {
     static_cast<std::uint64_t>((1.0 - double(rate)) * 0x1p32 + 0.5);
   const float kept = 1 / (1 - rate);
   const auto high0 = high[0], high1 = high[1], key0 = name[0], key1 = name[1];
-  run(c, (n + 3) / 4, [=] __device__(std::size_t block) {
+  constexpr int drawn = 4; // words of one block of the generator
+  const bool is_packed = are_aligned<drawn>(x, y) && are_aligned<drawn>(mask);
+  run(c, (n + drawn - 1) / drawn, [=] __device__(std::size_t block) {
     const auto words = philox(block, high0, high1, key0, key1);
-    for (std::size_t k = 0; k < 4; ++k) {
-      const auto i = block * 4 + k;
-      if (i >= n)
-        return;
-      const float factor = words.word[k] < limit ? kept : 0.0f;
-      mask[i] = factor;
-      y[i] = x[i] * factor;
-    }
+    const auto first = block * drawn;
+    if (is_packed && first + drawn <= n)
+      return drop<drawn>(first, words.word, limit, kept, x, mask, y);
+    for (int k = 0; k < drawn && first + k < n; ++k)
+      drop<1>(first + k, words.word + k, limit, kept, x, mask, y);
   });
 }
 
@@ -64,19 +81,18 @@ template <class T>
 void backward(op_call& c) {
   if (!c.wants(0))
     return;
-  const auto* const mask = elements<float>(c.saved[0]);
-  const auto* const gy = elements<T>(c.grad_out[0]);
-  auto* const gx = mutable_elements<T>(c.grad_in[0]);
-  const bool accumulates = c.accumulates(0);
-  run(c, c.grad_in[0].size(), [=] __device__(std::size_t i) {
-    put(gx[i], gy[i] * mask[i], accumulates);
-  });
+  transform(
+    c, c.grad_in[0].size(), mutable_elements<T>(c.grad_in[0]), c.accumulates(0),
+    [] __device__(number_of<T> gy, float factor) { return gy * factor; },
+    whole<T>(c.grad_out[0]), whole<float>(c.saved[0]));
 }
 
 constexpr std::array rows{
   op_kernels{dtype::float32, forward<float>, backward<float>,
              device_kind::cuda},
   op_kernels{dtype::float64, forward<double>, backward<double>,
+             device_kind::cuda},
+  op_kernels{dtype::bfloat16, forward<bfloat16>, backward<bfloat16>,
              device_kind::cuda},
 };
 

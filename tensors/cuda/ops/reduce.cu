@@ -1,5 +1,6 @@
 #include "troupe/tensors/cuda/reduce.cuh"
 
+#include "troupe/tensors/cuda/elementwise.cuh"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 
@@ -16,14 +17,14 @@ double divisor(const shape& x, const shape& out, bool mean) {
 
 template <class T, bool Mean>
 void forward(op_call& c) {
-  const auto* const x = elements<T>(c.in[0]);
+  const auto x = whole<T>(c.in[0]);
   auto* const y = mutable_elements<T>(c.out[0]);
   const auto by = divisor(c.in[0].dims(), c.out[0].dims(), Mean);
   reduce(
     c, reduction_plan{c.in[0].dims(), c.options.as<reduction>().over},
     [=] __device__(std::size_t i) { return double(x[i]); },
     [=] __device__(std::size_t i, double sum) {
-      y[i] = static_cast<T>(sum / by);
+      put(y[i], static_cast<number_of<T>>(sum / by), false);
     });
 }
 
@@ -45,13 +46,12 @@ void backward(op_call& c) {
     for (std::size_t axis = 0; axis < x.rank(); ++axis)
       results.add(x[axis], strides[axis]);
   }
-  const auto* const gy = elements<T>(c.grad_out[0]);
-  auto* const gx = mutable_elements<T>(c.grad_in[0]);
-  const auto by = static_cast<T>(divisor(x, c.grad_out[0].dims(), Mean));
-  const bool accumulates = c.accumulates(0);
-  run(c, x.elements(), [=] __device__(std::size_t i) {
-    put(gx[i], gy[results(i)] / by, accumulates);
-  });
+  using value = number_of<T>;
+  const auto by = static_cast<value>(divisor(x, c.grad_out[0].dims(), Mean));
+  transform(
+    c, x.elements(), mutable_elements<T>(c.grad_in[0]), c.accumulates(0),
+    [=] __device__(value gy) { return gy / by; },
+    operand<T>{elements<T>(c.grad_out[0]), over == 0, results});
 }
 
 template <bool Mean>
@@ -59,6 +59,8 @@ constexpr std::array rows{
   op_kernels{dtype::float32, forward<float, Mean>, backward<float, Mean>,
              device_kind::cuda},
   op_kernels{dtype::float64, forward<double, Mean>, backward<double, Mean>,
+             device_kind::cuda},
+  op_kernels{dtype::bfloat16, forward<bfloat16, Mean>, backward<bfloat16, Mean>,
              device_kind::cuda},
 };
 

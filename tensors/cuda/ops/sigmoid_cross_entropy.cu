@@ -1,6 +1,6 @@
 #include "troupe/tensors/ops/sigmoid_cross_entropy.hpp"
 
-#include "troupe/tensors/cuda/launch.cuh"
+#include "troupe/tensors/cuda/elementwise.cuh"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 
 #include <cmath>
@@ -9,38 +9,42 @@ namespace troupe::cuda {
 
 namespace {
 
+// The derivative is kept as numbers: for bfloat16 it is not rounded.
+
 template <class T>
 void forward(op_call& c) {
-  c.saved.push_back(tensor{c.in[0].spec(), c.on});
-  const auto *const x = elements<T>(c.in[0]), *const z = elements<T>(c.in[1]);
-  auto *const losses = mutable_elements<T>(c.out[0]), *const gradient =
-                                                        mutable_elements<T>(
-                                                          c.saved[0]);
+  using value = number_of<T>;
+  c.saved.push_back(tensor{{c.in[0].dims(), dtype_of<value>}, c.on});
+  const auto x = whole<T>(c.in[0]), z = whole<T>(c.in[1]);
+  auto* const losses = mutable_elements<T>(c.out[0]);
+  auto* const gradient = mutable_elements<value>(c.saved[0]);
   run(c, c.in[0].size(), [=] __device__(std::size_t i) {
-    const T score = x[i], target = z[i];
-    const T e = std::exp(score < 0 ? score : -score);
-    losses[i] = (score <= 0 ? T{0} : score) - score * target + std::log1p(e);
-    gradient[i] = (score < 0 ? e : T{1}) / (1 + e) - target;
+    const value score = x[i], target = z[i];
+    const value e = std::exp(score < 0 ? score : -score);
+    put(losses[i],
+        (score <= 0 ? value{0} : score) - score * target + std::log1p(e),
+        false);
+    put(gradient[i], (score < 0 ? e : value{1}) / (1 + e) - target, false);
   });
 }
 
 template <class T>
 void backward(op_call& c) {
+  using value = number_of<T>;
   if (!c.wants(0))
     return;
-  const auto *const saved = elements<T>(c.saved[0]), *const gy = elements<T>(
-                                                       c.grad_out[0]);
-  auto* const gx = mutable_elements<T>(c.grad_in[0]);
-  const bool accumulates = c.accumulates(0);
-  run(c, c.saved[0].size(), [=] __device__(std::size_t i) {
-    put(gx[i], saved[i] * gy[i], accumulates);
-  });
+  transform(
+    c, c.saved[0].size(), mutable_elements<T>(c.grad_in[0]), c.accumulates(0),
+    [] __device__(value slope, value gy) { return slope * gy; },
+    whole<value>(c.saved[0]), whole<T>(c.grad_out[0]));
 }
 
 constexpr std::array rows{
   op_kernels{dtype::float32, forward<float>, backward<float>,
              device_kind::cuda},
   op_kernels{dtype::float64, forward<double>, backward<double>,
+             device_kind::cuda},
+  op_kernels{dtype::bfloat16, forward<bfloat16>, backward<bfloat16>,
              device_kind::cuda},
 };
 

@@ -1,6 +1,6 @@
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 
-#include "troupe/tensors/cuda/launch.cuh"
+#include "troupe/tensors/cuda/elementwise.cuh"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 
 #include <cmath>
@@ -34,40 +34,54 @@ __device__ T fold_block(T value, F f) {
   return out;
 }
 
+/// Loads a number of a row.
 template <class T>
+__device__ number_of<T> load(const T* x, std::size_t i) {
+  return flushed(number(x[i]));
+}
+
+template <class Number>
 struct exponentials {
-  T maximum, sum;
+  Number maximum, sum;
 };
 
-/// Writes e^(x - maximum) of a row to `out`, which may be `x`.
-template <class T>
-__device__ exponentials<T> write_exponentials(T* out, const T* x,
-                                              std::size_t n) {
-  T maximum = x[0];
+/// Calls `put_one(i, e^(x - maximum))` for each element of a row.
+template <class T, class Put>
+__device__ exponentials<number_of<T>>
+sum_exponentials(const T* x, std::size_t n, Put put_one) {
+  using value = number_of<T>;
+  value maximum = load(x, 0);
   for (std::size_t i = threadIdx.x; i < n; i += blockDim.x)
-    maximum = x[i] > maximum ? x[i] : maximum;
-  maximum = fold_block(maximum, [](T a, T b) { return b > a ? b : a; });
-  T sum = 0;
-  for (std::size_t i = threadIdx.x; i < n; i += blockDim.x)
-    sum += out[i] = std::exp(x[i] - maximum);
-  return {maximum, fold_block(sum, [](T a, T b) { return a + b; })};
+    maximum = load(x, i) > maximum ? load(x, i) : maximum;
+  maximum = fold_block(maximum, [](value a, value b) { return b > a ? b : a; });
+  value sum = 0;
+  for (std::size_t i = threadIdx.x; i < n; i += blockDim.x) {
+    const value e = std::exp(load(x, i) - maximum);
+    put_one(i, e);
+    sum += e;
+  }
+  return {maximum, fold_block(sum, [](value a, value b) { return a + b; })};
 }
 
 template <class T>
 __global__ void softmax_rows(T* out, const T* x, std::size_t rows,
                              std::size_t n) {
   for (std::size_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const auto* const from = x + row * n;
     auto* const to = out + row * n;
-    const auto sum = write_exponentials(to, x + row * n, n).sum;
+    const auto [maximum, sum] = sum_exponentials(from, n, [](auto, auto) {});
     for (std::size_t i = threadIdx.x; i < n; i += blockDim.x)
-      to[i] /= sum;
+      put(to[i], std::exp(load(from, i) - maximum) / sum, false);
   }
 }
 
+/// @param gradient receives the derivatives as numbers: for bfloat16 they are
+///        not rounded.
 template <class T>
-__global__ void loss_rows(T* losses, T* gradient, const T* logits,
+__global__ void loss_rows(T* losses, number_of<T>* gradient, const T* logits,
                           const std::int32_t* labels, std::size_t rows,
                           std::size_t n, invalid_value* invalid) {
+  using value = number_of<T>;
   for (std::size_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const auto label = labels[row];
     const auto* const x = logits + row * n;
@@ -81,18 +95,20 @@ __global__ void loss_rows(T* losses, T* gradient, const T* logits,
           invalid->position = static_cast<long long>(row);
           invalid->limit = static_cast<long long>(n);
         }
-        losses[row] = NAN;
+        losses[row] = element<T>(NAN);
       }
       for (std::size_t i = threadIdx.x; i < n; i += blockDim.x)
         to[i] = NAN;
       continue;
     }
-    const T right = x[label];
-    const auto [maximum, sum] = write_exponentials(to, x, n);
+    const value right = load(x, std::size_t(label));
+    const auto [maximum, sum] =
+      sum_exponentials(x, n, [to](std::size_t i, value e) { to[i] = e; });
     if (threadIdx.x == 0)
-      losses[row] = std::log(sum) - (right - maximum);
+      put(losses[row], std::log(sum) - (right - maximum), false);
     for (std::size_t i = threadIdx.x; i < n; i += blockDim.x)
-      to[i] = to[i] / sum - (i == std::size_t(label) ? T{1} : T{0});
+      put(to[i], to[i] / sum - (i == std::size_t(label) ? value{1} : value{0}),
+          false);
     __syncthreads();
   }
 }
@@ -103,13 +119,14 @@ unsigned blocks_for(std::size_t rows) {
 
 template <class T>
 void loss_forward(op_call& c) {
-  c.saved.push_back(tensor{c.in[0].spec(), c.on});
+  using value = number_of<T>;
+  c.saved.push_back(tensor{{c.in[0].dims(), dtype_of<value>}, c.on});
   const auto rows = c.out[0].size();
   const auto classes = std::size_t(c.in[0].dims()[1]);
   if (rows == 0)
     return;
   loss_rows<<<blocks_for(rows), threads_for(classes), 0, compute_stream(c)>>>(
-    mutable_elements<T>(c.out[0]), mutable_elements<T>(c.saved[0]),
+    mutable_elements<T>(c.out[0]), mutable_elements<value>(c.saved[0]),
     elements<T>(c.in[0]), elements<std::int32_t>(c.in[1]), rows, classes,
     invalid_value_of(c.on));
   check_launch(c, cudaGetLastError());
@@ -119,14 +136,16 @@ template <class T>
 void loss_backward(op_call& c) {
   if (!c.wants(0))
     return;
-  const auto *const saved = elements<T>(c.saved[0]), *const gy = elements<T>(
-                                                       c.grad_out[0]);
-  auto* const gx = mutable_elements<T>(c.grad_in[0]);
-  const auto classes = std::size_t(c.saved[0].dims()[1]);
-  const bool accumulates = c.accumulates(0);
-  run(c, c.saved[0].size(), [=] __device__(std::size_t i) {
-    put(gx[i], saved[i] * gy[i / classes], accumulates);
-  });
+  using value = number_of<T>;
+  const auto& dims = c.saved[0].dims();
+  index_map of_row; // from an element to the loss of its row
+  of_row.add(dims[0], 1);
+  of_row.add(dims[1], 0);
+  transform(
+    c, dims.elements(), mutable_elements<T>(c.grad_in[0]), c.accumulates(0),
+    [] __device__(value slope, value gy) { return slope * gy; },
+    whole<value>(c.saved[0]),
+    operand<T>{elements<T>(c.grad_out[0]), false, of_row});
 }
 
 template <class T>
@@ -150,11 +169,12 @@ __global__ void softmax_gradient_rows(T* gx, const T* y, const T* gy,
     const auto at = row * n;
     double dot = 0;
     for (std::size_t i = threadIdx.x; i < n; i += blockDim.x)
-      dot += double(y[at + i]) * double(gy[at + i]);
+      dot += double(load(y, at + i)) * double(load(gy, at + i));
     dot = fold_block(dot, [](double a, double b) { return a + b; });
     for (std::size_t i = threadIdx.x; i < n; i += blockDim.x)
       put(gx[at + i],
-          static_cast<T>(double(y[at + i]) * (double(gy[at + i]) - dot)),
+          static_cast<number_of<T>>(double(load(y, at + i))
+                                    * (double(load(gy, at + i)) - dot)),
           accumulates);
   }
 }
@@ -177,6 +197,8 @@ constexpr std::array loss_kernels{
              device_kind::cuda},
   op_kernels{dtype::float64, loss_forward<double>, loss_backward<double>,
              device_kind::cuda},
+  op_kernels{dtype::bfloat16, loss_forward<bfloat16>, loss_backward<bfloat16>,
+             device_kind::cuda},
 };
 
 constexpr std::array softmax_kernels{
@@ -184,6 +206,8 @@ constexpr std::array softmax_kernels{
              device_kind::cuda},
   op_kernels{dtype::float64, softmax_forward<double>, softmax_backward<double>,
              device_kind::cuda},
+  op_kernels{dtype::bfloat16, softmax_forward<bfloat16>,
+             softmax_backward<bfloat16>, device_kind::cuda},
 };
 
 } // namespace

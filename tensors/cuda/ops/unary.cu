@@ -1,6 +1,6 @@
 #include "troupe/tensors/ops/unary.hpp"
 
-#include "troupe/tensors/cuda/launch.cuh"
+#include "troupe/tensors/cuda/elementwise.cuh"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 
 #include <cmath>
@@ -101,22 +101,21 @@ struct negate_function {
 
 template <class F, class T>
 void forward(op_call& c) {
-  const auto* const x = elements<T>(c.in[0]);
-  auto* const y = mutable_elements<T>(c.out[0]);
-  run(c, c.in[0].size(), [=] __device__(std::size_t i) { y[i] = F::f(x[i]); });
+  using value = number_of<T>;
+  transform(
+    c, c.in[0].size(), mutable_elements<T>(c.out[0]), false,
+    [] __device__(value x) { return F::f(x); }, whole<T>(c.in[0]));
 }
 
 template <class F, class T>
 void backward(op_call& c) {
+  using value = number_of<T>;
   if (!c.wants(0))
     return;
-  const auto *const x = elements<T>(c.in[0]), *const y = elements<T>(c.out[0]),
-                    *const gy = elements<T>(c.grad_out[0]);
-  auto* const gx = mutable_elements<T>(c.grad_in[0]);
-  const bool accumulates = c.accumulates(0);
-  run(c, c.in[0].size(), [=] __device__(std::size_t i) {
-    put(gx[i], F::df(x[i], y[i]) * gy[i], accumulates);
-  });
+  transform(
+    c, c.in[0].size(), mutable_elements<T>(c.grad_in[0]), c.accumulates(0),
+    [] __device__(value x, value y, value gy) { return F::df(x, y) * gy; },
+    whole<T>(c.in[0]), whole<T>(c.out[0]), whole<T>(c.grad_out[0]));
 }
 
 template <class F>
@@ -124,6 +123,8 @@ constexpr std::array rows{
   op_kernels{dtype::float32, forward<F, float>, backward<F, float>,
              device_kind::cuda},
   op_kernels{dtype::float64, forward<F, double>, backward<F, double>,
+             device_kind::cuda},
+  op_kernels{dtype::bfloat16, forward<F, bfloat16>, backward<F, bfloat16>,
              device_kind::cuda},
 };
 
