@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace troupe {
@@ -18,9 +19,36 @@ struct rule_coefficients;
 class sparse_rows;
 class tensor;
 
+/// A device does the work of one stream in the order in which it was given,
+/// also if several threads give it. Work of two streams has no order but that
+/// of events.
+enum class device_stream : std::uint8_t {
+  compute, ///< All work that does not name another stream.
+  copy     ///< Copies that a device makes while it computes.
+};
+
+/// A point in the work of a stream. Not thread-safe. Until the first call of
+/// `record`, it lies before all work.
+class device_event {
+public:
+  virtual ~device_event() = default;
+
+  /// Moves the event behind the work that a stream has been given.
+  virtual void record(device_stream in) = 0;
+  /// Lets the work that a stream is given from now on begin after the event.
+  /// Does not wait.
+  virtual void block(device_stream later) = 0;
+  /// Waits until the work before the event is done.
+  /// @errors as a copy to the CPU.
+  virtual void synchronize() = 0;
+  /// True if the work before the event is done, or has failed. Does not wait.
+  virtual bool is_done() = 0;
+};
+
 /// Memory, copies and kernels of all devices of one kind other than the CPU.
 /// Thread-safe. A device does its work in the order in which the calls were
-/// made, also if a thread makes one after another thread's call has returned.
+/// made, also if a thread makes one after another thread's call has returned:
+/// the work belongs to the stream `compute`, unless the call names a stream.
 /// All sizes are at least 1.
 class device_backend {
 public:
@@ -34,11 +62,14 @@ public:
   // -- memory -----------------------------------------------------------------
 
   /// Returns a block of memory of the device, aligned to 64 bytes, which the
-  /// host cannot read.
+  /// host cannot read. Work that was given to the stream `compute` before may
+  /// still use the block: another stream needs an event that is recorded after
+  /// this call.
   /// @errors throws `device_error` that says how much is free, and
   ///         std::bad_alloc for the host's part.
   virtual std::byte* allocate(const device& on, std::size_t bytes) = 0;
-  /// Releases a block when the work that uses it is done.
+  /// Releases a block when the work of the stream `compute` that uses it is
+  /// done. Work of another stream needs an event that blocks `compute`.
   virtual void release(const device& on, std::byte* block,
                        std::size_t bytes) noexcept = 0;
   virtual memory::usage used(const device& on) = 0;
@@ -56,6 +87,14 @@ public:
   /// The two ranges do not overlap.
   virtual void copy(const device& to, std::byte* target, const device& from,
                     const std::byte* source, std::size_t bytes) = 0;
+  /// Starts a copy between a device and pinned memory of the host, of which one
+  /// is `to`. Until an event after the copy is done, the pinned memory must not
+  /// be released. It must not change if it is the source, and must not be read
+  /// if it is the target.
+  virtual void start_copy(const device& to, std::byte* target,
+                          const device& from, const std::byte* source,
+                          std::size_t bytes, device_stream in) = 0;
+  virtual std::unique_ptr<device_event> make_event(const device& on) = 0;
   /// Converts `count` elements on a device, as `tensor::as` does.
   virtual void convert(const device& on, std::byte* target, dtype to,
                        const std::byte* source, dtype from,

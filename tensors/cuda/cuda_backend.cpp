@@ -13,6 +13,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
@@ -36,6 +37,7 @@ public:
         return block;
       }
     }
+    select_used_device();
     void* block = nullptr;
     if (cudaHostAlloc(&block, size, cudaHostAllocPortable) != cudaSuccess) {
       cudaGetLastError(); // forgets the error
@@ -87,6 +89,42 @@ bool is_pinned(const void* host) {
   cudaGetLastError(); // forgets the error
   return false;
 }
+
+cudaStream_t stream_of(const device& on, device_stream which) {
+  return which == device_stream::copy ? copy_stream(on) : compute_stream(on);
+}
+
+class cuda_event final : public device_event {
+public:
+  explicit cuda_event(const device& on) : on_{on} {
+    compute_stream(on); // selects the device
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming),
+          "cudaEventCreateWithFlags");
+  }
+  ~cuda_event() override { cudaEventDestroy(event_); }
+  cuda_event(const cuda_event&) = delete;
+  cuda_event& operator=(const cuda_event&) = delete;
+
+  void record(device_stream in) override {
+    check(cudaEventRecord(event_, stream_of(on_, in)), "cudaEventRecord");
+  }
+  void block(device_stream later) override {
+    check(cudaStreamWaitEvent(stream_of(on_, later), event_, 0),
+          "cudaStreamWaitEvent");
+  }
+  void synchronize() override { cuda::synchronize(on_, event_); }
+  bool is_done() override {
+    if (cudaEventQuery(event_) == cudaErrorNotReady) {
+      cudaGetLastError(); // forgets that it is not ready
+      return false;
+    }
+    return true;
+  }
+
+private:
+  const device on_;
+  cudaEvent_t event_ = nullptr;
+};
 
 class cuda_devices final : public device_backend {
 public:
@@ -143,6 +181,17 @@ public:
     if (to_host || (from_host && is_pinned(source))
         || (!from_host && to != from)) // `source` may be released
       synchronize(on);
+  }
+  void start_copy(const device& to, std::byte* target, const device& from,
+                  const std::byte* source, std::size_t bytes,
+                  device_stream in) override {
+    const auto& on = to.kind == device_kind::cpu ? from : to;
+    check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault,
+                          stream_of(on, in)),
+          "cudaMemcpyAsync");
+  }
+  std::unique_ptr<device_event> make_event(const device& on) override {
+    return std::make_unique<cuda_event>(on);
   }
   void convert(const device& on, std::byte* target, dtype to,
                const std::byte* source, dtype from,

@@ -21,12 +21,16 @@ std::string text_of(cudaError_t result) {
 
 struct device_state {
   std::once_flag once;
-  std::atomic<cudaStream_t> stream = nullptr;
+  std::atomic<cudaStream_t> stream = nullptr; ///< Set last.
+  cudaStream_t copies = nullptr;
   std::atomic<const op*> last = nullptr; ///< The last op with kernels.
   invalid_value* invalid = nullptr;
 };
 
 constexpr std::uint32_t max_devices = 64;
+
+std::atomic<std::uint64_t> waits = 0;
+std::atomic<int> used_device = -1; ///< -1: none.
 
 /// Never destroyed, because static tensors could be destroyed later.
 device_state& state_of(std::uint32_t index) {
@@ -46,8 +50,10 @@ device_state& open(const device& on) {
           "cudaHostAlloc");
     state.invalid = new (block) invalid_value;
     cudaStream_t made = nullptr;
-    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
-          "cudaStreamCreateWithFlags");
+    for (auto* one : {&state.copies, &made})
+      check(cudaStreamCreateWithFlags(one, cudaStreamNonBlocking),
+            "cudaStreamCreateWithFlags");
+    used_device.store(static_cast<int>(on.index));
     state.stream.store(made, std::memory_order_release);
   });
   return state;
@@ -61,6 +67,22 @@ device_state& open(const device& on) {
                            + limit + " classes, from 0");
   throw std::out_of_range("embedding_lookup: id " + at + " is " + value
                           + ", but the table has " + limit + " rows");
+}
+
+/// Throws what a wait for a device has found.
+void check_wait(const device& on, device_state& state, cudaError_t result) {
+  if (result != cudaSuccess) {
+    const auto* const last = state.last.load();
+    throw device_error{
+      to_string(on) + " has failed: " + text_of(result)
+      + (last ? "; the last op that it got was " + std::string{last->name}
+              : std::string{})};
+  }
+  if (state.invalid->what != 0) {
+    const auto found = *state.invalid;
+    *state.invalid = {};
+    refuse(found);
+  }
 }
 
 } // namespace
@@ -92,6 +114,15 @@ cudaStream_t compute_stream(const op_call& call) {
   return state.stream.load(std::memory_order_relaxed);
 }
 
+cudaStream_t copy_stream(const device& on) {
+  return open(on).copies;
+}
+
+void select_used_device() {
+  if (const auto index = used_device.load(); index >= 0)
+    cudaSetDevice(index);
+}
+
 void check_launch(const op_call& call, cudaError_t result) {
   if (result != cudaSuccess)
     throw device_error{std::string{call.definition->name} + " on "
@@ -101,19 +132,18 @@ void check_launch(const op_call& call, cudaError_t result) {
 
 void synchronize(const device& on) {
   auto& state = open(on);
-  if (const auto result = cudaStreamSynchronize(state.stream);
-      result != cudaSuccess) {
-    const auto* const last = state.last.load();
-    throw device_error{
-      to_string(on) + " has failed: " + text_of(result)
-      + (last ? "; the last op that it got was " + std::string{last->name}
-              : std::string{})};
-  }
-  if (state.invalid->what != 0) {
-    const auto found = *state.invalid;
-    *state.invalid = {};
-    refuse(found);
-  }
+  waits.fetch_add(1, std::memory_order_relaxed);
+  check_wait(on, state, cudaStreamSynchronize(state.stream));
+}
+
+void synchronize(const device& on, cudaEvent_t event) {
+  auto& state = open(on);
+  waits.fetch_add(1, std::memory_order_relaxed);
+  check_wait(on, state, cudaEventSynchronize(event));
+}
+
+std::uint64_t synchronizations() {
+  return waits.load(std::memory_order_relaxed);
 }
 
 invalid_value* invalid_value_of(const device& on) {

@@ -9,9 +9,10 @@ namespace troupe {
 struct op_call;
 } // namespace troupe
 
-// All work on tensors of a device runs in one stream of that device, whichever
-// thread gives it. So memory that is released can be used again at once, by
-// work that comes later.
+// All computation on tensors of a device runs in one stream of that device,
+// whichever thread gives it. So memory that is released can be used again at
+// once, by work that comes later. Copies beside the computation run in a second
+// stream, and events order the two.
 
 namespace troupe::cuda {
 
@@ -31,6 +32,15 @@ cudaStream_t compute_stream(const device& on);
 /// finds names the op of the last call.
 cudaStream_t compute_stream(const op_call& call);
 
+/// Returns the stream of a device for copies beside the computation, and
+/// selects the device for the calls of this thread.
+/// @errors throws device_error.
+cudaStream_t copy_stream(const device& on);
+
+/// Selects a device that this process has used, if there is one. Otherwise a
+/// thread that only allocates memory of the host would initialize device 0.
+void select_used_device();
+
 /// Checks that the kernels of a call were started.
 /// @errors throws device_error that names the op.
 void check_launch(const op_call& call, cudaError_t result);
@@ -39,6 +49,12 @@ void check_launch(const op_call& call, cudaError_t result);
 /// @errors throws device_error if a kernel has failed, and std::logic_error if
 ///         an op has found an invalid value in a tensor.
 void synchronize(const device& on);
+/// Waits until the device has done the work before an event.
+/// @errors as `synchronize` of the device.
+void synchronize(const device& on, cudaEvent_t event);
+
+/// How often the threads of this process have waited for a device.
+std::uint64_t synchronizations();
 
 /// An invalid value that a kernel has found in a tensor.
 struct invalid_value {

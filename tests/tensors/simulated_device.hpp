@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <set>
@@ -22,11 +24,16 @@
 #include <type_traits>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 // Two devices whose memory the host cannot read. Each block is mapped twice:
 // the address that a tensor has is protected, so that code which reads it on
 // the host crashes; copies use the other one. Kernels run those of the CPU on
 // copies of their tensors, so all results have the bits of the CPU.
+//
+// A copy of `start_copy` takes place as late as the events allow, and its
+// target has other elements until then. So code that reads the target too
+// early, or changes the source too early, computes other bits.
 
 namespace troupe::test {
 
@@ -41,6 +48,7 @@ public:
   }
   ~simulated_devices() override {
     set_device_backend(device_kind::cuda, nullptr);
+    EXPECT_TRUE(delayed_.empty()) << "no work waits for a copy";
     EXPECT_TRUE(blocks_.empty()) << "a tensor has outlived its device";
     EXPECT_TRUE(pinned_.empty());
   }
@@ -69,7 +77,7 @@ public:
         ::mmap(nullptr, size, access, MAP_SHARED, file, 0));
     };
     auto* const address = map(PROT_NONE);
-    blocks_[address] = {map(PROT_READ | PROT_WRITE), bytes, on};
+    blocks_[address] = {map(PROT_READ | PROT_WRITE), bytes, on, ++calls_};
     ::close(file);
     usage.live += bytes;
     usage.peak = std::max(usage.peak, usage.live);
@@ -79,6 +87,7 @@ public:
   void release(const device& on, std::byte* block,
                std::size_t bytes) noexcept override {
     const std::lock_guard hold{lock_};
+    expect_unused(block);
     const auto at = blocks_.find(block);
     EXPECT_NE(at, blocks_.end());
     EXPECT_EQ(at->second.on, on);
@@ -106,6 +115,7 @@ public:
   void release_pinned(std::byte* block, std::size_t bytes) noexcept override {
     {
       const std::lock_guard hold{lock_};
+      expect_unused(block);
       EXPECT_EQ(pinned_.erase(block), 1u);
     }
     memory::release(block, bytes);
@@ -120,6 +130,36 @@ public:
     const auto* const out_of = on_host(from, source);
     EXPECT_TRUE(into + bytes <= out_of || out_of + bytes <= into) << "overlap";
     std::memcpy(into, out_of, bytes);
+  }
+  void start_copy(const device& to, std::byte* target, const device& from,
+                  const std::byte* source, std::size_t bytes,
+                  device_stream in) override {
+    const bool to_host = to.kind == device_kind::cpu;
+    auto* const into = on_host(to, target);
+    const auto* const out_of = on_host(from, source);
+    const std::lock_guard hold{lock_};
+    auto& one = delayed_.emplace_back();
+    one = {.number = ++calls_,
+           .in = in,
+           .bytes = bytes,
+           .into = into,
+           .out_of = out_of,
+           .host = to_host ? target : source,
+           .block = to_host ? source : target};
+    if (in == device_stream::compute) { // done before the next work
+      one.elements.assign(out_of, out_of + bytes);
+      one.out_of = nullptr;
+    } else {
+      ++copies_ahead;
+      const auto block = std::prev(
+        blocks_.upper_bound(const_cast<std::byte*>(to_host ? source : target)));
+      EXPECT_LE(block->second.allocated, copies_follow_)
+        << "the copy does not wait for work that may use the block";
+    }
+    std::memset(into, 0xff, bytes);
+  }
+  std::unique_ptr<device_event> make_event(const device&) override {
+    return std::make_unique<event>(*this);
   }
   void convert(const device& on, std::byte* target, dtype to,
                const std::byte* source, dtype from,
@@ -210,22 +250,96 @@ public:
                                  n, limit);
   }
 
+  bool is_pinned(const void* block) {
+    const std::lock_guard hold{lock_};
+    return pinned_.contains(static_cast<std::byte*>(const_cast<void*>(block)));
+  }
+
   /// Memory of each device, in bytes.
   std::size_t limit = std::size_t{1} << 30;
   /// The devices have no kernels for the op with this name.
   std::string without_kernels;
-  std::atomic<int> copies = 0;  ///< Calls of `copy`.
-  std::atomic<int> updates = 0; ///< Calls of `update`.
-  std::atomic<int> checks = 0;  ///< Calls of `any_exceeds`.
-  /// Calls of `add_rows` and `sum_rows`.
-  std::atomic<int> row_sums = 0;
+  std::atomic<int> copies = 0;       ///< Calls of `copy`.
+  std::atomic<int> updates = 0;      ///< Calls of `update`.
+  std::atomic<int> checks = 0;       ///< Calls of `any_exceeds`.
+  std::atomic<int> copies_ahead = 0; ///< Copies in the stream `copy`.
+  std::atomic<int> waits = 0;        ///< Calls of `device_event::synchronize`.
+  std::atomic<int> row_sums = 0;     ///< Calls of `add_rows` and `sum_rows`.
 
 private:
   struct block {
     std::byte* readable = nullptr;
     std::size_t bytes = 0;
     device on;
+    std::uint64_t allocated = 0; ///< Number of the call.
   };
+
+  /// A copy that has not taken place.
+  struct delayed_copy {
+    std::uint64_t number = 0; ///< Of the call.
+    device_stream in = device_stream::compute;
+    std::size_t bytes = 0;
+    std::byte* into = nullptr;
+    const std::byte* out_of = nullptr; ///< Null: `elements` are copied.
+    std::vector<std::byte> elements{};
+    const std::byte* host = nullptr;  ///< Begin of the memory of the host.
+    const std::byte* block = nullptr; ///< Begin of the memory of the device.
+  };
+
+  class event final : public device_event {
+  public:
+    explicit event(simulated_devices& owner) : owner_{owner} {}
+    void record(device_stream in) override {
+      const std::lock_guard hold{owner_.lock_};
+      in_ = in;
+      number_ = owner_.calls_;
+    }
+    void block(device_stream later) override {
+      const std::lock_guard hold{owner_.lock_};
+      if (later == in_)
+        return;
+      if (later == device_stream::copy)
+        owner_.copies_follow_ = std::max(owner_.copies_follow_, number_);
+      else
+        owner_.make_copies(in_, number_);
+    }
+    void synchronize() override {
+      ++owner_.waits;
+      const std::lock_guard hold{owner_.lock_};
+      owner_.make_copies(in_, number_);
+    }
+    bool is_done() override {
+      const std::lock_guard hold{owner_.lock_};
+      return std::ranges::none_of(owner_.delayed_, [&](const auto& x) {
+        return x.in == in_ && x.number <= number_;
+      });
+    }
+
+  private:
+    simulated_devices& owner_;
+    device_stream in_ = device_stream::compute;
+    std::uint64_t number_ = 0; ///< Of the last call before the event.
+  };
+
+  /// Makes the copies of a stream up to a number.
+  void make_copies(device_stream in, std::uint64_t last) {
+    std::erase_if(delayed_, [&](const delayed_copy& x) {
+      if (x.in != in || x.number > last)
+        return false;
+      std::memcpy(x.into, x.out_of ? x.out_of : x.elements.data(), x.bytes);
+      return true;
+    });
+  }
+
+  /// Expects that no copy to or from a block is to be made. What the stream
+  /// `compute` reads was read already.
+  void expect_unused(const std::byte* begin) {
+    for (const auto& x : delayed_) {
+      EXPECT_NE(x.host, begin) << "memory of the host was released too early";
+      EXPECT_FALSE(x.in == device_stream::copy && x.block == begin)
+        << "a copy was released too early";
+    }
+  }
 
   static std::size_t size_of_mapping(std::size_t bytes) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -308,6 +422,10 @@ private:
   const std::uint32_t count_;
   std::mutex lock_;
   std::map<std::byte*, block> blocks_;
+  std::vector<delayed_copy> delayed_;
+  std::uint64_t calls_ = 0; ///< Of `allocate` and `start_copy`.
+  /// The stream `copy` follows the calls up to this number.
+  std::uint64_t copies_follow_ = 0;
   std::set<std::byte*> pinned_;
   std::map<std::uint32_t, memory::usage> used_{{0, {}}, {1, {}}};
   std::map<std::pair<const op*, dtype>, op_kernels> rows_;

@@ -1,39 +1,94 @@
 #include "troupe/training/loop/batch_feed.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace troupe {
 
+namespace {
+
+/// Number of batches that are kept.
+std::size_t ring_size(const replica_group& group, bool has_device) {
+  const std::size_t kept =
+    group.replica_placement().count() == 1 ? 1 : group.max_steps_ahead() + 1;
+  return kept + (has_device ? 1 : 0);
+}
+
+} // namespace
+
 batch_feed::batch_feed(const data::dataset& batches,
                        const data::position& start, std::uint64_t first_step,
-                       const replica_group& group, const batch_shares& shares)
+                       const replica_group& group, const batch_shares& shares,
+                       const device& on)
   : batches_{batches, start, group.replica_placement(), shares},
     next_{first_step},
     oldest_{first_step},
-    ring_(group.replica_placement().count() == 1
-            ? 1
-            : group.max_steps_ahead() + 1) {}
+    ring_(ring_size(group, on.kind != device_kind::cpu)) {
+  if (on.kind == device_kind::cpu)
+    return;
+  for (auto& one : ring_)
+    one.copy = std::make_unique<batch_copy>(on);
+  next_copy_ = std::make_unique<batch_copy>(on);
+  if (batches.prefetched().value_or(0) > 0)
+    reader_ = std::make_unique<batch_reader>(std::move(batches_), on.kind);
+}
 
-local_batch batch_feed::batch_of_step(std::uint64_t step) {
+void batch_feed::discard_oldest() {
+  auto& slot = slot_of(next_);
+  if (slot.copy) {
+    slot.copy->synchronize(); // it reads the rows
+    slot.copy->release();
+  }
+  slot.rows = {}; // Frees memory that the next batch reuses.
+  if (next_ >= ring_.size())
+    oldest_ = std::max(oldest_, next_ - ring_.size() + 1);
+}
+
+bool batch_feed::read() {
+  discard_oldest();
+  auto& slot = slot_of(next_);
+  auto read = reader_ ? reader_->next() : batches_.next();
+  if (!read)
+    return false;
+  slot.rows = std::move(*read);
+  if (slot.copy) {
+    std::swap(slot.copy, next_copy_);
+    slot.copy->start(slot.rows);
+  }
+  ++next_;
+  return true;
+}
+
+step_batch batch_feed::batch_of_step(std::uint64_t step) {
   // The lock is held while a batch is read, because the other replicas need the
   // same batch. A read takes at most the dataset's timeout.
   const std::lock_guard hold{lock_};
-  while (next_ <= step) {
-    auto& slot = ring_[next_ % ring_.size()];
-    slot = {}; // Frees memory that the next batch reuses.
-    auto read = batches_.next();
-    if (!read)
+  while (next_ <= step)
+    if (!read())
       throw std::logic_error("step " + std::to_string(step)
                              + " has no batch: the epoch ended before it");
-    slot = std::move(*read);
-    ++next_;
-  }
-  if (step < oldest_ || step + ring_.size() < next_)
+  if (step < oldest_)
     throw std::logic_error("the batch of step " + std::to_string(step)
                            + " is not kept any more; the feed is at step "
                            + std::to_string(next_));
-  return ring_[step % ring_.size()];
+  auto& slot = slot_of(step);
+  if (!slot.copy)
+    return {slot.rows, slot.rows};
+  step_batch out{slot.rows, slot.copy->rows()};
+  if (reader_ && next_ == step + 1) {
+    discard_oldest(); // so that its memory can be reserved
+    next_copy_->reserve(slot.rows);
+  }
+  return out;
+}
+
+bool batch_feed::copy_ahead(std::uint64_t step) {
+  const std::lock_guard hold{lock_};
+  if (reader_ && next_ == step + 1 && reader_->is_ready())
+    read();
+  return reader_ && next_ > step + 1;
 }
 
 } // namespace troupe

@@ -13,8 +13,7 @@ inline constexpr std::string_view categories_name = "categories";
 
 /// Returns what a network computes with: the inputs of a batch, and its tensor
 /// "categories" if the network has categories. The inputs are copied to a
-/// device.
-/// @param rows on the CPU.
+/// device, unless they are there.
 inline models::model_inputs
 inputs_of(const batch& rows, const models::network& net, const device& on) {
   models::model_inputs out{rows.inputs.to(on)};

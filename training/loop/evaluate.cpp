@@ -31,16 +31,21 @@ data::dataset prefetched(const data::dataset& x) {
 }
 
 void score(const model_state& state, const metric_list& metrics,
-           step_context& step, const batch& rows) {
+           step_context& step, batch_feed& feed) {
+  const auto read = feed.batch_of_step(step.step);
+  const auto rows = read.rows.batch_of_replica(step.replica, step.replicas);
   step.report.reset(metrics.sum_count());
   step.report.examples = static_cast<std::uint64_t>(rows.rows());
   if (step.report.examples == 0)
     return;
+  const auto on_device =
+    read.on_device.batch_of_replica(step.replica, step.replicas);
   const auto outputs = state.net.forward(
-    inputs_of(rows, state.net, state.strategy->tensor_device()),
+    inputs_of(on_device, state.net, state.strategy->tensor_device()),
     state.variables());
-  step.report.sums[metric_list::loss_sum] =
-    models::total(example_losses(*state.loss, outputs, rows));
+  const auto losses = example_losses(*state.loss, outputs, on_device);
+  feed.copy_ahead(step.step);
+  step.report.sums[metric_list::loss_sum] = models::total(losses);
   metrics.add(outputs, rows.labels, step.report.sums);
 }
 
@@ -55,13 +60,12 @@ evaluation evaluate(const std::shared_ptr<model_state>& state,
   call.run = [&] {
     totals = {};
     const auto feed = std::make_shared<batch_feed>(
-      prefetched(batches), data::position{}, 0, *state->strategy->group);
+      prefetched(batches), data::position{}, 0, *state->strategy->group,
+      batch_shares{}, state->strategy->tensor_device());
     run_request request;
     request.steps = *batches.size();
     request.step = [state, feed, metrics](step_context& at) {
-      score(
-        *state, metrics, at,
-        feed->batch_of_step(at.step).batch_of_replica(at.replica, at.replicas));
+      score(*state, metrics, at, *feed);
     };
     request.on_commit = [&](const commit_record& x) { totals.add(x.total); };
     run_steps(state->strategy, request);

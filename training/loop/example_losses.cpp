@@ -17,8 +17,12 @@ tensor weights_of_examples(const tensor& given, std::int64_t rows) {
   return given.as(dtype::float32).reshaped({rows});
 }
 
+} // namespace
+
 tensor weights_of_classes(const tensor& labels,
                           std::span<const float> class_weights) {
+  if (class_weights.empty())
+    return {};
   tensor out{labels.dims()};
   const auto to = out.mutable_data<float>();
   const auto from = labels.data<std::int32_t>();
@@ -33,20 +37,18 @@ tensor weights_of_classes(const tensor& labels,
   return out;
 }
 
-} // namespace
-
 bool are_weights(const shape& weights, std::int64_t rows) {
   return weights == shape{rows} || weights == shape{rows, 1};
 }
 
 tensor example_losses(const models::loss& loss, const tensor& outputs,
-                      const batch& rows, std::span<const float> class_weights) {
+                      const batch& rows, const tensor& by_class) {
   const auto on = outputs.device();
   auto losses = models::compute_losses(loss, outputs, rows.labels.to(on));
   if (const auto* weights = rows.find("weights"))
     losses = losses * weights_of_examples(*weights, rows.rows()).to(on);
-  if (!class_weights.empty())
-    losses = losses * weights_of_classes(rows.labels, class_weights).to(on);
+  if (by_class)
+    losses = losses * by_class.to(on);
   return losses;
 }
 

@@ -10,15 +10,20 @@ namespace troupe {
 /// Computes the loss of each example of a batch, times the weight of the
 /// example: its element of the tensor "weights", if the batch has one, times
 /// the weight of its class. Labels and weights are copied to the device of the
-/// outputs.
-/// @param rows on the CPU.
-/// @param class_weights By class number. Empty: each class has the weight 1.
+/// outputs, unless they are there.
+/// @param by_class weights that `weights_of_classes` returns. Empty: 1.
 /// @returns [n] float32
 /// @errors throws std::logic_error with the shapes if the weights or the result
 ///         of the loss are not [n].
 tensor example_losses(const models::loss& loss, const tensor& outputs,
-                      const batch& rows,
-                      std::span<const float> class_weights = {});
+                      const batch& rows, const tensor& by_class = {});
+
+/// Returns for each example the weight of its class.
+/// @param labels on the CPU.
+/// @param class_weights by class number. Empty: the result is empty.
+/// @errors throws std::logic_error that names a label without a weight.
+tensor weights_of_classes(const tensor& labels,
+                          std::span<const float> class_weights);
 
 /// True if these are weights of `rows` examples: [rows] or [rows, 1].
 bool are_weights(const shape& weights, std::int64_t rows);

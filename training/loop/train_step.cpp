@@ -48,12 +48,14 @@ void train_step::operator()(step_context& step) {
   if (self.stopped)
     return; // All replicas stopped at the same step.
   const auto read = feed_->batch_of_step(step.step);
-  const auto rows = read.batch_of_replica(step.replica, step.replicas);
+  const auto rows = read.rows.batch_of_replica(step.replica, step.replicas);
   current_context().random = {model_.seed, step.replica, step.step, 0};
   self.step.context = &step;
-  self.step.examples = read.global_rows;
+  self.step.examples = read.rows.global_rows;
   self.step.is_loss_finite = true;
-  forward_and_backward(self, rows);
+  forward_and_backward(
+    self, rows, read.on_device.batch_of_replica(step.replica, step.replicas));
+  feed_->copy_ahead(step.step);
   step.report.examples = static_cast<std::uint64_t>(rows.rows());
   const auto done = exchange_->update(self.step);
   const bool updated = done.is_finite && done.copies_agree;
@@ -63,16 +65,18 @@ void train_step::operator()(step_context& step) {
   exchange_->end(self.step, self.steps_done, self.stopped);
 }
 
-void train_step::forward_and_backward(replica& self, const batch& rows) {
+void train_step::forward_and_backward(replica& self, const batch& rows,
+                                      const batch& on_device) {
   if (rows.rows() == 0)
     return exchange_->begin_without_examples(self.step);
   const sharing_scope activations_are_not_contributed{false};
   tape t;
   const auto outputs = model_.net.forward(
-    inputs_of(rows, model_.net, model_.strategy->tensor_device()),
+    inputs_of(on_device, model_.net, model_.strategy->tensor_device()),
     model_.variables(), {.training = true});
   const auto losses =
-    example_losses(*model_.loss, outputs, rows, class_weights_);
+    example_losses(*model_.loss, outputs, on_device,
+                   weights_of_classes(rows.labels, class_weights_));
   const auto report = [&] {
     auto& sums = self.step.context->report.sums;
     sums[metric_list::loss_sum] = models::total(losses);

@@ -87,7 +87,10 @@ private:
     std::uint64_t steps_done = 0;
   };
 
-  void forward_and_backward(replica& self, const batch& rows);
+  /// @param rows as the dataset yields them.
+  /// @param on_device the same rows.
+  void forward_and_backward(replica& self, const batch& rows,
+                            const batch& on_device);
   /// Keeps the total of a step, as the chief computes it.
   /// @param metrics of all replicas.
   void keep_total(std::uint64_t step, std::span<const step_metrics> metrics,

@@ -252,7 +252,8 @@ step_metrics server_network::train(const batch_task& task, const batch& rows,
   tape t;
   pulled_tables tables{tables_};
   const auto outputs = forward(rows, *own, tables, true);
-  const auto losses = example_losses(*loss_, outputs, rows, from.class_weights);
+  const auto losses = example_losses(
+    *loss_, outputs, rows, weights_of_classes(rows.labels, from.class_weights));
   report.sums[metric_list::loss_sum] = models::total(losses);
   from.metrics.add(outputs, rows.labels, report.sums);
   auto gradients =
