@@ -139,7 +139,7 @@ void baseline_loop::update_on_device(replica& self, const tensor& gradient,
     rule_.step_at(self.steps_done, rule_.learning_rate(), 1 / float(examples));
   backend_of(on_).update(on_, update.coefficients(),
                          address(self.params.values()), address(gradient),
-                         slots, gradient.size());
+                         slots, gradient.size(), nullptr);
 }
 
 void baseline_loop::sum(replica& self) {

@@ -40,7 +40,7 @@ strategy make_strategy(const run_config& config,
 
 fit_runner::fit_runner(const std::string& name, std::uint64_t batch,
                        const run_config& config) {
-  begin(name, batch, make_strategy(config, runtime_), config.precision);
+  begin(name, batch, make_strategy(config, runtime_), config);
 }
 
 fit_runner::fit_runner(const std::string& name, std::uint64_t batch,
@@ -49,18 +49,20 @@ fit_runner::fit_runner(const std::string& name, std::uint64_t batch,
 }
 
 void fit_runner::begin(const std::string& name, std::uint64_t batch,
-                       const strategy& chosen, models::precision precision) {
+                       const strategy& chosen, const run_config& config) {
   const auto& on = chosen.devices().front();
-  batches_ = synthetic_batches(find_workload(name),
-                               batch * chosen.num_replicas_in_sync(),
-                               on.kind == device_kind::cpu ? device{} : on)
-               .repeat(epochs);
+  batches_ =
+    synthetic_batches(
+      find_workload(name), batch * chosen.num_replicas_in_sync(),
+      on.kind == device_kind::cpu || config.host_batches ? device{} : on)
+      .repeat(epochs);
   std::optional<strategy_scope> scope;
   if (chosen.name() != "default")
     scope.emplace(chosen.scope());
   model_ = std::make_unique<model>(
     description_of(find_workload(name)), rule_for(find_workload(name), batch),
-    model_options{.loss = find_workload(name).loss, .precision = precision});
+    model_options{.loss = find_workload(name).loss,
+                  .precision = config.precision});
 }
 
 fit_runner::~fit_runner() = default;

@@ -24,6 +24,9 @@ struct run_config {
   models::precision precision = models::precision::float32;
   /// Of all replicas of this process. Another one than a CPU: "one_device".
   std::string device = "cpu:0";
+  /// True: the batches are on the CPU, so that a step on another device needs
+  /// copies. False: their inputs are on the device before the measurement.
+  bool host_batches = false;
   /// Number of worker processes with one replica each. Zero: only this process
   /// trains.
   std::uint32_t workers = 0;
@@ -72,8 +75,7 @@ public:
 
 private:
   void begin(const std::string& model, std::uint64_t batch,
-             const strategy& chosen,
-             models::precision precision = models::precision::float32);
+             const strategy& chosen, const run_config& config = {});
 
   std::unique_ptr<runtime> runtime_; ///< Null: the strategy needs no runtime.
   std::unique_ptr<troupe::model> model_;

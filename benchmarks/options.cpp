@@ -23,6 +23,8 @@ void training_options::add_to(CLI::App& app) {
     .add_option("--device", config.device,
                 "device of one_device and of --bare: cpu:0 or gpu:0")
     ->capture_default_str();
+  app.add_flag("--host-batches", config.host_batches,
+               "with fit on a GPU, the batches are on the CPU before a step");
   app
     .add_option_function<std::string>(
       "--precision",

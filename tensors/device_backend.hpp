@@ -126,9 +126,12 @@ public:
   /// Updates `n` parameters in float32, with the bits of the CPU. All addresses
   /// are on the device.
   /// @param slots first elements of the slots. Null: the rule has no such slot.
+  /// @param is_skipped if it is not 0 when the device makes the update, nothing
+  ///        is changed. Null: the update is made.
   virtual void update(const device& on, const rule_coefficients& step,
                       float* values, const float* gradient,
-                      const std::array<float*, 2>& slots, std::size_t n) = 0;
+                      const std::array<float*, 2>& slots, std::size_t n,
+                      const std::int32_t* is_skipped) = 0;
   /// Updates some rows of parameters in float32, with the bits of the CPU.
   /// @param values first element of the parameters, of which the rows are.
   /// @param gradient sorted, with the elements on the device.
@@ -136,10 +139,10 @@ public:
   virtual void update_rows(const device& on, const rule_coefficients& step,
                            float* values, const sparse_rows& gradient,
                            const std::array<float*, 2>& slots) = 0;
-  /// Returns true if the magnitude of an element exceeds `limit`, or an element
-  /// is NaN. Waits for the work that this thread has given to the device.
-  virtual bool any_exceeds(const device& on, const float* x, std::size_t n,
-                           float limit) = 0;
+  /// Sets `found` to 1 if the magnitude of an element exceeds `limit`, or an
+  /// element is NaN. All addresses are on the device.
+  virtual void find_exceeding(const device& on, const float* x, std::size_t n,
+                              float limit, std::int32_t* found) = 0;
 };
 
 /// Sets the devices of a kind, in place of those of this machine.

@@ -235,8 +235,9 @@ public:
 
   void update(const device& on, const rule_coefficients& step, float* values,
               const float* gradient, const std::array<float*, 2>& slots,
-              std::size_t n) override {
-    check(cuda::update(step, values, gradient, slots, n, compute_stream(on)),
+              std::size_t n, const std::int32_t* is_skipped) override {
+    check(cuda::update(step, values, gradient, slots, n, is_skipped,
+                       compute_stream(on)),
           "the kernel of the update");
   }
   void update_rows(const device& on, const rule_coefficients& step,
@@ -250,30 +251,16 @@ public:
         gradient.row_size(), slots, gradient.rows().size(), compute_stream(on)),
       "the kernel of the update of rows");
   }
-  bool any_exceeds(const device& on, const float* x, std::size_t n,
-                   float limit) override {
-    auto& state = devices_[on.index];
-    const auto stream = compute_stream(on);
-    const std::lock_guard hold{state.lock};
-    if (!state.found) {
-      void* block = nullptr;
-      check(cudaHostAlloc(&block, sizeof(int), cudaHostAllocMapped),
-            "cudaHostAlloc");
-      state.found = static_cast<int*>(block);
-    }
-    *state.found = 0;
-    check(find_exceeding(x, n, limit, state.found, stream),
-          "the kernel of the check of a gradient");
-    synchronize(on);
-    return *state.found != 0;
+  void find_exceeding(const device& on, const float* x, std::size_t n,
+                      float limit, std::int32_t* found) override {
+    check(cuda::find_exceeding(x, n, limit, found, compute_stream(on)),
+          "the kernel that checks elements");
   }
 
 private:
   struct state {
     explicit state(const device& on) : memory{on} {}
     memory_cache memory;
-    std::mutex lock;      ///< Of `found`.
-    int* found = nullptr; ///< In host memory that the device can write.
   };
 
   std::deque<state> devices_;

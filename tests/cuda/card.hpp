@@ -5,11 +5,19 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <string>
 
 // Tests of CUDA devices. They are skipped on a machine without one.
+
+namespace troupe::cuda {
+
+// tensors/cuda/runtime.hpp declares it too, but needs the headers of CUDA.
+std::uint64_t synchronizations();
+
+} // namespace troupe::cuda
 
 namespace troupe::test {
 

@@ -123,6 +123,9 @@ TEST_F(OnACard, UpdateRulesHaveTheBitsOfTheCpu) {
     }
     auto there = x.to(card);
     const auto there_g = g.to(card);
+    const auto is_skipped = tensor::zeros({1}, dtype::int32, card);
+    const auto* const is_skipped_address =
+      reinterpret_cast<const std::int32_t*>(is_skipped.address());
     for (std::uint64_t step = 1; step <= 3; ++step) {
       std::vector<std::span<float>> spans;
       std::array<float*, 2> addresses{};
@@ -135,11 +138,30 @@ TEST_F(OnACard, UpdateRulesHaveTheBitsOfTheCpu) {
       backend().update(
         card, rule.step_at(step, rule.learning_rate(), 0.5f).coefficients(),
         reinterpret_cast<float*>(there.address()),
-        reinterpret_cast<const float*>(there_g.address()), addresses, n);
+        reinterpret_cast<const float*>(there_g.address()), addresses, n,
+        is_skipped_address);
       EXPECT_TRUE(same_bits(there, x)) << rule.name() << ", step " << step;
     }
     for (std::size_t s = 0; s < slots.size(); ++s)
       EXPECT_TRUE(same_bits(there_slots[s], slots[s])) << rule.name();
+  }
+}
+
+TEST_F(OnACard, ASkippedUpdateChangesNothing) {
+  constexpr std::size_t n = 10'007;
+  const auto address = [](const tensor& x) {
+    return reinterpret_cast<float*>(x.address());
+  };
+  for (const auto& rule : std::vector<update_rule>{sgd{}, adam{}, ftrl{}}) {
+    const auto x = counted(n).to(card), g = counted(n).to(card);
+    const auto first = counted(n).to(card), second = counted(n).to(card);
+    const auto is_skipped = tensor::full({1}, 1, dtype::int32, card);
+    backend().update(
+      card, rule.step_at(1, rule.learning_rate(), 0.5f).coefficients(),
+      address(x), address(g), {address(first), address(second)}, n,
+      reinterpret_cast<const std::int32_t*>(is_skipped.address()));
+    for (const auto* one : {&x, &first, &second})
+      EXPECT_TRUE(same_bits(*one, counted(n))) << rule.name();
   }
 }
 
@@ -148,9 +170,11 @@ TEST_F(OnACard, LargeElementsAreFound) {
   auto x = counted(100'000);
   const auto exceeds = [&](float limit) {
     const auto there = x.to(card);
-    return backend().any_exceeds(
+    const auto found = tensor::zeros({1}, dtype::int32, card);
+    backend().find_exceeding(
       card, reinterpret_cast<const float*>(there.address()), there.size(),
-      limit);
+      limit, reinterpret_cast<std::int32_t*>(found.address()));
+    return found.to({}).data<std::int32_t>()[0] != 0;
   };
   EXPECT_FALSE(exceeds(greatest));
   EXPECT_FALSE(exceeds(99'999));
@@ -159,6 +183,40 @@ TEST_F(OnACard, LargeElementsAreFound) {
                             -std::numeric_limits<float>::infinity()}) {
     x.mutable_data<float>()[77'777] = value;
     EXPECT_TRUE(exceeds(greatest)) << value;
+  }
+}
+
+/// A copy beside the computation, from and to pinned memory.
+TEST_F(OnACard, EventsOrderTheCopiesOfTwoStreams) {
+  constexpr std::int64_t n = 5'000'000;
+  const auto pinned = [](const tensor& x) {
+    auto out = tensor::pinned(x.spec(), device_kind::cuda);
+    out.copy_from(x);
+    return out;
+  };
+  const auto allocated = backend().make_event(card),
+             copied = backend().make_event(card),
+             done = backend().make_event(card);
+  EXPECT_TRUE(done->is_done()) << "no work precedes it";
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    const auto source = pinned(counted(n));
+    auto there = tensor::full({n}, -1, dtype::float32, card);
+    allocated->record(device_stream::compute);
+    allocated->block(device_stream::copy);
+    backend().start_copy(card, there.address(), {}, source.address(),
+                         source.bytes(), device_stream::copy);
+    copied->record(device_stream::copy);
+    copied->block(device_stream::compute);
+    const auto next = there.clone();
+    there.set_zero();
+    const auto result = pinned(tensor::zeros({n}));
+    backend().start_copy({}, result.address(), card, next.address(),
+                         next.bytes(), device_stream::compute);
+    done->record(device_stream::compute);
+    done->synchronize();
+    EXPECT_TRUE(copied->is_done());
+    EXPECT_TRUE(done->is_done());
+    ASSERT_TRUE(same_bits(result, counted(n))) << repeat;
   }
 }
 

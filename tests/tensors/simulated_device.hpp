@@ -214,13 +214,14 @@ public:
 
   void update(const device& on, const rule_coefficients& step, float* values,
               const float* gradient, const std::array<float*, 2>& slots,
-              std::size_t n) override {
+              std::size_t n, const std::int32_t* is_skipped) override {
     EXPECT_GT(n, 0u);
     ++updates;
+    if (is_skipped && *element_of(on, is_skipped) != 0)
+      return;
     const flush_denormals flushing;
-    rule_step{step}(
-      floats_on_host(on, values), floats_on_host(on, gradient),
-      {floats_on_host(on, slots[0]), floats_on_host(on, slots[1])}, n);
+    rule_step{step}(element_of(on, values), element_of(on, gradient),
+                    {element_of(on, slots[0]), element_of(on, slots[1])}, n);
   }
   void update_rows(const device& on, const rule_coefficients& step,
                    float* values, const sparse_rows& gradient,
@@ -234,20 +235,19 @@ public:
     const flush_denormals flushing;
     for (const auto row : host.indices().data<std::int64_t>()) {
       const auto at_row = [&](float* x) {
-        return x ? floats_on_host(on, x) + std::size_t(row) * size : nullptr;
+        return x ? element_of(on, x) + std::size_t(row) * size : nullptr;
       };
       rule_step{step}(at_row(values), from,
                       {at_row(slots[0]), at_row(slots[1])}, size);
       from += size;
     }
   }
-  bool any_exceeds(const device& on, const float* x, std::size_t n,
-                   float limit) override {
+  void find_exceeding(const device& on, const float* x, std::size_t n,
+                      float limit, std::int32_t* found) override {
     EXPECT_GT(n, 0u);
     ++checks;
-    return kernels().any_exceeds(reinterpret_cast<const float*>(on_host(
-                                   on, reinterpret_cast<const std::byte*>(x))),
-                                 n, limit);
+    if (kernels().any_exceeds(element_of(on, x), n, limit))
+      *element_of(on, found) = 1;
   }
 
   bool is_pinned(const void* block) {
@@ -261,7 +261,7 @@ public:
   std::string without_kernels;
   std::atomic<int> copies = 0;       ///< Calls of `copy`.
   std::atomic<int> updates = 0;      ///< Calls of `update`.
-  std::atomic<int> checks = 0;       ///< Calls of `any_exceeds`.
+  std::atomic<int> checks = 0;       ///< Calls of `find_exceeding`.
   std::atomic<int> copies_ahead = 0; ///< Copies in the stream `copy`.
   std::atomic<int> waits = 0;        ///< Calls of `device_event::synchronize`.
   std::atomic<int> row_sums = 0;     ///< Calls of `add_rows` and `sum_rows`.
@@ -359,17 +359,17 @@ private:
     return at->second.readable + (address - at->first);
   }
 
-  template <class T>
-  T* floats_on_host(const device& on, T* x) {
-    using byte_type =
-      std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
-    return x ? reinterpret_cast<T*>(
-             on_host(on, reinterpret_cast<byte_type*>(x)))
-             : nullptr;
-  }
-
   static sparse_rows rows_on_host(const sparse_rows& x) {
     return {x.dims(), x.indices().to({}), x.rows().to({})};
+  }
+
+  /// Returns where the host can access an element. Null: null.
+  template <class T>
+  T* element_of(const device& on, T* x) {
+    using byte =
+      std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+    return x ? reinterpret_cast<T*>(on_host(on, reinterpret_cast<byte*>(x)))
+             : nullptr;
   }
 
   template <class List>

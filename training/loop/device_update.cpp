@@ -1,54 +1,67 @@
 #include "troupe/training/loop/device_update.hpp"
 
 #include "troupe/strategies/tree/fold.hpp"
+#include "troupe/tensors/device_backend.hpp"
+#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
 
-#include <algorithm>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace troupe {
 
+namespace {
+
+constexpr float greatest = std::numeric_limits<float>::max();
+
+} // namespace
+
 device_update::device_update(model_state& model,
                              std::vector<element_range> trained)
-  : shared_update{model, std::move(trained)},
+  : trained_{std::move(trained)},
     target_{model.model_parameters.values(), model.slots[0]},
-    backend_{backend_of(target_.on())} {
-  // The check reads all elements, also those of frozen variables.
-  for (auto& one : gradients_)
-    one.set_zero();
+    backend_{backend_of(target_.on())},
+    is_skipped_{
+      tensor::zeros({1}, dtype::int32, model.strategy->tensor_device())} {
+  if (model.model_parameters.copies() != 1)
+    throw std::logic_error("an update of one of "
+                           + std::to_string(model.model_parameters.copies())
+                           + " copies of the parameters on a device");
+  for (std::uint32_t r = 0; r < model.model_parameters.replicas(); ++r) {
+    gradients_.push_back(model.model_parameters.gradients(r));
+    // The check reads all elements, also those between two parameters.
+    gradients_.back().set_zero();
+  }
 }
 
-bool device_update::has_finite_sums(const tensor& gradient) const {
-  return gradient.size() == 0
-         || !backend_.any_exceeds(target_.on(), float_address(gradient),
-                                  gradient.size(), max_element());
+std::int32_t* device_update::flag() const {
+  return reinterpret_cast<std::int32_t*>(is_skipped_.address());
 }
 
-void device_update::reset() {
-  is_claimed_ = false;
-  const std::lock_guard hold{lock_};
-  has_sums_ = false;
+void device_update::begin() {
+  is_skipped_.set_zero();
 }
 
-bool device_update::sums_are_finite() {
-  add_gradients();
-  const auto* const sums = float_address(gradients_.front());
-  return std::ranges::none_of(trained_, [&](const element_range& one) {
-    return backend_.any_exceeds(target_.on(), sums + one.begin,
-                                one.end - one.begin,
-                                std::numeric_limits<float>::max());
-  });
+void device_update::check(const tensor& losses) {
+  if (losses.device().kind != device_kind::cpu)
+    backend_.find_exceeding(target_.on(),
+                            reinterpret_cast<const float*>(losses.address()),
+                            losses.size(), greatest, flag());
+  else if (kernels().any_exceeds(losses.detach().data<float>().data(),
+                                 losses.size(), greatest))
+    backend_.fill(target_.on(), is_skipped_.address(), dtype::int32, 1, 1);
 }
 
 void device_update::add_gradients() {
-  const std::lock_guard hold{lock_};
-  if (!std::exchange(has_sums_, true))
-    add_range(0, gradients_.size());
+  add_range(0, gradients_.size());
+  const auto* const sums = float_address(gradients_.front());
+  for (const auto& [begin, end] : trained_)
+    backend_.find_exceeding(target_.on(), sums + begin, end - begin, greatest,
+                            flag());
 }
 
-/// Adds the gradients of the replicas [first, last) into that of `first`, in
-/// the order of the canonical tree.
 void device_update::add_range(std::size_t first, std::size_t last) {
   if (last - first < 2)
     return;
@@ -59,12 +72,9 @@ void device_update::add_range(std::size_t first, std::size_t last) {
 }
 
 void device_update::apply(const rule_step& update) {
-  if (is_claimed_.exchange(true))
-    return;
-  add_gradients();
   const auto* const sums = float_address(gradients_.front());
   for (const auto& [begin, end] : trained_)
-    target_.update(update, begin, sums + begin, end - begin);
+    target_.update(update, begin, sums + begin, end - begin, flag());
 }
 
 } // namespace troupe

@@ -1,42 +1,46 @@
 #pragma once
 
-#include "troupe/tensors/device_backend.hpp"
-#include "troupe/training/loop/shared_update.hpp"
+#include "troupe/training/loop/claimed_slices.hpp"
+#include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/update_target.hpp"
 
-#include <atomic>
-#include <mutex>
+#include <cstdint>
 #include <vector>
 
 namespace troupe {
 
-/// A shared update of parameters on a device. One replica gives the whole
-/// update to the device, while the others wait for the end: it adds the
-/// gradients, into that of replica 0, and updates each trained range.
-/// @errors throws `device_error` if a call of the device fails. Then the
-///         parameters may be updated in part.
-/// @cost R - 1 additions of gradients, and an update for each trained range.
-///       `has_finite_sums` waits for the device once. If an element is large,
-///       each replica waits for a check of the sums.
-class device_update final : public shared_update {
+/// Adds the gradients of all replicas on their device, and updates the
+/// parameters, unless a loss or a sum is not finite. The device decides that;
+/// no call waits for it.
+/// @cost R - 1 additions of gradients, and for each trained range a check and
+///       an update.
+class device_update {
 public:
+  /// @param trained ranges of the flat buffer that the update changes.
   device_update(model_state& model, std::vector<element_range> trained);
 
-  bool has_finite_sums(const tensor& gradient) const override;
-  void apply(const rule_step& update) override;
+  /// Begins a step. The following calls are made in their order.
+  void begin();
+  /// Skips the update of the step if a loss is not finite.
+  /// @param losses of a replica, [n] float32, n > 0.
+  void check(const tensor& losses);
+  /// Adds the gradients into that of replica 0, in the order of the canonical
+  /// tree. Skips the update if a sum is not finite.
+  void add_gradients();
+  void apply(const rule_step& update);
+
+  /// int32 [1] on the device. Not 0: the update of the step is skipped.
+  const tensor& is_skipped() const { return is_skipped_; }
 
 private:
-  void reset() override;
-  bool sums_are_finite() override;
-  /// Adds the gradients, unless a replica has added them in this step.
-  void add_gradients();
   void add_range(std::size_t first, std::size_t last);
+  std::int32_t* flag() const;
 
+  const std::vector<element_range> trained_;
   const update_target target_;
-  device_backend& backend_; ///< Of the target.
-  std::atomic<bool> is_claimed_ = false;
-  std::mutex lock_;       ///< Guards the next member.
-  bool has_sums_ = false; ///< The gradient of replica 0 is the sum of all.
+  device_backend& backend_;       ///< Of the target.
+  std::vector<tensor> gradients_; ///< By replica.
+  tensor is_skipped_;
 };
 
 } // namespace troupe

@@ -8,6 +8,7 @@
 #include "troupe/training/loop/batch_feed.hpp"
 #include "troupe/training/loop/batch_inputs.hpp"
 #include "troupe/training/loop/example_losses.hpp"
+#include "troupe/training/loop/host_copies.hpp"
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/strategies/job_call.hpp"
 #include "troupe/training/strategies/reduce_op.hpp"
@@ -44,9 +45,14 @@ void score(const model_state& state, const metric_list& metrics,
     inputs_of(on_device, state.net, state.strategy->tensor_device()),
     state.variables());
   const auto losses = example_losses(*state.loss, outputs, on_device);
+  host_copies copies{state.strategy->tensor_device()};
+  const auto losses_here = copies.start(losses),
+             outputs_here = copies.start(outputs);
+  copies.record();
   feed.copy_ahead(step.step);
-  step.report.sums[metric_list::loss_sum] = models::total(losses);
-  metrics.add(outputs, rows.labels, step.report.sums);
+  copies.wait();
+  step.report.sums[metric_list::loss_sum] = models::total(losses_here);
+  metrics.add(outputs_here, rows.labels, step.report.sums);
 }
 
 } // namespace

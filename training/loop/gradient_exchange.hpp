@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,16 +53,27 @@ struct step_rules {
 ///            unless the job has the algorithm `ring`
 ///   cost     allocates no memory from the system after the first steps
 ///
-/// There are two: `shared_exchange` for replicas that share one copy of the
-/// parameters, and `bucket_exchange` for replicas that each have a copy.
+/// For replicas that share one copy of the parameters, there are
+/// `shared_exchange` on the CPU and `device_exchange` on a device. For replicas
+/// that each have a copy, there is `bucket_exchange`.
 class gradient_exchange {
 public:
+  /// Losses of the examples of a replica, [n] float32, and outputs of the
+  /// network.
+  struct step_results {
+    tensor losses, outputs;
+  };
+
   /// A step of a replica.
   struct replica_step {
     step_context* context = nullptr;
     std::uint32_t index = 0;    ///< Of the replica in this process.
     std::int64_t examples = 0;  ///< Of the global batch.
     bool is_loss_finite = true; ///< Set when the loss is known.
+    /// What the replica has computed. Empty: it has no examples.
+    step_results computed{};
+    /// Sets the metrics of the replica from its results on the CPU.
+    std::function<void(const step_results&, step_metrics&)> report{};
   };
 
   /// What all replicas agree on.
@@ -69,6 +82,9 @@ public:
     bool copies_agree = true; ///< False: the update is skipped, by an audit.
     /// Metrics of the step, by replica of the job. Valid until `end`.
     std::span<const step_metrics> metrics;
+    /// What a metric has thrown when the update was made already. The step
+    /// counts, and its metrics are incomplete. Null: nothing.
+    std::exception_ptr error{};
   };
 
   /// Makes the exchange for the copies of the parameters that the replicas of
@@ -87,6 +103,10 @@ public:
   /// backward pass whether its loss is finite.
   virtual bool contributes_in_backward_pass() const = 0;
 
+  /// True: `update` calls the function `report` of the steps, because the
+  /// results are on a device, and sets the report of the context.
+  virtual bool reports_in_update() const { return false; }
+
   /// The update of tables, whose rows a replica sets in its backward pass.
   /// Null: there are none.
   virtual table_update* tables() { return nullptr; }
@@ -100,7 +120,8 @@ public:
   /// All gradients of the replica are zero.
   virtual void begin_without_examples(const replica_step& step) = 0;
 
-  /// @pre `step.context->report` has the metrics of the replica.
+  /// @pre `step.context->report` has the metrics of the replica, or
+  ///      `reports_in_update`.
   virtual outcome update(const replica_step& step) = 0;
 
   /// @param steps_done steps that the replica has made.

@@ -4,7 +4,6 @@
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
-#include "troupe/training/loop/device_update.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -35,11 +34,8 @@ bool any_exceeds(const float* x, std::size_t n, float limit) {
 std::unique_ptr<shared_update>
 shared_update::make(model_state& model, std::vector<element_range> trained,
                     std::vector<std::size_t> tables) {
-  std::unique_ptr<shared_update> out;
-  if (model.strategy->tensor_device().kind == device_kind::cpu)
-    out = std::make_unique<host_update>(model, std::move(trained));
-  else
-    out = std::make_unique<device_update>(model, std::move(trained));
+  std::unique_ptr<shared_update> out =
+    std::make_unique<host_update>(model, std::move(trained));
   if (!tables.empty())
     out->tables_ = std::make_unique<table_update>(model, std::move(tables));
   return out;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -31,8 +32,11 @@ train_step::train_step(std::shared_ptr<model_state> model,
   for (const auto i : trained_.dense())
     dense_variables_.push_back(model_.variables()[i]);
   for (std::uint32_t id = 0; id < model_.model_parameters.replicas(); ++id) {
-    auto& self = replicas_.emplace_back();
+    auto& self = replicas_.emplace_back(model_.strategy->tensor_device());
     self.step.index = id;
+    self.step.report = [this, &self](const auto& found, step_metrics& into) {
+      report(self, found, into);
+    };
     self.steps_done = model_.steps;
     self.on_gradient_complete = [this, &self](std::size_t i) {
       exchange_->on_gradient(self.step, trained_.dense()[i]);
@@ -56,12 +60,15 @@ void train_step::operator()(step_context& step) {
   forward_and_backward(
     self, rows, read.on_device.batch_of_replica(step.replica, step.replicas));
   feed_->copy_ahead(step.step);
-  step.report.examples = static_cast<std::uint64_t>(rows.rows());
   const auto done = exchange_->update(self.step);
+  self.step.computed = {};
+  self.labels = {};
   const bool updated = done.is_finite && done.copies_agree;
   keep_total(step.step, done.metrics, updated);
   self.stopped = self.stopped || !done.copies_agree; // the step is made again
   record(self, updated);
+  if (done.error)
+    std::rethrow_exception(done.error);
   exchange_->end(self.step, self.steps_done, self.stopped);
 }
 
@@ -77,17 +84,10 @@ void train_step::forward_and_backward(replica& self, const batch& rows,
   const auto losses =
     example_losses(*model_.loss, outputs, on_device,
                    weights_of_classes(rows.labels, class_weights_));
-  const auto report = [&] {
-    auto& sums = self.step.context->report.sums;
-    sums[metric_list::loss_sum] = models::total(losses);
-    metrics_.add(outputs, rows.labels, sums);
-    self.step.is_loss_finite = std::isfinite(sums[metric_list::loss_sum]);
-  };
-  // Otherwise a device computes the gradients before the host waits for the
-  // outputs.
-  const bool needs_loss = exchange_->contributes_in_backward_pass();
-  if (needs_loss)
-    report();
+  self.labels = rows.labels;
+  self.step.computed = {losses.detach(), outputs.detach()};
+  if (exchange_->contributes_in_backward_pass())
+    report_now(self);
   exchange_->begin(self.step);
   if (auto* tables = exchange_->tables())
     t.gradient_into_variables(losses, dense_variables_, tables->variables(),
@@ -96,8 +96,29 @@ void train_step::forward_and_backward(replica& self, const batch& rows,
   else
     t.gradient_into_variables(losses, dense_variables_,
                               self.on_gradient_complete);
-  if (!needs_loss)
-    report();
+  if (!exchange_->contributes_in_backward_pass()
+      && !exchange_->reports_in_update())
+    report_now(self);
+}
+
+void train_step::report_now(replica& self) {
+  const auto& [losses, outputs] = self.step.computed;
+  const gradient_exchange::step_results here{self.copies.start(losses),
+                                             self.copies.start(outputs)};
+  self.copies.record();
+  self.copies.wait();
+  auto& metrics = self.step.context->report;
+  report(self, here, metrics);
+  self.step.is_loss_finite = std::isfinite(metrics.sums[metric_list::loss_sum]);
+  self.step.computed = {};
+}
+
+void train_step::report(const replica& self,
+                        const gradient_exchange::step_results& found,
+                        step_metrics& into) const {
+  into.examples = static_cast<std::uint64_t>(found.losses.dims().front());
+  into.sums[metric_list::loss_sum] = models::total(found.losses);
+  metrics_.add(found.outputs, self.labels, into.sums);
 }
 
 void train_step::record(replica& self, bool updated) {

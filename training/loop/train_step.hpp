@@ -3,6 +3,7 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/batch_feed.hpp"
 #include "troupe/training/loop/gradient_exchange.hpp"
+#include "troupe/training/loop/host_copies.hpp"
 #include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/model_state.hpp"
 
@@ -78,7 +79,11 @@ public:
 private:
   /// State of one replica.
   struct replica {
+    explicit replica(const device& on) : copies{on} {}
+
     gradient_exchange::replica_step step;
+    tensor labels;      ///< Of the step, on the CPU.
+    host_copies copies; ///< Of the results.
     /// Called when a gradient is complete.
     tape::completed on_gradient_complete;
     bool stopped = false;
@@ -91,6 +96,11 @@ private:
   /// @param on_device the same rows.
   void forward_and_backward(replica& self, const batch& rows,
                             const batch& on_device);
+  /// Sets the report of the step of a replica. Waits for its results.
+  void report_now(replica& self);
+  /// Sets the metrics of a replica from its results on the CPU.
+  void report(const replica& self, const gradient_exchange::step_results& found,
+              step_metrics& into) const;
   /// Keeps the total of a step, as the chief computes it.
   /// @param metrics of all replicas.
   void keep_total(std::uint64_t step, std::span<const step_metrics> metrics,

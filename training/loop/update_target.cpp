@@ -5,7 +5,8 @@
 namespace troupe {
 
 void update_target::update(const rule_step& rule, std::size_t at,
-                           const float* gradient, std::size_t n) const {
+                           const float* gradient, std::size_t n,
+                           const std::int32_t* is_skipped) const {
   auto slots = slots_;
   for (auto& one : slots)
     one = one ? one + at : nullptr;
@@ -13,7 +14,7 @@ void update_target::update(const rule_step& rule, std::size_t at,
     rule(values_ + at, gradient, slots, n);
   else if (n > 0)
     backend_of(on_).update(on_, rule.coefficients(), values_ + at, gradient,
-                           slots, n);
+                           slots, n, is_skipped);
 }
 
 void update_target::update_rows(const rule_step& rule,

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace troupe {
@@ -33,8 +34,10 @@ public:
   /// Updates n elements, on the calling thread or by a call of the device.
   /// @param at index of the first element.
   /// @param gradient of the element `at`, on the device.
+  /// @param is_skipped on a device other than the CPU: as of
+  ///        `device_backend::update`.
   void update(const rule_step& rule, std::size_t at, const float* gradient,
-              std::size_t n) const;
+              std::size_t n, const std::int32_t* is_skipped = nullptr) const;
 
   /// Updates the rows of a gradient by a call of the device.
   /// @param gradient sorted, with the elements on the device.
