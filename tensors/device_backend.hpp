@@ -19,32 +19,6 @@ struct rule_coefficients;
 class sparse_rows;
 class tensor;
 
-/// A device does the work of one stream in the order in which it was given,
-/// also if several threads give it. Work of two streams has no order but that
-/// of events.
-enum class device_stream : std::uint8_t {
-  compute, ///< All work that does not name another stream.
-  copy     ///< Copies that a device makes while it computes.
-};
-
-/// A point in the work of a stream. Not thread-safe. Until the first call of
-/// `record`, it lies before all work.
-class device_event {
-public:
-  virtual ~device_event() = default;
-
-  /// Moves the event behind the work that a stream has been given.
-  virtual void record(device_stream in) = 0;
-  /// Lets the work that a stream is given from now on begin after the event.
-  /// Does not wait.
-  virtual void block(device_stream later) = 0;
-  /// Waits until the work before the event is done.
-  /// @errors as a copy to the CPU.
-  virtual void synchronize() = 0;
-  /// True if the work before the event is done, or has failed. Does not wait.
-  virtual bool is_done() = 0;
-};
-
 /// Memory, copies and kernels of all devices of one kind other than the CPU.
 /// Thread-safe. A device does its work in the order in which the calls were
 /// made, also if a thread makes one after another thread's call has returned:
@@ -52,6 +26,32 @@ public:
 /// All sizes are at least 1.
 class device_backend {
 public:
+  /// A device does the work of one stream in the order in which it was given,
+  /// also if several threads give it. Work of two streams has no order but that
+  /// of events.
+  enum class stream : std::uint8_t {
+    compute, ///< All work that does not name another stream.
+    copy     ///< Copies that a device makes while it computes.
+  };
+
+  /// A point in the work of a stream. Not thread-safe. Until the first call of
+  /// `record`, it lies before all work.
+  class event {
+  public:
+    virtual ~event() = default;
+
+    /// Moves the event behind the work that a stream has been given.
+    virtual void record(stream in) = 0;
+    /// Lets the work that a stream is given from now on begin after the event.
+    /// Does not wait.
+    virtual void block(stream later) = 0;
+    /// Waits until the work before the event is done.
+    /// @errors as a copy to the CPU.
+    virtual void synchronize() = 0;
+    /// True if the work before the event is done, or has failed. Does not wait.
+    virtual bool is_done() = 0;
+  };
+
   virtual ~device_backend() = default;
 
   /// Number of devices, from index 0.
@@ -93,8 +93,8 @@ public:
   /// if it is the target.
   virtual void start_copy(const device& to, std::byte* target,
                           const device& from, const std::byte* source,
-                          std::size_t bytes, device_stream in) = 0;
-  virtual std::unique_ptr<device_event> make_event(const device& on) = 0;
+                          std::size_t bytes, stream in) = 0;
+  virtual std::unique_ptr<event> make_event(const device& on) = 0;
   /// Converts `count` elements on a device, as `tensor::as` does.
   virtual void convert(const device& on, std::byte* target, dtype to,
                        const std::byte* source, dtype from,

@@ -90,11 +90,12 @@ bool is_pinned(const void* host) {
   return false;
 }
 
-cudaStream_t stream_of(const device& on, device_stream which) {
-  return which == device_stream::copy ? copy_stream(on) : compute_stream(on);
+cudaStream_t stream_of(const device& on, device_backend::stream which) {
+  return which == device_backend::stream::copy ? copy_stream(on)
+                                               : compute_stream(on);
 }
 
-class cuda_event final : public device_event {
+class cuda_event final : public device_backend::event {
 public:
   explicit cuda_event(const device& on) : on_{on} {
     compute_stream(on); // selects the device
@@ -105,10 +106,10 @@ public:
   cuda_event(const cuda_event&) = delete;
   cuda_event& operator=(const cuda_event&) = delete;
 
-  void record(device_stream in) override {
+  void record(device_backend::stream in) override {
     check(cudaEventRecord(event_, stream_of(on_, in)), "cudaEventRecord");
   }
-  void block(device_stream later) override {
+  void block(device_backend::stream later) override {
     check(cudaStreamWaitEvent(stream_of(on_, later), event_, 0),
           "cudaStreamWaitEvent");
   }
@@ -184,13 +185,13 @@ public:
   }
   void start_copy(const device& to, std::byte* target, const device& from,
                   const std::byte* source, std::size_t bytes,
-                  device_stream in) override {
+                  device_backend::stream in) override {
     const auto& on = to.kind == device_kind::cpu ? from : to;
     check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault,
                           stream_of(on, in)),
           "cudaMemcpyAsync");
   }
-  std::unique_ptr<device_event> make_event(const device& on) override {
+  std::unique_ptr<device_backend::event> make_event(const device& on) override {
     return std::make_unique<cuda_event>(on);
   }
   void convert(const device& on, std::byte* target, dtype to,

@@ -201,18 +201,18 @@ TEST_F(OnACard, EventsOrderTheCopiesOfTwoStreams) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     const auto source = pinned(counted(n));
     auto there = tensor::full({n}, -1, dtype::float32, card);
-    allocated->record(device_stream::compute);
-    allocated->block(device_stream::copy);
+    allocated->record(device_backend::stream::compute);
+    allocated->block(device_backend::stream::copy);
     backend().start_copy(card, there.address(), {}, source.address(),
-                         source.bytes(), device_stream::copy);
-    copied->record(device_stream::copy);
-    copied->block(device_stream::compute);
+                         source.bytes(), device_backend::stream::copy);
+    copied->record(device_backend::stream::copy);
+    copied->block(device_backend::stream::compute);
     const auto next = there.clone();
     there.set_zero();
     const auto result = pinned(tensor::zeros({n}));
     backend().start_copy({}, result.address(), card, next.address(),
-                         next.bytes(), device_stream::compute);
-    done->record(device_stream::compute);
+                         next.bytes(), device_backend::stream::compute);
+    done->record(device_backend::stream::compute);
     done->synchronize();
     EXPECT_TRUE(copied->is_done());
     EXPECT_TRUE(done->is_done());

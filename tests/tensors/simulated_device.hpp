@@ -133,7 +133,7 @@ public:
   }
   void start_copy(const device& to, std::byte* target, const device& from,
                   const std::byte* source, std::size_t bytes,
-                  device_stream in) override {
+                  stream in) override {
     const bool to_host = to.kind == device_kind::cpu;
     auto* const into = on_host(to, target);
     const auto* const out_of = on_host(from, source);
@@ -146,7 +146,7 @@ public:
            .out_of = out_of,
            .host = to_host ? target : source,
            .block = to_host ? source : target};
-    if (in == device_stream::compute) { // done before the next work
+    if (in == stream::compute) { // done before the next work
       one.elements.assign(out_of, out_of + bytes);
       one.out_of = nullptr;
     } else {
@@ -158,7 +158,7 @@ public:
     }
     std::memset(into, 0xff, bytes);
   }
-  std::unique_ptr<device_event> make_event(const device&) override {
+  std::unique_ptr<device_backend::event> make_event(const device&) override {
     return std::make_unique<event>(*this);
   }
   void convert(const device& on, std::byte* target, dtype to,
@@ -263,7 +263,7 @@ public:
   std::atomic<int> updates = 0;      ///< Calls of `update`.
   std::atomic<int> checks = 0;       ///< Calls of `find_exceeding`.
   std::atomic<int> copies_ahead = 0; ///< Copies in the stream `copy`.
-  std::atomic<int> waits = 0;        ///< Calls of `device_event::synchronize`.
+  std::atomic<int> waits = 0;        ///< Calls of `event::synchronize`.
   std::atomic<int> row_sums = 0;     ///< Calls of `add_rows` and `sum_rows`.
 
 private:
@@ -277,7 +277,7 @@ private:
   /// A copy that has not taken place.
   struct delayed_copy {
     std::uint64_t number = 0; ///< Of the call.
-    device_stream in = device_stream::compute;
+    stream in = stream::compute;
     std::size_t bytes = 0;
     std::byte* into = nullptr;
     const std::byte* out_of = nullptr; ///< Null: `elements` are copied.
@@ -286,19 +286,19 @@ private:
     const std::byte* block = nullptr; ///< Begin of the memory of the device.
   };
 
-  class event final : public device_event {
+  class event final : public device_backend::event {
   public:
     explicit event(simulated_devices& owner) : owner_{owner} {}
-    void record(device_stream in) override {
+    void record(stream in) override {
       const std::lock_guard hold{owner_.lock_};
       in_ = in;
       number_ = owner_.calls_;
     }
-    void block(device_stream later) override {
+    void block(stream later) override {
       const std::lock_guard hold{owner_.lock_};
       if (later == in_)
         return;
-      if (later == device_stream::copy)
+      if (later == stream::copy)
         owner_.copies_follow_ = std::max(owner_.copies_follow_, number_);
       else
         owner_.make_copies(in_, number_);
@@ -317,12 +317,12 @@ private:
 
   private:
     simulated_devices& owner_;
-    device_stream in_ = device_stream::compute;
+    stream in_ = stream::compute;
     std::uint64_t number_ = 0; ///< Of the last call before the event.
   };
 
   /// Makes the copies of a stream up to a number.
-  void make_copies(device_stream in, std::uint64_t last) {
+  void make_copies(stream in, std::uint64_t last) {
     std::erase_if(delayed_, [&](const delayed_copy& x) {
       if (x.in != in || x.number > last)
         return false;
@@ -336,7 +336,7 @@ private:
   void expect_unused(const std::byte* begin) {
     for (const auto& x : delayed_) {
       EXPECT_NE(x.host, begin) << "memory of the host was released too early";
-      EXPECT_FALSE(x.in == device_stream::copy && x.block == begin)
+      EXPECT_FALSE(x.in == stream::copy && x.block == begin)
         << "a copy was released too early";
     }
   }

@@ -49,27 +49,27 @@ void batch_copy::allocate(local_batch& like) {
     }
   });
   if (is_new)
-    allocated_->record(device_stream::compute);
+    allocated_->record(device_backend::stream::compute);
 }
 
 void batch_copy::start(const local_batch& rows) {
   rows_ = rows;
   allocate(rows_);
-  allocated_->block(device_stream::copy);
+  allocated_->block(device_backend::stream::copy);
   is_started_ = true;
   std::size_t next = 0;
   for_each_copied(rows_, [&](tensor& x) {
     auto target = std::exchange(memory_[next++], {});
     backend_.start_copy(on_, target.address(), {}, x.address(), x.bytes(),
-                        device_stream::copy);
+                        device_backend::stream::copy);
     x = std::move(target);
   });
-  copied_->record(device_stream::copy);
+  copied_->record(device_backend::stream::copy);
 }
 
 const local_batch& batch_copy::rows() {
   if (!std::exchange(is_joined_, true))
-    copied_->block(device_stream::compute);
+    copied_->block(device_backend::stream::compute);
   return rows_;
 }
 
@@ -82,8 +82,8 @@ void batch_copy::release() noexcept {
   if (is_started_ && !is_joined_)
     try {
       // Some copies may have been started by a call that has failed.
-      copied_->record(device_stream::copy);
-      copied_->block(device_stream::compute);
+      copied_->record(device_backend::stream::copy);
+      copied_->block(device_backend::stream::compute);
     } catch (...) { // the device has failed, which its next user is told
     }
   is_started_ = is_joined_ = false;

@@ -48,8 +48,9 @@ private:
 
   const device on_;
   device_backend& backend_;
-  const std::unique_ptr<device_event> allocated_; ///< All of `memory_`.
-  const std::unique_ptr<device_event> copied_;    ///< All copies.
+  const std::unique_ptr<device_backend::event>
+    allocated_;                                         ///< All of `memory_`.
+  const std::unique_ptr<device_backend::event> copied_; ///< All copies.
   std::vector<tensor> memory_; ///< In the order of the tensors.
   local_batch rows_;
   bool is_started_ = false; ///< `rows_` has copies.

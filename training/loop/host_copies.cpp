@@ -24,13 +24,13 @@ tensor host_copies::start(const tensor& x) {
   pending_.push_back(out);
   if (x.bytes() > 0)
     backend_of(on_).start_copy({}, out.address(), on_, x.address(), x.bytes(),
-                               device_stream::compute);
+                               device_backend::stream::compute);
   return out;
 }
 
 void host_copies::record() {
   if (copied_)
-    copied_->record(device_stream::compute);
+    copied_->record(device_backend::stream::compute);
 }
 
 void host_copies::wait() {

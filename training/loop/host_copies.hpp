@@ -35,7 +35,7 @@ public:
 
 private:
   const device on_;
-  std::unique_ptr<device_event> copied_; ///< Null: the CPU.
+  std::unique_ptr<device_backend::event> copied_; ///< Null: the CPU.
   std::vector<tensor> pending_;
 };
 
