@@ -7,15 +7,14 @@ namespace troupe {
 
 /// The exchange of a job of one process, whose replicas share one copy of the
 /// parameters. When all have completed their backward passes, one pass reduces
-/// the gradients and updates the parameters on their device
-/// (shared_update.hpp).
+/// the gradients and updates the parameters (shared_update.hpp).
 class shared_exchange final : public gradient_exchange {
 public:
   shared_exchange(model_state& model, const step_rules& rules,
                   const trained_parameters& trained, std::size_t sums);
 
   bool contributes_in_backward_pass() const override { return false; }
-  table_update* tables() override { return update_->tables(); }
+  table_update* tables() override { return update_.tables(); }
   void begin(const replica_step& step) override;
   void on_gradient(const replica_step& step, std::size_t parameter) override;
   void begin_without_examples(const replica_step& step) override;
@@ -34,7 +33,7 @@ private:
   const model_state& model_;
   const step_rules& rules_;
   const std::vector<element_range> trained_ranges_;
-  const std::unique_ptr<shared_update> update_;
+  shared_update update_;
   std::vector<replica> replicas_;
   std::vector<step_metrics> metrics_; ///< Of the step, by replica.
 };

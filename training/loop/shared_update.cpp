@@ -31,25 +31,24 @@ bool any_exceeds(const float* x, std::size_t n, float limit) {
 
 } // namespace
 
-std::unique_ptr<shared_update>
-shared_update::make(model_state& model, std::vector<element_range> trained,
-                    std::vector<std::size_t> tables) {
-  std::unique_ptr<shared_update> out =
-    std::make_unique<host_update>(model, std::move(trained));
-  if (!tables.empty())
-    out->tables_ = std::make_unique<table_update>(model, std::move(tables));
-  return out;
-}
-
 shared_update::shared_update(model_state& model,
-                             std::vector<element_range> trained)
-  : trained_{std::move(trained)} {
+                             std::vector<element_range> trained,
+                             std::vector<std::size_t> tables)
+  : trained_{std::move(trained)},
+    slice_elements_{slice_elements(model.strategy->threads)},
+    values_{model.model_parameters.values().mutable_data<float>().data()} {
   if (model.model_parameters.copies() != 1)
     throw std::logic_error("a shared update of "
                            + std::to_string(model.model_parameters.copies())
                            + " copies of the parameters");
-  for (std::uint32_t r = 0; r < model.model_parameters.replicas(); ++r)
+  for (std::uint32_t r = 0; r < model.model_parameters.replicas(); ++r) {
     gradients_.push_back(model.model_parameters.gradients(r));
+    sources_.push_back(gradients_.back().data<float>().data());
+  }
+  for (std::size_t s = 0; s < model.rule.slots(); ++s)
+    slots_[s] = model.slots[0][s].mutable_data<float>().data();
+  if (!tables.empty())
+    tables_ = std::make_unique<table_update>(model, std::move(tables));
 }
 
 float shared_update::max_element() const {
@@ -64,7 +63,7 @@ shared_update::wait_for_gradients(step_context& step, gradient_state own,
   // last `wait_for_end`, so all have called it; or a new generation has begun,
   // for which all replicas have left their steps.
   if (step.replica == 0) {
-    reset();
+    slices_.reset();
     if (tables_)
       tables_->reset();
   }
@@ -91,26 +90,14 @@ void shared_update::wait_for_end(step_context& step) {
     step.barrier(update_complete, 0);
 }
 
-// -- on the CPU ---------------------------------------------------------------
-
-host_update::host_update(model_state& model, std::vector<element_range> trained)
-  : shared_update{model, std::move(trained)},
-    slice_elements_{slice_elements(model.strategy->threads)},
-    values_{model.model_parameters.values().mutable_data<float>().data()} {
-  for (std::size_t s = 0; s < model.rule.slots(); ++s)
-    slots_[s] = model.slots[0][s].mutable_data<float>().data();
-  for (const auto& one : gradients_)
-    sources_.push_back(one.data<float>().data());
-}
-
-bool host_update::part_has_finite_sums(const tensor& gradient,
-                                       const element_range& part) const {
+bool shared_update::part_has_finite_sums(const tensor& gradient,
+                                         const element_range& part) const {
   return !any_exceeds(gradient.data<float>().data() + part.begin,
                       part.end - part.begin, max_element());
 }
 
 /// Each replica checks all sums, because large gradients are rare.
-bool host_update::sums_are_finite() {
+bool shared_update::sums_are_finite() {
   const auto leaf = [&](std::size_t a, std::size_t b) {
     return b - a == 1 ? sources_[a] : nullptr;
   };
@@ -125,7 +112,7 @@ bool host_update::sums_are_finite() {
   return true;
 }
 
-void host_update::apply(const rule_step& update) noexcept {
+void shared_update::apply(const rule_step& update) noexcept {
   const flush_denormals flushing;
   const auto leaf = [&](std::size_t a, std::size_t b) {
     return b - a == 1 ? sources_[a] : nullptr;

@@ -5,56 +5,49 @@
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/table_update.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 namespace troupe {
 
-/// Updates the parameters that all replicas of a job share:
+/// Updates the parameters that all replicas of a job share, on the CPU:
 ///
 ///   who      the R replicas of a job of one process
 ///   start    a replica has its gradient in `parameters::gradients(replica)`,
 ///            and calls `wait_for_gradients`. No replica writes a parameter
 ///            before all have called it, so an abort before changes nothing.
 ///            All replicas use the learning rate of replica 0
-///   pass     each replica calls `apply`, which adds the R gradients in tree
-///            order (strategies/tree/fold.hpp) and applies the update rule.
-///            `host_update` and `device_update` divide this work
+///   pass     each replica calls `apply`, and claims slices one by one. It adds
+///            the gradients of a slice in tree order (strategies/tree/fold.hpp)
+///            and updates it, in one pass; no sum is stored
 ///   end      each replica calls `wait_for_end`. Then all parameters are new
 ///   abort    a replica that has begun the pass cannot be interrupted and makes
 ///            what no other one has begun. So the update is made as a whole, or
 ///            not
-///   cost     the pass, and two barriers. No call allocates memory from the
-///            system
+///   cost     the pass reads every gradient once, and reads and writes every
+///            parameter and slot once. `part_has_finite_sums` also reads the
+///            replica's own gradient. If an element is large, each replica
+///            reads all gradients once more, on one thread. Two barriers. No
+///            call allocates memory from the system
 ///   order    the bits do not depend on which replica does what
 class shared_update {
 public:
-  /// Makes the update for the device of the parameters.
   /// @param trained ranges of the flat buffer that the update changes.
   /// @param tables numbers of the parameters of which it changes rows.
-  /// @pre the replicas share one copy of the parameters, which is on the CPU if
-  ///      there are tables.
-  static std::unique_ptr<shared_update>
-  make(model_state& model, std::vector<element_range> trained,
-       std::vector<std::size_t> tables = {});
-  virtual ~shared_update() = default;
+  /// @pre the replicas share one copy of the parameters, which is on the CPU.
+  shared_update(model_state& model, std::vector<element_range> trained,
+                std::vector<std::size_t> tables = {});
   shared_update(const shared_update&) = delete;
   shared_update& operator=(const shared_update&) = delete;
 
-  // A replica calls the next two functions for its gradient. If both return
-  // true, the sums of any R gradients with elements like these are finite.
-
   /// Checks the gradient of one parameter when it is complete, while it is in
-  /// the cache.
-  virtual bool part_has_finite_sums(const tensor& /*gradient*/,
-                                    const element_range& /*part*/) const {
-    return true;
-  }
-  /// Checks the whole gradient.
-  virtual bool has_finite_sums(const tensor& /*gradient*/) const {
-    return true;
-  }
+  /// the cache. If this is true for all parameters of a replica, the sums of
+  /// any R gradients with elements like these are finite.
+  bool part_has_finite_sums(const tensor& gradient,
+                            const element_range& part) const;
 
   /// What a replica says about its gradient. The values are sent.
   enum class gradient_state : std::uint64_t {
@@ -75,7 +68,7 @@ public:
 
   /// Does what this replica claims of the update.
   /// @pre `wait_for_gradients` has returned that the sums are finite.
-  virtual void apply(const rule_step& update) = 0;
+  void apply(const rule_step& update) noexcept;
 
   /// The update of the tables, which a replica also applies. Null: there are no
   /// tables.
@@ -90,48 +83,20 @@ public:
   /// `wait_for_gradients` in each step.
   void wait_for_end(step_context& step);
 
-protected:
-  shared_update(model_state& model, std::vector<element_range> trained);
-
+private:
   /// Maximum magnitude of an element whose sums over R gradients are finite.
   float max_element() const;
+  /// Computes the sums only to check them; equal on all replicas.
+  bool sums_are_finite();
 
   const std::vector<element_range> trained_;
   std::vector<tensor> gradients_; ///< By replica.
-
-private:
-  /// No part of the update of the next step is claimed.
-  /// @pre no replica is in `apply`.
-  virtual void reset() = 0;
-  /// Computes the sums only to check them; equal on all replicas.
-  virtual bool sums_are_finite() = 0;
-
-  std::unique_ptr<table_update> tables_;
-};
-
-/// A shared update on the CPU. Each replica claims slices one by one, adds the
-/// gradients of a slice and updates it, in one pass; no sum is stored.
-/// @cost the pass reads every gradient once, and reads and writes every
-///       parameter and slot once. `part_has_finite_sums` also reads the
-///       replica's own gradient. If an element is large, each replica reads all
-///       gradients once more, on one thread.
-class host_update final : public shared_update {
-public:
-  host_update(model_state& model, std::vector<element_range> trained);
-
-  bool part_has_finite_sums(const tensor& gradient,
-                            const element_range& part) const override;
-  void apply(const rule_step& update) noexcept override;
-
-private:
-  void reset() override { slices_.reset(); }
-  bool sums_are_finite() override;
-
   const std::size_t slice_elements_;
   float* values_;
   std::array<float*, 2> slots_{};
   std::vector<const float*> sources_; ///< Elements of `gradients_`.
   claimed_slices slices_;
+  std::unique_ptr<table_update> tables_;
 };
 
 } // namespace troupe

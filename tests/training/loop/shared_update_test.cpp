@@ -166,7 +166,7 @@ private:
 
   std::shared_ptr<strategy_state> strategy_;
   std::shared_ptr<model_state> model_;
-  host_update update_;
+  shared_update update_;
   std::uint64_t next_ = 0;
 };
 
