@@ -2,7 +2,6 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/embedding_lookup.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/tests/training/strategies/workers.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 
@@ -282,19 +281,6 @@ TEST(SparseGradients, ThatDifferBetweenReplicasAreAnError) {
       << text;
   }
   EXPECT_EQ(it.weights_sha256(), before);
-}
-
-/// The rows are added on the device, and one call updates them all.
-TEST_P(SparseGradients, OnADeviceHaveTheBitsOfTheCpu) {
-  const auto on = [&](const char* name) {
-    return train(one_device_strategy{name}, GetParam(), sum);
-  };
-  const auto expected = on("cpu:0");
-  simulated_devices devices;
-  const auto got = on("gpu:0");
-  EXPECT_TRUE(same_bits(got, expected));
-  EXPECT_EQ(devices.row_sums, int(steps));
-  EXPECT_EQ(devices.updates, int(steps));
 }
 
 } // namespace
