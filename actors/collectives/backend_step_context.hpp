@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/collectives/collective_backend.hpp"
+#include "troupe/actors/core/device_sums.hpp"
 #include "troupe/actors/core/step.hpp"
 
 #include <memory>
@@ -9,10 +10,13 @@ namespace troupe {
 
 /// The step context of all groups: collectives of a backend, and a wait that
 /// parks the fiber of the replica.
-class backend_step_context : public step_context {
+class backend_step_context : public step_context, public device_sums {
 public:
   explicit backend_step_context(std::shared_ptr<collective_backend> backend);
 
+  bool sums_device_tensors() const override {
+    return backend_->takes_device_tensors();
+  }
   void contribute(std::uint32_t bucket, const tensor& contribution) override;
   void contribute_in_place(std::uint32_t bucket,
                            const tensor& contribution) override;

@@ -14,8 +14,8 @@ namespace troupe {
 
 /// One replica's access to the all-reduces ("sums") and all-gathers ("gathers")
 /// among all replicas of a job. Implementations are `sequential_backend`,
-/// `local_backend`, `lane_replica_backend` and `nccl_backend`. The replica
-/// makes all calls on its thread.
+/// `local_backend`, `lane_replica_backend`, `nccl_backend` and
+/// `device_sum_backend`. The replica makes all calls on its thread.
 class collective_backend {
 public:
   virtual ~collective_backend() = default;
@@ -35,6 +35,10 @@ public:
   virtual bool is_current() const { return true; }
 
   // -- contributions ----------------------------------------------------------
+
+  /// True: a sum may be that of tensors on the device of the replica, and is
+  /// then on that device. False: all tensors are on the host.
+  virtual bool takes_device_tensors() const { return false; }
 
   /// Contributes to the sum of a bucket. Does not wait for other replicas. The
   /// next `wait` reports a failure that the call finds.

@@ -10,6 +10,9 @@
 
 namespace troupe {
 
+class communicator_channels;
+class nccl_rank;
+
 /// The connected processes of a view of a job, as one of them sees the others.
 /// Process 0 has the chief.
 struct world {
@@ -20,6 +23,11 @@ struct world {
   /// Runs the collectives between this process's replicas and those of other
   /// processes. Null: this process hosts no replica.
   std::shared_ptr<lane_backend> backend;
+  /// Channels over which the processes set up NCCL. Null: they do not.
+  std::shared_ptr<communicator_channels> device_channels;
+  /// Adds the sums of tensors on the device of this process's replicas. Null:
+  /// the tensors of all sums are on the host.
+  std::shared_ptr<nccl_rank> rank;
   /// Number of the membership view of these processes.
   std::uint64_t view_id = 0;
 
@@ -36,6 +44,7 @@ enum channel_id : std::uint32_t {
   view_change_channel = 4,
   result_channel = 5,
   packet_report_channel = 6,
+  communicator_channel = 7,
   replica_channel = 16, ///< Replica r uses channel 16 + r.
 };
 

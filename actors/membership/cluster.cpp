@@ -67,6 +67,10 @@ const std::string& cluster::name(std::uint32_t task) const {
   return impl_->options.names.at(task);
 }
 
+bool cluster::uses_nccl() const {
+  return impl_->uses_nccl;
+}
+
 void cluster::add_to(job_status& status) const {
   add_overview(impl_->overview(), status);
 }
@@ -234,14 +238,18 @@ cluster::impl::make_elastic_group(const replica_group_options& group_options) {
 std::unique_ptr<replica_group>
 cluster::impl::make_group(const replica_group_options& group_options,
                           const membership::view& of) {
-  auto lanes =
-    of.view_id == view_.view_id && !options.join_running_job
-      ? std::move(lanes_)
-      : open_lanes(of, peer_table::clock::now()
-                         + std::min<std::chrono::milliseconds>(
-                           options.start_timeout, later_lane_timeout));
+  const bool is_first =
+    of.view_id == view_.view_id && !options.join_running_job;
+  const auto deadline =
+    peer_table::clock::now()
+    + (is_first ? options.start_timeout
+                : std::min<std::chrono::milliseconds>(options.start_timeout,
+                                                      later_lane_timeout));
+  auto job = make_world(
+    group_options, of, is_first ? std::move(lanes_) : open_lanes(of, deadline));
+  connect_devices(*job, group_options, deadline);
   group_environment environment{local_runtime.system()};
-  environment.job_world = make_world(group_options, of, std::move(lanes));
+  environment.job_world = std::move(job);
   if (status_service_)
     environment.on_spawn = [status_service = status_service_](
                              const role_id& role, const caf::actor& handle) {
@@ -255,7 +263,7 @@ cluster::impl::make_group(const replica_group_options& group_options,
 
 /// If the caller does not set the spin timeout, it depends on whether this host
 /// has a core for each of its replicas.
-std::shared_ptr<const world>
+std::shared_ptr<world>
 cluster::impl::make_world(const replica_group_options& group_options,
                           const membership::view& of,
                           std::vector<peer_lanes> lanes) const {

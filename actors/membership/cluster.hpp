@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/collectives/nccl/device_offer.hpp"
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/membership/job_launcher.hpp"
 #include "troupe/net/base/address.hpp"
@@ -68,6 +69,8 @@ struct cluster_options {
   /// are loopback. Needs `spare_timeout`.
   bool any_task = false;
   transport_kind transport = transport_kind::automatic;
+  /// Whether NCCL adds the sums of tensors on the devices of the processes.
+  device_sum_options device_sums{};
   net::connection_options connection{};
   /// Address that this process listens on. None: its address in `addresses`.
   /// The others connect to that address, or to this one if `any_task` is true.
@@ -125,6 +128,10 @@ public:
   /// Returns the transport of tensors to another process: "shm", "tcp" or
   /// "tls". For this process it is "none".
   std::string transport_to(std::uint32_t task) const;
+
+  /// True if NCCL adds the sums of tensors on devices in the view of which this
+  /// process has, or last had, replicas.
+  bool uses_nccl() const;
 
   /// Leaves the job. The leader notifies all processes that the job ends; any
   /// other process notifies all that it leaves. Then `leave` waits for the

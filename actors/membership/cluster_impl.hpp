@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/collectives/nccl/communicator_channels.hpp"
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/cluster.hpp"
 #include "troupe/actors/membership/job_overview.hpp"
@@ -11,6 +12,7 @@
 
 #include <caf/actor.hpp>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -55,6 +57,12 @@ public:
   runtime& local_runtime;
   cluster_options options;
   std::vector<std::string> transports; ///< By task, see `transport_to`.
+  std::atomic<bool> uses_nccl = false; ///< As `cluster::uses_nccl`.
+  /// Why this process does not use NCCL any more.
+  struct nccl_failure {
+    std::mutex lock;
+    std::string text; ///< Empty: it uses NCCL if all others can.
+  };
 
 private:
   class lanes_of_state;
@@ -96,9 +104,15 @@ private:
   std::unique_ptr<replica_group>
   make_group(const replica_group_options& group_options,
              const membership::view& of);
-  std::shared_ptr<const world>
-  make_world(const replica_group_options& group_options,
-             const membership::view& of, std::vector<peer_lanes> lanes) const;
+  std::shared_ptr<world> make_world(const replica_group_options& group_options,
+                                    const membership::view& of,
+                                    std::vector<peer_lanes> lanes) const;
+  void connect_devices(world& job, const replica_group_options& group_options,
+                       peer_table::clock::time_point deadline);
+  device_offer make_offer() const;
+  std::vector<named_offer>
+  wait_for_offers(const communicator_channels& channels, std::uint64_t view_id,
+                  peer_table::clock::time_point deadline);
   [[noreturn]] void fail(ec code, const std::string& reason);
   named_processes named() const;
   void throw_if_failed(std::unique_lock<std::mutex>& hold);
@@ -107,6 +121,9 @@ private:
   bool is_same_host(const membership::member& peer) const;
 
   std::shared_ptr<peer_table> peers_;
+  /// The ranks of views share it.
+  const std::shared_ptr<nccl_failure> nccl_failure_ =
+    std::make_shared<nccl_failure>();
   std::shared_ptr<service_router> router_;
   std::vector<std::unique_ptr<service_router::registration>> registrations_;
   membership_actor membership_;

@@ -210,6 +210,12 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
                 "Transport of tensors between workers: auto, shm, tcp or tls "
                 "[auto]")
     ->type_name("NAME");
+  command
+    .add_option("--collectives", options.collectives,
+                "What adds the gradients of workers with one CUDA device each: "
+                "nccl (the devices), host (the processors), or auto (nccl if "
+                "all workers can use it) [auto]")
+    ->type_name("NAME");
   add_number(command, "--threads", options.threads, 1,
              train_option_limits::threads,
              "Number of threads of each replica [1]")

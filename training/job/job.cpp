@@ -250,6 +250,7 @@ train_options to_options(const train_config& config) {
   if (config.strategy == "multi_worker_mirrored") {
     out.workers = config.workers;
     out.transport = config.transport;
+    out.collectives = config.collectives;
   }
   if (config.servers > 0) {
     out.workers = config.workers;

@@ -49,6 +49,7 @@ struct train_options {
   std::optional<std::vector<std::int64_t>> replica_shares{};
   std::optional<std::int64_t> workers{};
   std::optional<std::string> transport{};
+  std::optional<std::string> collectives{};
   std::optional<std::int64_t> servers{};
   std::optional<std::string> consistency{};
   std::optional<std::string> table_consistency{};
@@ -62,6 +63,7 @@ struct train_config {
   std::string model, data, loss, optimizer, schedule, strategy;
   std::vector<std::string> devices; ///< Devices of each worker.
   std::string transport = "auto";   ///< auto, shm, tcp or tls.
+  std::string collectives = "auto"; ///< auto, host or nccl.
   std::uint64_t epochs = 0, batch = 0;
   int threads = 1;
   std::uint32_t replicas = 1; ///< Replicas of all workers.

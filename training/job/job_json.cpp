@@ -36,6 +36,7 @@ void each_option(F fn, Jobs&... option_sets) {
   fn("replica-shares", option_sets.replica_shares...);
   fn("workers", option_sets.workers...);
   fn("transport", option_sets.transport...);
+  fn("collectives", option_sets.collectives...);
   fn("servers", option_sets.servers...);
   fn("consistency", option_sets.consistency...);
   fn("table-consistency", option_sets.table_consistency...);
@@ -97,9 +98,9 @@ bool concerns_faults(std::string_view option) {
 bool may_change_on_resume(std::string_view option) {
   return concerns_faults(option) || option == "epochs" || option == "strategy"
          || option == "devices" || option == "replicas" || option == "workers"
-         || option == "transport" || option == "servers"
-         || option == "consistency" || option == "table-consistency"
-         || option == "replication";
+         || option == "transport" || option == "collectives"
+         || option == "servers" || option == "consistency"
+         || option == "table-consistency" || option == "replication";
 }
 
 } // namespace
@@ -137,6 +138,8 @@ train_options merge_for_resume(const train_options& saved,
   auto out = saved;
   if (changes.transport && !changes.strategy && !changes.workers)
     out.transport = changes.transport;
+  if (changes.collectives && !changes.strategy && !changes.workers)
+    out.collectives = changes.collectives;
   if (changes.strategy || changes.devices || changes.replicas || changes.workers
       || changes.servers || changes.consistency || changes.table_consistency
       || changes.replication)

@@ -290,6 +290,11 @@ void resolve_placement(const train_options& options, train_config& out) {
   if (std::ranges::find(transports, out.transport) == transports.end())
     reject("--transport", "\"" + out.transport + "\"",
            "give auto, shm, tcp or tls");
+  constexpr std::array backends{"auto", "host", "nccl"};
+  out.collectives = options.collectives.value_or("auto");
+  if (std::ranges::find(backends, out.collectives) == backends.end())
+    reject("--collectives", "\"" + out.collectives + "\"",
+           "give auto, host or nccl");
   const bool is_multi_worker = out.strategy == "multi_worker_mirrored";
   const bool has_servers = out.strategy == "parameter_server";
   if (options.servers && !has_servers)
@@ -317,6 +322,9 @@ void resolve_placement(const train_options& options, train_config& out) {
   if (options.transport && !is_multi_worker)
     reject("--transport", out.transport,
            "it applies to tensors between workers; give --workers too");
+  if (options.collectives && !is_multi_worker)
+    reject("--collectives", out.collectives,
+           "it applies to the sums of several workers; give --workers too");
   if (is_multi_worker)
     resolve_workers(options, replicas, out);
   else if (has_servers)

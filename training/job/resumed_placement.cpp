@@ -82,6 +82,7 @@ void change_placement(train_options& out, const train_options& saved,
   change(&train_options::replication);
   out.devices = changes.devices;
   out.transport = changes.transport;
+  out.collectives = changes.collectives;
   const auto was = resolve_options(saved);
   out.replicas = changes.replicas;
   if (!changes.replicas && !changes.devices)

@@ -1,7 +1,10 @@
 #include "troupe/training/loop/bucket_exchange.hpp"
 
+#include "troupe/actors/core/device_sums.hpp"
+#include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
+#include "troupe/training/loop/update_target.hpp"
 #include "troupe/training/strategies/state_source.hpp"
 
 #include <algorithm>
@@ -56,11 +59,8 @@ bucket_exchange::bucket_exchange(model_state& model, const step_rules& rules,
     self.gradient = all.gradients(id);
     self.values = all.values(id);
     self.update.emplace(model_, id);
-    const bool is_on_host = self.gradient.device().kind == device_kind::cpu;
-    const auto contributed =
-      is_on_host ? self.gradient : tensor{self.gradient.spec()};
     for (const auto& b : cut)
-      self.bucket_gradients.push_back(contributed.range(b.begin, b.end));
+      self.bucket_gradients.push_back(self.gradient.range(b.begin, b.end));
     self.sums.resize(cut.size());
     const auto report = audit_ ? parameter_audit::report_values : 0;
     self.own_metrics = tensor::zeros(
@@ -98,21 +98,35 @@ void bucket_exchange::begin_without_examples(const replica_step& step) {
     on_gradient(step, i);
 }
 
+tensor bucket_exchange::contribution(const replica_step& step,
+                                     std::uint32_t bucket) {
+  auto& self = replicas_[step.index];
+  const auto& own = self.bucket_gradients[bucket];
+  if (own.device().kind == device_kind::cpu)
+    return own;
+  const auto* const devices = dynamic_cast<const device_sums*>(step.context);
+  if (devices && devices->sums_device_tensors())
+    return own;
+  if (self.host_gradients.empty()) {
+    const tensor all{self.gradient.spec()};
+    for (const auto& b : self.tracker.buckets())
+      self.host_gradients.push_back(all.range(b.begin, b.end));
+  }
+  self.host_gradients[bucket].copy_from(own);
+  return self.host_gradients[bucket];
+}
+
 void bucket_exchange::contribute(const replica_step& step,
                                  std::uint32_t bucket) {
-  auto& self = replicas_[step.index];
+  const auto& self = replicas_[step.index];
   const sharing_scope sums_are_shared{true};
-  auto& contributed = self.bucket_gradients[bucket];
-  if (!contributed.shares_storage_with(self.gradient)) {
-    const auto& range = self.tracker.buckets()[bucket];
-    contributed.copy_from(self.gradient.range(range.begin, range.end));
-  }
+  const auto contributed = contribution(step, bucket);
   // If the loss is not finite, this replica sets the first element of its
   // gradient to NaN. The sum is then NaN on all replicas, and all skip the
   // update. The last bucket contains that element.
   if (!step.is_loss_finite && bucket + 1 == self.bucket_gradients.size())
-    contributed.mutable_data<float>()[0] =
-      std::numeric_limits<float>::quiet_NaN();
+    contributed.range(0, 1).copy_from(
+      tensor::full({1}, std::numeric_limits<float>::quiet_NaN()));
   step.context->contribute_in_place(bucket, contributed);
 }
 
@@ -165,10 +179,32 @@ bool bucket_exchange::sum(const replica_step& step) {
   for (std::uint32_t b = 0; b < self.sums.size(); ++b)
     self.sums[b] = step.context->sum(b);
   step.context->begin_update();
-  return std::ranges::all_of(self.sums, all_finite);
+  return has_device_sums(self) ? take_device_sums(self)
+                               : std::ranges::all_of(self.sums, all_finite);
+}
+
+bool bucket_exchange::has_device_sums(const replica& self) const {
+  return !self.sums.empty()
+         && self.sums.front().device().kind != device_kind::cpu;
+}
+
+bool bucket_exchange::take_device_sums(replica& self) const {
+  for (std::size_t b = 0; b < self.sums.size(); ++b)
+    self.bucket_gradients[b].copy_from(self.sums[b]);
+  const auto on = self.gradient.device();
+  return self.gradient.size() == 0
+         || !backend_of(on).any_exceeds(on, float_address(self.gradient),
+                                        self.gradient.size(),
+                                        std::numeric_limits<float>::max());
 }
 
 void bucket_exchange::update_copy(replica& self, const rule_step& rule) {
+  if (has_device_sums(self)) {
+    for (const auto& of_bucket : update_ranges_)
+      for (const auto& range : of_bucket)
+        self.update->by_gradient(rule, range);
+    return;
+  }
   for (std::size_t b = 0; b < update_ranges_.size(); ++b) {
     const auto* sum = self.sums[b].data<float>().data();
     const auto offset = self.tracker.buckets()[b].begin;
@@ -195,7 +231,7 @@ void bucket_exchange::publish(const replica_step& step,
   state.insert(state.end(), model_.slots[0].begin(), model_.slots[0].end());
   std::vector<state_source::gradient_part> sums;
   for (std::size_t b = 0; b < self.sums.size(); ++b)
-    sums.push_back({self.tracker.buckets()[b].begin, self.sums[b]});
+    sums.push_back({self.tracker.buckets()[b].begin, self.sums[b].to({})});
   source->on_update({.steps = steps_done,
                      .is_skipped = !self.updated,
                      .examples = static_cast<std::uint64_t>(step.examples),

@@ -14,6 +14,12 @@ namespace troupe {
 /// reduced as soon as the backward pass has completed it, and each replica
 /// updates its copy. The metrics of a step are gathered with the sums, so its
 /// outcome is known in all processes.
+///
+/// The gradients of replicas on a device are copied to the host, and the sums
+/// back, unless the backend of the collectives takes tensors on the device.
+/// Then they stay there: the sums are copied into the gradient buffer of the
+/// replica when all of them are complete, and the device checks and applies
+/// them.
 class bucket_exchange final : public gradient_exchange {
 public:
   /// Target size of a bucket in bytes.
@@ -35,12 +41,13 @@ public:
 private:
   /// State of one replica.
   struct replica {
-    tensor gradient;                   ///< [parameters::size()] float32
-    tensor values;                     ///< [parameters::size()] float32
-    std::optional<copy_update> update; ///< Of this replica's copy.
-    /// What the replica contributes, one for each bucket: ranges of `gradient`,
-    /// or memory of the CPU to which they are copied.
-    std::vector<tensor> bucket_gradients;
+    tensor gradient;                      ///< [parameters::size()] float32
+    tensor values;                        ///< [parameters::size()] float32
+    std::optional<copy_update> update;    ///< Of this replica's copy.
+    std::vector<tensor> bucket_gradients; ///< Ranges of `gradient`.
+    /// Memory of the host to which gradients on a device are copied, by bucket.
+    /// Empty: they were not.
+    std::vector<tensor> host_gradients;
     pooled<tensor> sums;
     /// [1 + number of sums] float64: examples and sums. With audits, the
     /// report of this replica's copy follows.
@@ -53,6 +60,13 @@ private:
   };
 
   void contribute(const replica_step& step, std::uint32_t bucket);
+  /// Returns what the replica contributes to the sum of a bucket.
+  tensor contribution(const replica_step& step, std::uint32_t bucket);
+  /// True if the sums of the step are on a device.
+  bool has_device_sums(const replica& self) const;
+  /// Copies sums on a device into the gradient buffer, and checks them there.
+  /// @returns false if an element is not finite.
+  bool take_device_sums(replica& self) const;
   /// Gathers the metrics of all replicas.
   /// @returns false if the step has an audit, and the copies differ.
   bool gather_metrics(const replica_step& step);

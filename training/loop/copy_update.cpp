@@ -28,7 +28,13 @@ void copy_update::update_on_device(const rule_step& update,
   backend_of(target_.on())
     .copy(target_.on(), reinterpret_cast<std::byte*>(gradient), {},
           reinterpret_cast<const std::byte*>(sums), n * sizeof(float));
-  target_.update(update, range.begin, gradient, n);
+  by_gradient(update, range);
+}
+
+void copy_update::by_gradient(const rule_step& update,
+                              const element_range& range) const {
+  target_.update(update, range.begin, float_address(gradient_) + range.begin,
+                 range.end - range.begin);
 }
 
 } // namespace troupe

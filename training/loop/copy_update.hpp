@@ -19,6 +19,10 @@ public:
   /// @param sums gradient of the elements from the range's beginning on.
   void operator()(const rule_step& update, const element_range& range,
                   const float* sums) const;
+  /// Updates a range of elements by those of the gradient buffer of the copy's
+  /// replica.
+  /// @pre the copy is on a device.
+  void by_gradient(const rule_step& update, const element_range& range) const;
 
 private:
   void update_on_device(const rule_step& update, const element_range& range,

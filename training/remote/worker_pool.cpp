@@ -91,6 +91,10 @@ void remote_strategy::impl::check(
              + " is given twice; name it once and give it more devices");
   }
   troupe::check(options.communication);
+  if (collectives_of(options.communication)
+      != communication_options::backends::automatic)
+    refuse("communication.collectives cannot be chosen; the nodes use NCCL if "
+           "all of them can");
   check_threads(options.threads);
   if (options.devices.empty())
     refuse("devices is empty; give one for each replica of a node");

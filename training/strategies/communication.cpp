@@ -9,27 +9,42 @@ namespace troupe {
 namespace {
 
 using implementations = communication_options::implementations;
+using backends = communication_options::backends;
 
 [[noreturn]] void reject(const std::string& what, const std::string& why) {
   throw std::invalid_argument("communication_options: " + what + ": " + why);
 }
 
-void check(std::int64_t bytes_per_pack, implementations implementation,
-           const char* default_source) {
+void check(std::int64_t bytes_per_pack, const char* default_source) {
   if (bytes_per_pack < 0)
     reject("bytes_per_pack " + std::to_string(bytes_per_pack),
            std::string{"give a number of bytes, or 0 for the default of "}
              + default_source);
-  if (implementation == implementations::nccl)
-    reject("implementation nccl",
-           "it requires GPUs, which are not supported; give tree or "
-           "ring");
+}
+
+std::string in_lower_case(const std::string& name) {
+  auto lower = name;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a')
+                                : static_cast<char>(c);
+  });
+  return lower;
 }
 
 } // namespace
 
 void check(const communication_options& options) {
-  check(options.bytes_per_pack, options.implementation, "Troupe");
+  check(options.bytes_per_pack, "Troupe");
+  if (options.implementation == implementations::nccl
+      && options.collectives == backends::host)
+    reject("implementation nccl",
+           "the host cannot run it; give tree or ring, or leave out "
+           "collectives host");
+  if (options.implementation == implementations::ring
+      && options.collectives == backends::nccl)
+    reject("implementation ring",
+           "NCCL has rings of its own; give nccl or tree, or leave out "
+           "collectives nccl");
   if (options.timeout <= std::chrono::milliseconds{0})
     reject("timeout " + std::to_string(options.timeout.count()) + " ms",
            "the timeout must be positive; give "
@@ -41,7 +56,11 @@ void check(const communication_options& options) {
 }
 
 void check(const call_options& options) {
-  check(options.bytes_per_pack, options.implementation, "the strategy");
+  check(options.bytes_per_pack, "the strategy");
+  if (options.implementation == implementations::nccl)
+    reject("implementation nccl",
+           "the calls of a loop of one's own add on the host; give tree or "
+           "ring");
   if (options.timeout < std::chrono::milliseconds{0})
     reject("timeout " + std::to_string(options.timeout.count()) + " ms",
            "give 1 ms or more, or 0 for the timeout of the strategy");
@@ -55,6 +74,8 @@ algorithm_of(implementations implementation,
       return collective_options::algorithm_kind::tree;
     case implementations::ring:
       return collective_options::algorithm_kind::ring;
+    case implementations::nccl:
+      return collective_options::algorithm_kind::nccl;
     default:
       return default_algorithm;
   }
@@ -70,12 +91,24 @@ to_collective_options(const call_options& options,
           static_cast<std::uint64_t>(options.bytes_per_pack)};
 }
 
+backends collectives_of(const communication_options& options) {
+  return options.implementation == implementations::nccl ? backends::nccl
+                                                         : options.collectives;
+}
+
+backends parse_collectives(const std::string& name) {
+  const auto lower = in_lower_case(name);
+  if (lower == "auto" || lower == "automatic")
+    return backends::automatic;
+  if (lower == "host")
+    return backends::host;
+  if (lower == "nccl")
+    return backends::nccl;
+  reject("collectives \"" + name + "\"", "give auto, host or nccl");
+}
+
 implementations parse_implementation(const std::string& name) {
-  auto lower = name;
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a')
-                                : static_cast<char>(c);
-  });
+  const auto lower = in_lower_case(name);
   if (lower == "auto" || lower == "automatic")
     return implementations::automatic;
   if (lower == "tree")

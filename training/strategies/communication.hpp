@@ -25,15 +25,31 @@ struct communication_options {
   /// Algorithm of an all-reduce. `tree` adds in the order of the canonical
   /// tree, which does not depend on the placement of the replicas. `ring` adds
   /// in an order that depends on the number of workers and their ranks; each
-  /// worker sends only to the next worker. In a job of one process, `ring`
-  /// means `tree`. `nccl` is rejected: no
-  /// strategy uses GPUs yet.
+  /// worker sends only to the next worker. `nccl` is the all-reduce of NCCL,
+  /// whose order depends on the placement too; it needs `backends::nccl`. In a
+  /// job of one process, `ring` and `nccl` mean `tree`.
   enum class implementations : std::uint8_t {
     automatic, ///< Selects `tree`.
     tree,
     ring,
     nccl,
   } implementation = implementations::automatic;
+
+  /// What adds the gradients of `fit` if each worker has one CUDA device. With
+  /// the algorithm `tree`, the bits do not depend on it.
+  enum class backends : std::uint8_t {
+    /// `nccl` in each view of the job in which all workers can use it, unless
+    /// the algorithm is `ring` or the connections of the job are encrypted.
+    /// Else `host`.
+    automatic,
+    /// The processors, after a copy to the host.
+    host,
+    /// The devices, which exchange the gradients through NCCL. If a worker
+    /// cannot use NCCL, the job does not begin. If one that joins later cannot,
+    /// the processors add as long as it is there. NCCL does not encrypt what it
+    /// sends.
+    nccl,
+  } collectives = backends::automatic;
 };
 
 /// Options of one collective call. All replicas must pass equal options. The
@@ -51,6 +67,15 @@ struct call_options {
 ///         invalid or not supported.
 void check(const communication_options& options);
 void check(const call_options& options);
+
+/// Returns the backend that the options ask for. `implementations::nccl` asks
+/// for `backends::nccl`.
+communication_options::backends
+collectives_of(const communication_options& options);
+
+/// Parses "auto", "automatic", "host" or "nccl", in upper or lower case.
+/// @errors throws std::invalid_argument for any other name.
+communication_options::backends parse_collectives(const std::string& name);
 
 /// Parses "auto", "automatic", "tree", "ring" or "nccl", in upper or lower
 /// case.

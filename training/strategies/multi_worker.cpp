@@ -1,5 +1,6 @@
 #include "troupe/training/strategies/multi_worker.hpp"
 
+#include "troupe/actors/collectives/nccl/nccl_device.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
 #include "troupe/actors/faults/process_fault_injector.hpp"
@@ -8,6 +9,7 @@
 #include "troupe/actors/membership/state_lanes.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
+#include "troupe/net/session/service_router.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
@@ -87,11 +89,52 @@ private:
   const net::launcher_link link_;
 };
 
-cluster_options
-to_cluster_options(const net::cluster_spec& cluster,
-                   const net::cluster_task& task,
-                   const multi_worker_options& options,
-                   const std::optional<net::launcher_link>& launcher) {
+/// Returns whether NCCL adds the sums of a job of several workers.
+/// @errors throws std::invalid_argument if NCCL is required and this worker
+///         cannot use it.
+device_sum_options make_device_sums(const multi_worker_options& options,
+                                    const device& own) {
+  using backends = communication_options::backends;
+  const auto wanted = collectives_of(options.communication);
+  const bool is_required = wanted == backends::nccl;
+  const bool is_encrypted =
+    options.router ? options.router->endpoint().uses_tls()
+                   : credentials_of(options.connection).tls != nullptr;
+  if (is_required && options.transport == transport_kind::tls)
+    throw std::invalid_argument(
+      "transport tls: NCCL does not encrypt what it sends; give another "
+      "transport, or collectives host");
+  if (wanted == backends::host
+      || (!is_required
+          && (is_encrypted
+              || options.communication.implementation
+                   == communication_options::implementations::ring)))
+    return {};
+  device_sum_options out;
+  out.policy =
+    is_required ? device_sum_policy::required : device_sum_policy::if_possible;
+  if (own.kind != device_kind::cuda) {
+    out.why_none = to_string(own) + " is no CUDA device";
+  } else {
+    try {
+      out.device = options.nccl_device ? options.nccl_device()
+                                       : make_nccl_device(own.index);
+    } catch (const device_error& e) {
+      out.why_none = e.what();
+    }
+  }
+  if (is_required && !out.device)
+    throw std::invalid_argument(
+      "collectives nccl: " + out.why_none
+      + "; name a CUDA device of a machine with NCCL, "
+        "as in gpu:0, or give collectives host");
+  return out;
+}
+
+cluster_options to_cluster_options(
+  const net::cluster_spec& cluster, const net::cluster_task& task,
+  const multi_worker_options& options, device_sum_options device_sums,
+  const std::optional<net::launcher_link>& launcher) {
   cluster_options result;
   result.job = options.job;
   for (const auto& member : worker_tasks(cluster)) {
@@ -102,12 +145,14 @@ to_cluster_options(const net::cluster_spec& cluster,
   result.task = static_cast<std::uint32_t>(net::id_in_cluster(cluster, task));
   result.replicas = static_cast<std::uint32_t>(options.devices.size());
   result.threads = options.threads;
+  result.device_sums = std::move(device_sums);
   result.shared_config =
     "Troupe " + std::string{version} + ", devices of each worker "
     + std::to_string(options.devices.size()) + ", bytes_per_pack "
     + std::to_string(options.communication.bytes_per_pack) + ", sums "
     + to_string(
-      collective_options{algorithm_of(options.communication.implementation)});
+      collective_options{algorithm_of(options.communication.implementation)})
+    + ", collectives " + to_string(result.device_sums.policy);
   result.start_timeout = options.start_timeout;
   const auto* const joins = std::getenv(net::launcher_link::joiner_variable);
   result.join_running_job =
@@ -158,13 +203,15 @@ make_multi_worker_state(runtime& local_runtime,
     throw std::invalid_argument(
       "fault_plan is \"" + options.fault_plan
       + "\", but a spare for any task injects no faults; leave it empty");
+  auto device_sums = make_device_sums(options, devices.front());
   const auto spec = resolver.cluster_spec();
   const auto task = own_task(spec, resolver, options.any_task);
   const auto launcher = net::launcher_link::from_environment();
   group_options.recorder = make_local_recorder();
   std::shared_ptr<class cluster> joined;
   if (task) {
-    auto cluster_settings = to_cluster_options(spec, *task, options, launcher);
+    auto cluster_settings = to_cluster_options(
+      spec, *task, options, std::move(device_sums), launcher);
     cluster_settings.recorder = group_options.recorder;
     joined = std::make_shared<class cluster>(local_runtime,
                                              std::move(cluster_settings));

@@ -8,12 +8,15 @@
 #include "troupe/training/strategies/strategy.hpp"
 
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace troupe {
 
+class communication_device;
 class runtime;
 
 struct multi_worker_options {
@@ -66,6 +69,9 @@ struct multi_worker_options {
   /// For tests: fault injector for all messages and packets that this worker
   /// sends. Null: that of `fault_plan`.
   std::shared_ptr<fault_injector> faults{};
+  /// For tests: makes the NCCL device of this worker's CUDA device. Null: that
+  /// of the card.
+  std::function<std::shared_ptr<communication_device>()> nccl_device{};
   /// For tests: file with a plan of faults (docs/formats.md) that are injected
   /// into the workers. Empty: the file that the environment variable
   /// TROUPE_FAULTS names. No file: no faults.

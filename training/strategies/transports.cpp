@@ -10,6 +10,8 @@ std::string transports_of(const cluster& joined) {
     if (const auto one = joined.transport_to(x.task);
         one != "none" && names.find(one) == names.npos)
       names += (names.empty() ? "" : "+") + one;
+  if (joined.uses_nccl() && !names.empty())
+    names += "+nccl";
   return names.empty() ? "none" : names;
 }
 

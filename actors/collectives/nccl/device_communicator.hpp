@@ -56,6 +56,8 @@ public:
   /// Copies the elements of a tensor. The call may last as long as the work
   /// that is in the queue if the tensor is in host memory.
   virtual void copy(std::byte* into, const tensor& from) = 0;
+  /// Copies to the elements of a tensor on the device.
+  virtual void copy(const tensor& into, const std::byte* from) = 0;
   /// Adds elements: `sum[i] = a[i] + b[i]`. `sum` may be `a`.
   /// @param type `float32` or `float64`.
   virtual void add(std::byte* sum, const std::byte* a, const std::byte* b,
@@ -111,6 +113,11 @@ class communication_device {
 public:
   virtual ~communication_device() = default;
 
+  /// Identifies the device among those of all hosts.
+  virtual std::string identity() = 0;
+  /// Version of the library, such as "2.28.3".
+  virtual std::string library_version() = 0;
+
   /// Makes the id of a communicator. May block.
   virtual communicator_id make_id() = 0;
   /// Joins a communicator. May block until all ranks have called it, or return
@@ -120,11 +127,13 @@ public:
              std::uint32_t rank) = 0;
 
   virtual std::shared_ptr<device_stream> make_stream() = 0;
+  /// Returns the stream in which the ops on tensors of the device run.
+  virtual std::shared_ptr<device_stream> compute_stream() = 0;
   /// Allocates memory, aligned to 64 bytes. The first calls may last some
   /// milliseconds; freed memory is used again.
   virtual device_memory allocate(memory_kind kind, std::size_t bytes) = 0;
-  /// Returns a tensor with the elements in `memory`, to which no work writes
-  /// any more.
+  /// Returns a tensor on the host with the elements in `memory`, to which no
+  /// work writes any more.
   virtual tensor tensor_of(const device_memory& memory,
                            const tensor_spec& spec) = 0;
 };

@@ -26,11 +26,13 @@ public:
   void end_step() override { rank_->end_step(replica_); }
   bool is_current() const override { return rank_->is_current(replica_); }
 
+  bool takes_device_tensors() const override { return true; }
+
   /// Does not use the permission to overwrite a contribution.
   void contribute(std::uint32_t bucket, const tensor& contribution,
                   const collective_options& options,
                   collective::output_placement) override {
-    rank_->contribute(replica_, bucket, contribution, options, *compute_);
+    rank_->contribute(replica_, bucket, contribution, options, compute_);
   }
   void gather(std::uint32_t bucket, const tensor& contribution,
               const collective_options& options) override {

@@ -47,14 +47,18 @@ nccl_collectives::nccl_collectives(
 
 nccl_collectives::~nccl_collectives() {
   unique_lock locked{lock_};
-  end_communicator(false);
+  // Without waiting for the other ranks, of which one may be lost.
+  end_communicator(true);
   const auto limit = std::chrono::steady_clock::now() + options_.close_timeout;
-  for (make_progress();
-       !closing_.empty() && std::chrono::steady_clock::now() < limit;
+  for (make_progress(); !(closing_.empty() && copied_sums_.empty())
+                        && std::chrono::steady_clock::now() < limit;
        make_progress())
     progressed_.wait_for(locked, std::chrono::milliseconds{1});
   for (auto& one : closing_)
-    one.release(); // work of the device may still write to its memory
+    one.release();           // work of the device may still write to its memory
+  if (!copied_sums_.empty()) // or read it
+    std::make_unique<std::vector<copied_sum>>(std::move(copied_sums_))
+      .release();
 }
 
 nccl_collectives::time_point nccl_collectives::now() const {
@@ -78,6 +82,7 @@ void nccl_collectives::begin_generation(std::uint32_t replica,
   if (generation > log_.generation()) {
     end_communicator(false);
     failure_.reset();
+    is_failure_reported_ = false;
     log_.start_generation(generation);
     communicator_ = std::make_unique<generation_communicator>(
       environment_, generation, now());
@@ -140,10 +145,10 @@ void nccl_collectives::end_communicator(bool aborts) {
 
 // -- contributions ------------------------------------------------------------
 
-void nccl_collectives::contribute(std::uint32_t replica, std::uint32_t bucket,
-                                  const tensor& contribution,
-                                  const collective_options& options,
-                                  device_stream& compute) {
+void nccl_collectives::contribute(
+  std::uint32_t replica, std::uint32_t bucket, const tensor& contribution,
+  const collective_options& options,
+  const std::shared_ptr<device_stream>& compute) {
   const unique_lock locked{lock_};
   if (!log_.is_current(replica))
     return;
@@ -153,9 +158,9 @@ void nccl_collectives::contribute(std::uint32_t replica, std::uint32_t bucket,
     auto memory =
       environment_.device->allocate(memory_kind::device, contribution.bytes());
     auto& of_replica = staged_[ranks_.job.index_of(replica)];
-    of_replica.push_back({memory, {}});
-    compute.copy(memory.get(), contribution);
-    of_replica.back().copied = compute.record();
+    of_replica.push_back({memory, {}, compute});
+    compute->copy(memory.get(), contribution);
+    of_replica.back().copied = compute->record();
   } catch (const device_error& e) {
     return fail({ec::invalid, e.what()}); // such as too little memory
   }
@@ -175,6 +180,7 @@ void nccl_collectives::gather(std::uint32_t replica, std::uint32_t bucket,
 // -- progress -----------------------------------------------------------------
 
 void nccl_collectives::make_progress() {
+  release_copied_sums();
   std::erase_if(closing_, [this](const auto& one) {
     return one->progress(now()) == generation_communicator::state::closed;
   });
@@ -480,9 +486,36 @@ void nccl_collectives::complete(device_operation& op) {
   } else {
     const auto first =
       is_tree(op) ? 0 : subtrees_[environment_.rank].front().begin;
-    call.output = environment_.device->tensor_of(op.parts[first], call.spec);
+    const auto on = call.inputs.front().device();
+    call.output = on.kind == device_kind::cpu
+                    ? environment_.device->tensor_of(op.parts[first], call.spec)
+                    : sum_on_device(op, op.parts[first], call.spec, on);
   }
   log_.complete_item(call);
+}
+
+/// Lets the compute stream copy a sum. Its memory is kept until that is done,
+/// because the communication stream must not write to it before.
+tensor nccl_collectives::sum_on_device(const device_operation& op,
+                                       const device_memory& memory,
+                                       const tensor_spec& spec,
+                                       const device& on) {
+  tensor out{spec, on};
+  const auto& compute = op.staged.front().compute;
+  auto& copied = copied_sums_.emplace_back(copied_sum{memory, {}});
+  compute->copy(out, memory.get());
+  copied.copied = compute->record();
+  return out;
+}
+
+void nccl_collectives::release_copied_sums() {
+  std::erase_if(copied_sums_, [](const copied_sum& one) {
+    try {
+      return one.copied && one.copied->is_complete();
+    } catch (const device_error&) {
+      return false; // the memory is never used again
+    }
+  });
 }
 
 // -- failures -----------------------------------------------------------------
@@ -497,8 +530,12 @@ void nccl_collectives::fail(failure reason,
   progressed_.notify_all();
 }
 
-bool nccl_collectives::reports_failure() const {
-  return failure_ && now() >= failure_reported_at_;
+bool nccl_collectives::reports_failure() {
+  if (!failure_ || now() < failure_reported_at_)
+    return false;
+  if (!std::exchange(is_failure_reported_, true) && options_.on_failure)
+    options_.on_failure(*failure_);
+  return true;
 }
 
 std::optional<nccl_collectives::failure> nccl_collectives::last_failure() {
@@ -520,7 +557,7 @@ void nccl_collectives::check() {
 bool nccl_collectives::is_drained() {
   const unique_lock locked{lock_};
   make_progress();
-  return closing_.empty();
+  return closing_.empty() && copied_sums_.empty();
 }
 
 // -- waiting and results ------------------------------------------------------

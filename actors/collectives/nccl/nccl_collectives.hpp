@@ -33,6 +33,9 @@ struct nccl_options {
   std::chrono::microseconds poll_interval{50};
   /// Time for which the destructor waits until the stream has drained.
   std::chrono::milliseconds close_timeout{10'000};
+  /// Called once for each generation whose failure is reported, with the
+  /// collectives locked. Must not block. Null: not called.
+  std::function<void(const collective_backend::failure&)> on_failure{};
   /// Clock of the timeouts. Null: the system's steady clock.
   std::function<std::chrono::steady_clock::time_point()> now{};
 };
@@ -62,7 +65,9 @@ struct nccl_options {
 ///                       starts when the records have arrived
 ///            event      ends the collective
 ///   end      of a collective: its event was seen, and all records agree. Only
-///            then is its sum visible and a wait for it ready
+///            then is its sum visible and a wait for it ready. The sum of
+///            tensors on the device is on the device too: the compute stream
+///            copies it out of the memory of this object
 ///   on abort a newer generation, a replica that leaves its step early, a lost
 ///            peer, a deadline, an error of NCCL or a difference of the
 ///            records: the communicator is aborted, and no sum of the
@@ -90,7 +95,7 @@ public:
                    std::shared_ptr<communicator_id_exchange> ids,
                    std::shared_ptr<blocking_calls> blocking,
                    const nccl_options& options = {});
-  /// Ends the communicators and waits until the stream has drained. If the
+  /// Aborts the communicator and waits until the stream has drained. If the
   /// drain lasts longer than `close_timeout`, the memory is never freed.
   ~nccl_collectives();
   nccl_collectives(const nccl_collectives&) = delete;
@@ -107,10 +112,12 @@ public:
   void end_step(std::uint32_t replica);
   bool is_current(std::uint32_t replica);
 
-  /// @param compute the stream whose work makes the contribution.
+  /// @param compute the stream whose work makes the contribution and reads the
+  ///        sum. If the contribution is on the device, the sum is there too,
+  ///        complete for later work of the stream.
   void contribute(std::uint32_t replica, std::uint32_t bucket,
                   const tensor& contribution, const collective_options& options,
-                  device_stream& compute);
+                  const std::shared_ptr<device_stream>& compute);
   void gather(std::uint32_t replica, std::uint32_t bucket,
               const tensor& contribution, const collective_options& options);
 
@@ -143,6 +150,12 @@ private:
   struct staged_contribution {
     device_memory memory;
     device_event_ptr copied; ///< In the compute stream.
+    std::shared_ptr<device_stream> compute;
+  };
+  /// Memory of a sum that a compute stream copies.
+  struct copied_sum {
+    device_memory memory;
+    device_event_ptr copied;
   };
   /// Bytes of all replicas, which each rank sends to all others.
   struct exchange {
@@ -179,6 +192,9 @@ private:
   void finish_sum(device_operation& op);
   void complete_all();
   void complete(device_operation& op);
+  tensor sum_on_device(const device_operation& op, const device_memory& memory,
+                       const tensor_spec& spec, const device& on);
+  void release_copied_sums();
   void check_deadlines();
 
   exchange make_exchange(std::vector<std::size_t> bytes);
@@ -190,7 +206,7 @@ private:
   void fail(failure reason, std::chrono::milliseconds report_delay = {});
   void end_communicator(bool aborts);
   bool holds(std::uint32_t replica, const wait_condition& condition);
-  bool reports_failure() const;
+  bool reports_failure();
 
   local_placement ranks_;
   nccl_options options_;
@@ -208,8 +224,10 @@ private:
   std::unique_ptr<generation_communicator> communicator_;
   /// Communicators of earlier generations whose memory is still accessed.
   std::vector<std::unique_ptr<generation_communicator>> closing_;
+  std::vector<copied_sum> copied_sums_;
   std::optional<failure> failure_;
   time_point failure_reported_at_{};
+  bool is_failure_reported_ = false;
 };
 
 } // namespace troupe

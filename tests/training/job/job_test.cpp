@@ -153,6 +153,8 @@ TEST(TrainOptions, ReplicasAreDividedEvenlyOverWorkers) {
       "--strategy multi_worker_mirrored");
   has({.transport = "tcp"}, "--transport tcp", "--workers");
   has({.workers = 2, .transport = "udp"}, "--transport \"udp\"", "tls");
+  has({.collectives = "nccl"}, "--collectives nccl", "--workers");
+  has({.workers = 2, .collectives = "mpi"}, "--collectives \"mpi\"", "nccl");
   has({.batch = 3, .workers = 4}, "--batch 3", "at least 4");
 }
 
@@ -165,6 +167,9 @@ TEST(TrainOptions, ResumeAllowsOtherProcessesWithEqualReplicas) {
   EXPECT_EQ(
     resolve_options(merge_for_resume(saved, {.transport = "tcp"})).transport,
     "tcp");
+  EXPECT_EQ(resolve_options(merge_for_resume(saved, {.collectives = "host"}))
+              .collectives,
+            "host");
   const auto one =
     resolve_options(merge_for_resume(saved, {.strategy = "one_device"}));
   EXPECT_EQ(one.workers, 1u);
@@ -250,6 +255,7 @@ TEST(TrainOptions, ErrorsAreOneShortLine) {
         train_options{.on_nan = strange}, train_options{.strategy = strange},
         train_options{.devices = names{strange}},
         train_options{.transport = strange},
+        train_options{.collectives = strange},
         train_options{.optimizer = "sgd:" + strange},
         train_options{.devices = many_names}}) {
     const auto message = error_text_of(options);

@@ -6,6 +6,7 @@ namespace {
 
 using namespace troupe;
 using implementations = communication_options::implementations;
+using backends = communication_options::backends;
 
 std::string error_text_of(const communication_options& x) {
   try {
@@ -30,7 +31,20 @@ TEST(Communication, InvalidOptionsAreRejected) {
   has({.callback_timeout = std::chrono::milliseconds{0}},
       "callback_timeout 0 ms", "1 ms");
   check(communication_options{.implementation = implementations::ring});
-  has({.implementation = implementations::nccl}, "nccl", "tree or ring");
+  check(communication_options{.implementation = implementations::nccl});
+  has({.implementation = implementations::nccl, .collectives = backends::host},
+      "implementation nccl", "collectives host");
+  has({.implementation = implementations::ring, .collectives = backends::nccl},
+      "implementation ring", "collectives nccl");
+  EXPECT_THROW(check(call_options{.implementation = implementations::nccl}),
+               std::invalid_argument);
+}
+
+TEST(Communication, TheAllReduceOfNcclNeedsNccl) {
+  EXPECT_EQ(collectives_of({}), backends::automatic);
+  EXPECT_EQ(collectives_of({.collectives = backends::host}), backends::host);
+  EXPECT_EQ(collectives_of({.implementation = implementations::nccl}),
+            backends::nccl);
 }
 
 TEST(Communication, NamesAreCaseInsensitive) {
@@ -39,6 +53,10 @@ TEST(Communication, NamesAreCaseInsensitive) {
   EXPECT_EQ(parse_implementation("Ring"), implementations::ring);
   EXPECT_EQ(parse_implementation("NCCL"), implementations::nccl);
   EXPECT_THROW(parse_implementation("smoke"), std::invalid_argument);
+  EXPECT_EQ(parse_collectives("Auto"), backends::automatic);
+  EXPECT_EQ(parse_collectives("HOST"), backends::host);
+  EXPECT_EQ(parse_collectives("nccl"), backends::nccl);
+  EXPECT_THROW(parse_collectives("tree"), std::invalid_argument);
 }
 
 } // namespace

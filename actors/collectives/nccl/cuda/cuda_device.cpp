@@ -2,6 +2,7 @@
 
 #include "troupe/actors/collectives/nccl/cuda/add.hpp"
 #include "troupe/actors/collectives/nccl/cuda/nccl_library.hpp"
+#include "troupe/tensors/cuda/runtime.hpp"
 
 #include <array>
 #include <cstring>
@@ -16,12 +17,7 @@ namespace troupe::cuda {
 
 namespace {
 
-void check(cudaError_t result, const char* call) {
-  if (result != cudaSuccess)
-    throw device_error{std::string{call}
-                       + " failed: " + cudaGetErrorString(result) + " ("
-                       + cudaGetErrorName(result) + ")"};
-}
+using cuda::check;
 
 /// Checks the result of a call of NCCL. A call that goes on in the background
 /// has not failed.
@@ -83,7 +79,12 @@ public:
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
           "cudaStreamCreateWithFlags");
   }
+  /// A stream that another object owns.
+  stream(int device, cudaStream_t borrowed)
+    : device_{device}, stream_{borrowed}, is_owner_{false} {}
   ~stream() override {
+    if (!is_owner_)
+      return;
     cudaSetDevice(device_);
     cudaStreamDestroy(stream_);
   }
@@ -107,7 +108,10 @@ public:
           "cudaMemcpyAsync");
   }
   void copy(std::byte* into, const tensor& from) override {
-    copy(into, from.raw(), from.bytes());
+    copy(into, from.address(), from.bytes());
+  }
+  void copy(const tensor& into, const std::byte* from) override {
+    copy(into.address(), from, into.bytes());
   }
   void add(std::byte* sum, const std::byte* a, const std::byte* b,
            std::size_t elements, dtype type) override {
@@ -129,6 +133,7 @@ public:
 private:
   int device_;
   cudaStream_t stream_ = nullptr;
+  bool is_owner_ = true;
 };
 
 namespace {
@@ -297,6 +302,24 @@ communication_device::communication_device(std::uint32_t index)
   cache_ = std::make_shared<memory_cache>(index_, copies_);
 }
 
+std::string communication_device::identity() {
+  cudaDeviceProp found;
+  check(cudaGetDeviceProperties(&found, index_), "cudaGetDeviceProperties");
+  constexpr auto digits = "0123456789abcdef";
+  std::string out = "GPU-";
+  for (const char byte : found.uuid.bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    out += {digits[value / 16], digits[value % 16]};
+  }
+  return out;
+}
+
+std::string communication_device::library_version() {
+  int code = 0;
+  check(nccl().get_version(&code), "ncclGetVersion");
+  return nccl_version_text(code);
+}
+
 communicator_id communication_device::make_id() {
   use(index_);
   ncclUniqueId unique;
@@ -314,6 +337,12 @@ communication_device::initialize(const communicator_id& id, std::uint32_t ranks,
 
 std::shared_ptr<device_stream> communication_device::make_stream() {
   return std::make_shared<stream>(index_);
+}
+
+std::shared_ptr<device_stream> communication_device::compute_stream() {
+  return std::make_shared<stream>(
+    index_, cuda::compute_stream(
+              {device_kind::cuda, static_cast<std::uint32_t>(index_)}));
 }
 
 device_memory communication_device::allocate(memory_kind kind,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace troupe::cuda {
 
@@ -15,11 +16,16 @@ public:
   /// @errors throws device_error: no driver, no such device, or no NCCL.
   explicit communication_device(std::uint32_t index);
 
+  /// UUID of the card.
+  std::string identity() override;
+  std::string library_version() override;
+
   communicator_id make_id() override;
   std::unique_ptr<device_communicator> initialize(const communicator_id& id,
                                                   std::uint32_t ranks,
                                                   std::uint32_t rank) override;
   std::shared_ptr<device_stream> make_stream() override;
+  std::shared_ptr<device_stream> compute_stream() override;
   /// Keeps freed memory for later calls.
   device_memory allocate(memory_kind kind, std::size_t bytes) override;
   /// Copies the elements to the host, and waits for that copy. It does not wait

@@ -9,11 +9,6 @@ namespace troupe::cuda {
 
 namespace {
 
-std::string version_text(int code) {
-  return std::to_string(code / 10'000) + "." + std::to_string(code / 100 % 100)
-         + "." + std::to_string(code % 100);
-}
-
 nccl_library load() {
   const shared_library library{"libnccl.so.2", TROUPE_NCCL_LIBRARY, "NCCL"};
   nccl_library out{};
@@ -33,14 +28,19 @@ nccl_library load() {
   library.find("ncclRecv", out.recv);
   int version = 0;
   if (out.get_version(&version) != ncclSuccess || version < NCCL_VERSION_CODE)
-    throw device_error{"the NCCL library has version " + version_text(version)
-                       + ", but Troupe was built with "
-                       + version_text(NCCL_VERSION_CODE)
-                       + "; install that version or a newer one"};
+    throw device_error{
+      "the NCCL library has version " + nccl_version_text(version)
+      + ", but Troupe was built with " + nccl_version_text(NCCL_VERSION_CODE)
+      + "; install that version or a newer one"};
   return out;
 }
 
 } // namespace
+
+std::string nccl_version_text(int code) {
+  return std::to_string(code / 10'000) + "." + std::to_string(code / 100 % 100)
+         + "." + std::to_string(code % 100);
+}
 
 const nccl_library& nccl() {
   static const nccl_library functions = load();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nccl.h>
+#include <string>
 
 namespace troupe::cuda {
 
@@ -28,5 +29,8 @@ struct nccl_library {
 /// @errors throws device_error if the library is missing, lacks a function, or
 ///         is older than the header that Troupe was compiled with.
 const nccl_library& nccl();
+
+/// Formats a version of NCCL as "2.28.3".
+std::string nccl_version_text(int code);
 
 } // namespace troupe::cuda

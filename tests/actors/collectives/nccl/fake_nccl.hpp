@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/collectives/nccl/device_communicator.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -23,6 +24,12 @@
 
 namespace troupe::testing {
 
+/// What a device tells of itself.
+struct fake_device_options {
+  std::string identity{}; ///< Empty: one that no other device has.
+  std::string library_version = "2.28.3";
+};
+
 class fake_nccl : public std::enable_shared_from_this<fake_nccl> {
 public:
   struct options {
@@ -37,7 +44,7 @@ public:
   explicit fake_nccl(const options& o) : options_{o}, random_{o.seed} {}
 
   /// Makes the device of a rank.
-  std::shared_ptr<communication_device> make_device();
+  std::shared_ptr<communication_device> make_device(fake_device_options o = {});
 
   /// Does one piece of work. @returns false if nothing can be done.
   bool step();
@@ -48,6 +55,18 @@ public:
     options_.blocks_initialize = false;
     unblocked_.notify_all();
   }
+  /// The groups of the next communicator that has moved some but not all bytes
+  /// of a group stand still until it is aborted.
+  void freeze_in_the_middle() {
+    const std::lock_guard locked{lock_};
+    freezes_next_ = true;
+  }
+  bool is_frozen() {
+    const std::lock_guard locked{lock_};
+    return std::ranges::any_of(
+      cliques_, [](const auto& one) { return one.second->frozen; });
+  }
+
   /// Lets all communicators fail.
   void fail_communicators(const std::string& text);
 
@@ -59,7 +78,8 @@ public:
   /// Text of each group that the device of a rank has started, in order.
   std::vector<std::string> groups_of(std::size_t device) {
     const std::lock_guard locked{lock_};
-    return groups_[device];
+    return device < groups_.size() ? groups_[device]
+                                   : std::vector<std::string>{};
   }
   /// True if a group has moved some but not all of its bytes.
   bool is_in_the_middle_of_a_group();
@@ -77,6 +97,7 @@ private:
   friend class fake_stream;
   friend class fake_communicator;
   friend class fake_device;
+  friend class fake_compute_stream;
 
   struct range {
     const std::byte* begin = nullptr;
@@ -115,6 +136,7 @@ private:
   struct clique {
     std::vector<bool> joined, initialized, finalized;
     std::vector<group_ptr> running;
+    bool frozen = false;
     bool has_all(const std::vector<bool>& flags) const {
       return std::ranges::count(flags, false) == 0;
     }
@@ -146,6 +168,7 @@ private:
   std::vector<class fake_communicator*> communicators_;
   std::vector<std::vector<std::string>> groups_; ///< By device.
   std::set<std::string> violations_;
+  bool freezes_next_ = false;
   std::map<std::size_t, std::vector<std::byte*>> free_; ///< By size.
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
 };
@@ -203,10 +226,19 @@ public:
   }
   void copy(std::byte* into, const tensor& from) override {
     add({[into, from] {
-           std::memcpy(into, from.raw(), from.bytes());
+           std::memcpy(into, from.to({}).raw(), from.bytes());
            return progress::done;
          },
          {{into, from.bytes()}}});
+  }
+  void copy(const tensor& into, const std::byte* from) override {
+    add({[into, from] {
+           tensor host{into.spec()};
+           std::memcpy(host.raw(), from, host.bytes());
+           tensor{into}.copy_from(host);
+           return progress::done;
+         },
+         {{from, into.bytes()}}});
   }
   void add(std::byte* sum, const std::byte* a, const std::byte* b,
            std::size_t elements, dtype type) override {
@@ -224,6 +256,7 @@ public:
   template <class T>
   static void add_elements(std::byte* sum, const std::byte* a,
                            const std::byte* b, std::size_t elements) {
+    const flush_denormals flushing;
     auto* out = reinterpret_cast<T*>(sum);
     for (std::size_t i = 0; i < elements; ++i)
       out[i] =
@@ -375,10 +408,60 @@ private:
   std::string text_;
 };
 
+/// The stream of a device that does all work at the time of the call.
+class fake_compute_stream final : public device_stream {
+public:
+  explicit fake_compute_stream(std::shared_ptr<fake_nccl> owner)
+    : owner_{std::move(owner)} {}
+
+  device_event_ptr record() override {
+    auto event = std::make_shared<fake_event>(owner_);
+    *event->done = true;
+    return event;
+  }
+  void wait(const device_event& event) override {
+    const std::lock_guard locked{owner_->lock_};
+    if (!*dynamic_cast<const fake_event&>(event).done)
+      owner_->violations_.insert("a compute stream waits for other work");
+  }
+  void copy(std::byte* into, const std::byte* from,
+            std::size_t bytes) override {
+    std::memcpy(into, from, bytes);
+  }
+  void copy(std::byte* into, const tensor& from) override {
+    std::memcpy(into, from.to({}).raw(), from.bytes());
+  }
+  void copy(const tensor& into, const std::byte* from) override {
+    tensor host{into.spec()};
+    std::memcpy(host.raw(), from, host.bytes());
+    tensor{into}.copy_from(host);
+  }
+  void add(std::byte* sum, const std::byte* a, const std::byte* b,
+           std::size_t elements, dtype type) override {
+    if (type == dtype::float32)
+      fake_stream::add_elements<float>(sum, a, b, elements);
+    else
+      fake_stream::add_elements<double>(sum, a, b, elements);
+  }
+
+private:
+  std::shared_ptr<fake_nccl> owner_;
+};
+
 class fake_device final : public communication_device {
 public:
-  fake_device(std::shared_ptr<fake_nccl> owner, std::size_t number)
-    : owner_{std::move(owner)}, number_{number} {}
+  fake_device(std::shared_ptr<fake_nccl> owner, std::size_t number,
+              fake_device_options options)
+    : owner_{std::move(owner)}, number_{number}, options_{std::move(options)} {
+    if (options_.identity.empty())
+      options_.identity = "fake " + std::to_string(number);
+  }
+
+  std::string identity() override { return options_.identity; }
+  std::string library_version() override { return options_.library_version; }
+  std::shared_ptr<device_stream> compute_stream() override {
+    return std::make_shared<fake_compute_stream>(owner_);
+  }
 
   communicator_id make_id() override {
     const std::lock_guard locked{owner_->lock_};
@@ -428,12 +511,15 @@ public:
 private:
   std::shared_ptr<fake_nccl> owner_;
   std::size_t number_;
+  fake_device_options options_;
 };
 
-inline std::shared_ptr<communication_device> fake_nccl::make_device() {
+inline std::shared_ptr<communication_device>
+fake_nccl::make_device(fake_device_options o) {
   const std::lock_guard locked{lock_};
   groups_.emplace_back();
-  return std::make_shared<fake_device>(shared_from_this(), groups_.size() - 1);
+  return std::make_shared<fake_device>(shared_from_this(), groups_.size() - 1,
+                                       std::move(o));
 }
 
 inline bool fake_nccl::step() {
@@ -490,6 +576,13 @@ inline fake_nccl::progress fake_nccl::run(clique& ranks, std::uint32_t rank,
     return random_() % 3 == 0 ? progress::done : progress::some;
   }
   ranks.running[rank] = own;
+  if (freezes_next_
+      && std::ranges::any_of(own->transfers, [](const transfer& x) {
+           return x.moved > 0 && !x.is_done();
+         }))
+    ranks.frozen = std::exchange(freezes_next_, false);
+  if (ranks.frozen)
+    return progress::none;
   bool moved = false, done = true;
   for (auto& x : own->transfers) {
     if (!x.is_done() && !moved)

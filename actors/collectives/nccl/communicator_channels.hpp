@@ -1,0 +1,77 @@
+#pragma once
+
+#include "troupe/actors/collectives/nccl/communicator_id_exchange.hpp"
+#include "troupe/actors/collectives/nccl/device_offer.hpp"
+#include "troupe/net/session/connection.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// A message between two processes that set up NCCL in a view.
+struct communicator_message {
+  device_offer offer; ///< Of the sender. Without a meaning if `id` is set.
+  /// Generation of the communicator with this id; the chief increments it.
+  /// Zero: the message is an offer.
+  std::uint64_t generation = 0;
+  std::string id; ///< A `communicator_id`. Empty: the message is an offer.
+  auto fields() { return std::tie(offer, generation, id); }
+};
+
+/// Sets up NCCL among the processes of a view, over their control connections.
+///
+///   who    each process of the view that hosts replicas
+///   start  each process sends its offer to all others
+///   on     the id of a generation's communicator: process 0 sends it to all
+///          others, over the channel on which it has sent its offer
+///   end    with the view. Each view has channels of its own
+///   cost   one message from each process to each other one, and from process
+///          0 to each other one for each generation with a sum on devices
+///   faults a malformed message closes the connection, with a reason. A
+///          message that does not arrive is noticed by the deadline of its
+///          receiver
+class communicator_channels final : public communicator_id_exchange {
+public:
+  struct peer {
+    std::string name;
+    /// Null: this process, which is in the list once.
+    std::shared_ptr<net::connection> connection;
+  };
+
+  /// Opens the channels.
+  /// @param peers   the processes that host replicas, by rank.
+  /// @param channel number of the channel on each connection.
+  /// @param changed called when an offer has arrived. Must not block.
+  communicator_channels(std::vector<peer> peers, std::uint64_t view_id,
+                        std::uint32_t channel, std::function<void()> changed);
+  ~communicator_channels() override;
+  communicator_channels(const communicator_channels&) = delete;
+  communicator_channels& operator=(const communicator_channels&) = delete;
+
+  /// Sends the offer of this process to all others.
+  void send(const device_offer& own);
+  /// Returns the offers of all processes, by rank. Nullopt: one has not arrived
+  /// yet.
+  std::optional<std::vector<named_offer>> offers() const;
+
+  void publish(std::uint64_t generation, const communicator_id& id) override;
+  std::optional<communicator_id> find(std::uint64_t generation) override;
+
+private:
+  class listener;
+  struct received;
+  void post(std::uint32_t rank, const communicator_message& message);
+
+  const std::uint64_t view_id_;
+  const std::vector<peer> peers_;
+  std::vector<std::shared_ptr<net::channel>> channels_; ///< By rank.
+  const std::shared_ptr<received> received_;
+};
+
+} // namespace troupe

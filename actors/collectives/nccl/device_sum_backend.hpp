@@ -1,0 +1,72 @@
+#pragma once
+
+#include "troupe/actors/collectives/lane_replica_backend.hpp"
+#include "troupe/actors/collectives/nccl/nccl_backend.hpp"
+#include "troupe/actors/collectives/nccl/nccl_rank.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace troupe {
+
+/// The collectives of a replica on a device: NCCL adds the sums of tensors that
+/// are on the device, and lanes do all else.
+///
+///   who      one replica. Its process has lanes and a rank
+///   sums     of float32 and float64 tensors on the device: by NCCL. The
+///            tensors of other sums must be on the host
+///   gathers  over lanes. So are the metrics and the barriers of a step, with
+///            which a replica notices that another one is missing
+///   start    the communicator of a generation is made for its first sum on
+///            devices. A generation without such a sum has none
+///   wait     for all collectives of a step: those of both kinds
+///   faults   the lanes notice a lost peer, also while the replica waits for
+///            NCCL, and the replica reports it to the chief. When the replica
+///            leaves the step, because the chief begins another generation,
+///            the communicator is aborted
+class device_sum_backend final : public collective_backend {
+public:
+  /// @pre the process of lanes and rank hosts the replica.
+  device_sum_backend(std::shared_ptr<lane_backend> lanes,
+                     std::shared_ptr<nccl_rank> rank, std::uint32_t replica);
+
+  void begin_generation(std::uint64_t generation) override;
+  void begin_step(std::uint64_t step) override;
+  void end_step() override;
+  bool is_current() const override;
+
+  bool takes_device_tensors() const override { return true; }
+  void contribute(std::uint32_t bucket, const tensor& contribution,
+                  const collective_options& options,
+                  collective::output_placement output) override;
+  void gather(std::uint32_t bucket, const tensor& contribution,
+              const collective_options& options) override;
+
+  wait_status wait(const wait_condition& condition, bool blocking) override;
+  bool wakes() const override { return lanes_.wakes(); }
+  std::optional<failure> last_failure() override;
+
+  tensor sum_of(std::uint32_t bucket) override;
+  tensors gathered(std::uint32_t bucket) override;
+  std::optional<std::uint32_t> first_incomplete() override;
+  std::vector<std::uint32_t>
+  missing(std::uint64_t step,
+          const std::optional<wait_condition>& condition) override;
+
+private:
+  void join_generation();
+  bool is_on_device(std::uint32_t bucket) const;
+  wait_status wait_for_device_sum(const wait_condition& condition,
+                                  bool blocking);
+  wait_status wait_for_lanes(const wait_condition& condition, bool blocking);
+  wait_status wait_for_all(const wait_condition& condition, bool blocking);
+
+  lane_replica_backend lanes_;
+  std::shared_ptr<nccl_rank> rank_;
+  nccl_backend devices_;
+  std::uint64_t generation_ = 0, step_ = 0;
+  bool has_joined_ = false; ///< The generation has a sum on devices.
+  std::vector<std::uint32_t> device_buckets_; ///< Of the step.
+};
+
+} // namespace troupe

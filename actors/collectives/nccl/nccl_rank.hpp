@@ -1,0 +1,37 @@
+#pragma once
+
+#include "troupe/actors/collectives/nccl/nccl_collectives.hpp"
+#include "troupe/actors/collectives/nccl/nccl_watchdog.hpp"
+
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+/// What the replicas of a process share in a view in which NCCL adds the sums
+/// of tensors on their device.
+class nccl_rank {
+public:
+  /// @param ranks   the processes that host replicas; each one is a rank.
+  /// @param options the interval of the watchdog is `watchdog_interval`.
+  /// @errors throws device_error.
+  nccl_rank(const local_placement& ranks,
+            const std::shared_ptr<communication_device>& device,
+            std::shared_ptr<communicator_id_exchange> ids,
+            const nccl_options& options);
+
+  static constexpr std::chrono::milliseconds watchdog_interval{1};
+
+  const std::shared_ptr<nccl_collectives>& collectives() const {
+    return collectives_;
+  }
+  /// The stream in which the replicas compute.
+  const std::shared_ptr<device_stream>& compute() const { return compute_; }
+
+private:
+  std::shared_ptr<nccl_collectives> collectives_;
+  std::shared_ptr<device_stream> compute_;
+  nccl_watchdog watchdog_;
+};
+
+} // namespace troupe

@@ -1,0 +1,132 @@
+#include "troupe/actors/collectives/nccl/communicator_channels.hpp"
+#include "troupe/net/codec/codec.hpp"
+#include "troupe/tests/support/loopback_channel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace {
+
+using namespace troupe;
+
+constexpr std::uint32_t number = 7;
+
+/// A connection with one channel.
+class one_channel final : public net::connection {
+public:
+  explicit one_channel(std::shared_ptr<net::channel> end)
+    : end_{std::move(end)} {}
+
+  std::shared_ptr<net::channel> open(std::uint32_t channel) override {
+    EXPECT_EQ(channel, number);
+    return end_;
+  }
+  const net::hello& peer() const override { return hello_; }
+  std::chrono::milliseconds silence() const override { return {}; }
+  void on_closed(
+    std::function<void(net::close_reason, const std::string&)>) override {}
+  void close(const std::string& reason) override { closed = reason; }
+
+  std::string closed; ///< Empty: the connection is open.
+
+private:
+  std::shared_ptr<net::channel> end_;
+  net::hello hello_;
+};
+
+/// Two processes of a view.
+struct two_processes {
+  two_processes() {
+    for (std::uint32_t p = 0; p < 2; ++p) {
+      const auto end = net::loopback_channel::side(p);
+      connections.push_back(std::make_shared<one_channel>(wire.end_of(end)));
+      std::vector<communicator_channels::peer> peers{{"worker 0", nullptr},
+                                                     {"worker 1", nullptr}};
+      peers[1 - p].connection = connections[p];
+      ends.push_back(std::make_unique<communicator_channels>(
+        peers, 3, number, [this, p] { ++changes[p]; }));
+    }
+  }
+
+  /// Sends a payload from process 1 to process 0.
+  void send(std::vector<std::byte> payload) {
+    wire.end_of(net::loopback_channel::right)
+      ->post({net::frame_kind::oneway, net::priority::control, 3, 1,
+              std::move(payload)});
+    wire.deliver();
+  }
+
+  net::loopback_channel wire{{.control = 8}};
+  std::vector<std::shared_ptr<one_channel>> connections;
+  std::map<std::uint32_t, int> changes; ///< Calls, by process.
+  std::vector<std::unique_ptr<communicator_channels>> ends;
+};
+
+communicator_id id_of(int x) {
+  communicator_id out;
+  out.fill(std::byte(x));
+  return out;
+}
+
+TEST(CommunicatorChannels, EachProcessGetsTheOffersOfAll) {
+  two_processes job;
+  const device_offer a{"GPU-1", "2.28.3", {}}, b{{}, {}, "it has none"};
+  job.ends[0]->send(a);
+  job.wire.deliver();
+  EXPECT_FALSE(job.ends[0]->offers());
+  EXPECT_FALSE(job.ends[1]->offers());
+  job.ends[1]->send(b);
+  job.wire.deliver();
+  for (std::uint32_t p = 0; p < 2; ++p) {
+    const auto offers = job.ends[p]->offers();
+    ASSERT_TRUE(offers);
+    EXPECT_EQ(offers->at(0).process, "worker 0");
+    EXPECT_EQ(offers->at(0).offer, a);
+    EXPECT_EQ(offers->at(1).process, "worker 1");
+    EXPECT_EQ(offers->at(1).offer, b);
+    EXPECT_EQ(job.changes[p], 1);
+  }
+}
+
+TEST(CommunicatorChannels, IdsArriveByGenerationBeyondTheCredits) {
+  two_processes job;
+  for (std::uint64_t generation = 1; generation < 50; ++generation) {
+    EXPECT_FALSE(job.ends[1]->find(generation));
+    job.ends[0]->publish(generation, id_of(int(generation)));
+    job.wire.deliver();
+    if (generation % 5 == 0) {
+      EXPECT_EQ(job.ends[1]->find(generation), id_of(int(generation)));
+    }
+  }
+  EXPECT_FALSE(job.ends[1]->find(44)); // older than one that was found
+  EXPECT_EQ(job.ends[1]->find(49), id_of(49));
+}
+
+TEST(CommunicatorChannels, AMalformedMessageClosesTheConnection) {
+  const std::string id(128, 'x');
+  for (const auto& payload :
+       {std::vector<std::byte>(3), net::encode(std::string(500, 'x')),
+        net::encode(communicator_message{{}, 1, id + "x"}),
+        // Only process 0 makes ids.
+        net::encode(communicator_message{{}, 1, id})}) {
+    two_processes job;
+    job.send(payload);
+    EXPECT_NE(job.connections[0]->closed.find("NCCL"), std::string::npos);
+    EXPECT_FALSE(job.ends[0]->find(1));
+    EXPECT_FALSE(job.ends[0]->offers());
+  }
+}
+
+/// A process does not keep any number of ids that it does not ask for.
+TEST(CommunicatorChannels, KeepsABoundedNumberOfIds) {
+  two_processes job;
+  for (std::uint64_t generation = 1; generation <= 200; ++generation) {
+    job.ends[0]->publish(generation, id_of(int(generation)));
+    job.wire.deliver();
+  }
+  EXPECT_FALSE(job.ends[1]->find(100));
+  EXPECT_EQ(job.ends[1]->find(200), id_of(200));
+}
+
+} // namespace
