@@ -254,7 +254,9 @@ TEST(NcclWorkers, TheLastWorkerGoesOnWithBothReplicas) {
   const auto fit = [](const strategy& on, const std::atomic<bool>& leave) {
     const auto scope = on.scope();
     auto it = small_model();
-    it.fit(uneven_batches(), {.epochs = 5, .leave = &leave});
+    fit_options how{.epochs = 5};
+    how.leave = &leave;
+    it.fit(uneven_batches(), how);
     return it.weights_sha256();
   };
   nccl_workers workers;
