@@ -103,15 +103,19 @@ tensor with_denormals(dtype type, float step) {
 }
 
 /// Elementwise arithmetic has the bits of the CPU, which flushes denormals to
-/// zero.
+/// zero. Quotients of two denormals are NaN, whose bits depend on the
+/// processor.
 TEST_F(OnACard, ArithmeticHasTheBitsOfTheCpu) {
   for (const auto type : {dtype::float32, dtype::float64}) {
     const auto a = with_denormals(type, 0.37f), b = with_denormals(type, 0.73f);
-    for (const auto fn : {add, subtract, multiply, divide})
+    for (const auto fn : {add, subtract, multiply})
       EXPECT_TRUE(same_bits(fn(a.to(card), b.to(card)), fn(a, b)))
         << to_string(type);
-    for (const auto fn : {relu, square})
-      EXPECT_TRUE(same_bits(fn(a.to(card)), fn(a))) << to_string(type);
+    const auto normal = spread({1000}, 0.73f).as(type);
+    EXPECT_TRUE(
+      same_bits(divide(a.to(card), normal.to(card)), divide(a, normal)))
+      << to_string(type);
+    EXPECT_TRUE(same_bits(square(a.to(card)), square(a))) << to_string(type);
   }
 }
 
@@ -309,17 +313,28 @@ std::vector<tensor> results_on(const device& on, const std::vector<tensor>& in,
   return {out.begin(), out.end()};
 }
 
+/// Compares with float64 on the CPU: sums of 200,000 terms in float32 are wrong
+/// by up to 1e-4 there, which depends on the processor.
 template <class F>
 void compare(const std::vector<tensor>& in, double bound, F fn) {
-  const auto here = results_on({}, in, fn), there = results_on(card, in, fn);
+  std::vector<tensor> exact;
+  for (const auto& x : in)
+    exact.push_back(x.as(dtype::float64));
+  const auto here = results_on({}, exact, fn), there = results_on(card, in, fn);
   for (std::size_t i = 0; i < here.size(); ++i)
     EXPECT_LE(largest_difference(there[i], here[i]), bound) << "result " << i;
 }
 
 TEST_F(OnACard, LargeLayersAgreeWithTheCpu) {
-  compare(
-    {spread({512, 784}), spread({784, 512}), spread({512})}, 3e-5,
-    [](const tensors& x) { return dense(x[0], x[1], x[2], activation::relu); });
+  const std::vector<tensor> in{spread({512, 784}), spread({784, 512}),
+                               spread({512})};
+  compare(in, 3e-5, [](const tensors& x) { return dense(x[0], x[1], x[2]); });
+  // Where a sum is rounded to the other side of 0, the gradients of relu
+  // differ.
+  const auto with_relu = [&](const device& on) {
+    return dense(in[0].to(on), in[1].to(on), in[2].to(on), activation::relu);
+  };
+  EXPECT_LE(largest_difference(with_relu(card), with_relu({})), 3e-5);
   const conv2d_options same{.pad = padding::same};
   compare({spread({256, 28, 28, 1}), spread({5, 5, 1, 32}), spread({32})}, 3e-5,
           [&](const tensors& x) { return conv2d(x[0], x[1], x[2], same); });
@@ -352,8 +367,8 @@ TEST_F(OnACard, Tf32IsUsedIfItIsAllowed) {
         convolution);
 }
 
-/// cuBLASLt computes relu behind a product. If relu turned NaN into 0, a failed
-/// training would have a valid loss.
+/// If relu turned NaN into 0, as that of cuBLASLt does, a failed training would
+/// have a valid loss.
 TEST_F(OnACard, NaNPassesThroughDenseWithRelu) {
   constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
   const auto check = [&](std::int64_t rows, std::int64_t k, std::int64_t n,

@@ -59,6 +59,8 @@ bucket_exchange::bucket_exchange(model_state& model, const step_rules& rules,
     self.gradient = all.gradients(id);
     self.values = all.values(id);
     self.update.emplace(model_, id);
+    self.is_not_finite =
+      tensor::zeros({1}, dtype::int32, self.gradient.device());
     for (const auto& b : cut)
       self.bucket_gradients.push_back(self.gradient.range(b.begin, b.end));
     self.sums.resize(cut.size());
@@ -191,11 +193,15 @@ bool bucket_exchange::has_device_sums(const replica& self) const {
 bool bucket_exchange::take_device_sums(replica& self) const {
   for (std::size_t b = 0; b < self.sums.size(); ++b)
     self.bucket_gradients[b].copy_from(self.sums[b]);
+  if (self.gradient.size() == 0)
+    return true;
+  self.is_not_finite.set_zero();
   const auto on = self.gradient.device();
-  return self.gradient.size() == 0
-         || !backend_of(on).any_exceeds(on, float_address(self.gradient),
-                                        self.gradient.size(),
-                                        std::numeric_limits<float>::max());
+  backend_of(on).find_exceeding(
+    on, float_address(self.gradient), self.gradient.size(),
+    std::numeric_limits<float>::max(),
+    reinterpret_cast<std::int32_t*>(self.is_not_finite.address()));
+  return self.is_not_finite.to({}).data<std::int32_t>()[0] == 0;
 }
 
 void bucket_exchange::update_copy(replica& self, const rule_step& rule) {

@@ -48,6 +48,9 @@ private:
     /// Memory of the host to which gradients on a device are copied, by bucket.
     /// Empty: they were not.
     std::vector<tensor> host_gradients;
+    /// int32 [1], on the device of the gradient. Not 0: an element of the sums
+    /// on that device is not finite.
+    tensor is_not_finite;
     pooled<tensor> sums;
     /// [1 + number of sums] float64: examples and sums. With audits, the
     /// report of this replica's copy follows.

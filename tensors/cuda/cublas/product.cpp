@@ -66,8 +66,7 @@ public:
     set(CUBLASLT_MATMUL_DESC_TRANSB,
         form.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (form.bias)
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE,
-          form.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     const auto layout = [&](std::int64_t rows, std::int64_t columns,
                             dtype elements) {
       cublasLtMatrixLayout_t out = nullptr;

@@ -13,9 +13,8 @@ namespace troupe::cuda {
 struct product {
   std::int64_t m, n, k;
   bool a_transposed = false, b_transposed = false;
-  bool add = false; ///< The product is added to c. Without bias and relu.
+  bool add = false; ///< The product is added to c. Without bias.
   bool bias = false;
-  bool relu = false; ///< Only with bias.
 
   friend auto operator<=>(const product&, const product&) = default;
 };

@@ -21,11 +21,6 @@ void multiply(const op_call& c, const product& form, const tensor& a,
     out.set_zero();
 }
 
-/// Who computes relu behind a product. cuBLASLt saves one pass over the result;
-/// it is used as long as it keeps NaN, which a test checks on each card
-/// (OnACard.NaNPassesThroughDenseWithRelu).
-constexpr bool relu_by_cublas = true;
-
 // -- dense --------------------------------------------------------------------
 
 void dense_forward(op_call& c) {
@@ -45,10 +40,9 @@ void dense_forward(op_call& c) {
     return add_bias(c, products, bias, f, y);
   }
   form.bias = true;
-  form.relu = relu_by_cublas && f == activation::relu;
   cuda::multiply(c, form, x, w, bias, y);
-  if (f == activation::relu && !relu_by_cublas)
-    apply_relu(c, y);
+  if (f == activation::relu)
+    apply_relu(c, y); // that of cuBLASLt turns NaN into 0
 }
 
 void dense_backward(op_call& c) {

@@ -2,6 +2,7 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/embedding_lookup.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/tests/training/strategies/workers.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 
@@ -55,7 +56,9 @@ struct reading {
 parameter_gradients gradients_of(const std::vector<variable>& variables,
                                  const reading& x, bool sparse) {
   tape t;
-  const auto loss = embedding_lookup(variables[0].value(), x.ids) * x.weights;
+  const auto on = variables[0].device();
+  const auto loss =
+    embedding_lookup(variables[0].value(), x.ids.to(on)) * x.weights.to(on);
   if (sparse)
     return t.sparse_gradients(loss, variables);
   const auto dense = t.gradient(loss, variables);
@@ -281,6 +284,19 @@ TEST(SparseGradients, ThatDifferBetweenReplicasAreAnError) {
       << text;
   }
   EXPECT_EQ(it.weights_sha256(), before);
+}
+
+/// The rows are added on the device, and one call updates them all.
+TEST_P(SparseGradients, OnADeviceHaveTheBitsOfTheCpu) {
+  const auto on = [&](const char* name) {
+    return train(one_device_strategy{name}, GetParam(), sum);
+  };
+  const auto expected = on("cpu:0");
+  simulated_devices devices;
+  const auto got = on("gpu:0");
+  EXPECT_TRUE(same_bits(got, expected));
+  EXPECT_EQ(devices.row_sums, int(steps));
+  EXPECT_EQ(devices.updates, int(steps));
 }
 
 } // namespace
