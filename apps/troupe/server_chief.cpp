@@ -267,8 +267,11 @@ private:
         return std::make_unique<cluster_coordinator>(
           strategy,
           coordinator_options{
-            // A worker begins its next closure while the last one is recorded.
-            .in_flight = 2,
+            // With 2, a worker begins its next closure while the last one is
+            // recorded.
+            .in_flight = arguments_.in_flight > 0
+                           ? static_cast<std::uint32_t>(arguments_.in_flight)
+                           : 2,
             .nodes = workers_,
             .closures = server_training_closures,
             .arguments = write_train_options(to_options(config_)),

@@ -150,6 +150,8 @@ void check_has_no_servers(const train_arguments& arguments) {
   };
   if (arguments.save_steps > 0)
     reject("--save-steps " + std::to_string(arguments.save_steps));
+  if (arguments.in_flight > 0)
+    reject("--in-flight " + std::to_string(arguments.in_flight));
   if (arguments.evaluator)
     reject("--evaluator");
 }

@@ -14,6 +14,8 @@ struct train_arguments {
   /// Steps between copies of the state of parameter servers, from which the run
   /// can go on. Zero: the option is not given.
   std::uint64_t save_steps = 0;
+  /// Closures that a worker has at once. Zero: the option is not given.
+  std::uint64_t in_flight = 0;
   /// An evaluator evaluates the versions of the saved model.
   bool evaluator = false;
   std::uint64_t restarts = 0; ///< Of processes that a signal has ended.

@@ -301,6 +301,12 @@ void add_file_options(CLI::App& command, train_arguments& arguments) {
              "file of --save, and keep its state for --restarts [with "
              "--restarts, at the end of each epoch]")
     ->type_name("N");
+  add_number(command, "--in-flight", arguments.in_flight, 1,
+             train_option_limits::in_flight,
+             "With parameter servers: batches that each worker has at once. "
+             "With 1, it waits for the chief between two batches, and its "
+             "gradients are less stale [2]")
+    ->type_name("N");
   command.add_flag("--evaluator", arguments.evaluator,
                    "With parameter servers: start a process that evaluates "
                    "each version of the file of --save, which is also saved at "
