@@ -2,11 +2,8 @@
 
 #include "troupe/net/codec/codec.hpp"
 
-#include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <map>
-#include <stdexcept>
 #include <utility>
 
 namespace troupe {
@@ -27,7 +24,6 @@ struct communicator_channels::received {
   /// Of the communicators, by generation.
   std::map<std::uint64_t, communicator_id> ids;
   std::function<void()> changed; ///< Constant.
-  std::atomic<std::uint64_t> last_tag = 0;
 
   /// @returns why the message is refused. Empty: it was accepted.
   std::string accept(std::uint32_t rank, const net::frame& frame) {
@@ -36,6 +32,9 @@ struct communicator_channels::received {
       return to_string(*fault);
     const std::lock_guard hold{lock};
     if (message.id.empty()) {
+      // Others may have decided by the first one.
+      if (offers[rank])
+        return "it is a second offer";
       offers[rank] = std::move(message.offer);
       return {};
     }
@@ -107,8 +106,7 @@ void communicator_channels::post(std::uint32_t rank,
                                  const communicator_message& message) {
   // If the channel accepts no frame, the receiver notices it by its deadline.
   channels_[rank]->post({net::frame_kind::oneway, net::priority::control,
-                         view_id_, ++received_->last_tag,
-                         net::encode(message)});
+                         view_id_, ++last_tag_, net::encode(message)});
 }
 
 void communicator_channels::send(const device_offer& own) {

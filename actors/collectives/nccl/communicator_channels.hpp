@@ -4,6 +4,7 @@
 #include "troupe/actors/collectives/nccl/device_offer.hpp"
 #include "troupe/net/session/connection.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -72,6 +73,7 @@ private:
   const std::vector<peer> peers_;
   std::vector<std::shared_ptr<net::channel>> channels_; ///< By rank.
   const std::shared_ptr<received> received_;
+  std::atomic<std::uint64_t> last_tag_ = 0; ///< Of the messages that are sent.
 };
 
 } // namespace troupe

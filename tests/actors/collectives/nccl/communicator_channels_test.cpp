@@ -118,6 +118,19 @@ TEST(CommunicatorChannels, AMalformedMessageClosesTheConnection) {
   }
 }
 
+/// Otherwise the processes of a view could decide by different offers.
+TEST(CommunicatorChannels, ASecondOfferClosesTheConnection) {
+  two_processes job;
+  const device_offer first{"GPU-1", "2.28.3", {}};
+  job.send(net::encode(communicator_message{first, 0, {}}));
+  EXPECT_EQ(job.connections[0]->closed, "");
+  job.send(net::encode(communicator_message{{{}, {}, "none"}, 0, {}}));
+  EXPECT_NE(job.connections[0]->closed.find("a second offer"),
+            std::string::npos);
+  job.ends[0]->send(first);
+  EXPECT_EQ(job.ends[0]->offers()->at(1).offer, first);
+}
+
 /// A process does not keep any number of ids that it does not ask for.
 TEST(CommunicatorChannels, KeepsABoundedNumberOfIds) {
   two_processes job;
