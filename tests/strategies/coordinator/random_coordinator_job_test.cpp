@@ -1,4 +1,5 @@
 #include "troupe/tests/strategies/coordinator/random_coordinator_job.hpp"
+#include "troupe/tests/strategies/run_random_jobs.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,16 +8,6 @@ namespace troupe::coordinator {
 namespace {
 
 TEST(CoordinatorFaults, EachTaskCountsOnce) {
-  std::map<std::string_view, std::uint64_t> counts;
-  std::set<std::string> reached;
-  for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
-    random_coordinator_job job{seed};
-    const auto problem = job.run();
-    ASSERT_EQ(problem, "") << "with seed " << seed;
-    for (const auto& [event, times] : job.counts())
-      counts[event] += times;
-    reached.insert(job.reached().begin(), job.reached().end());
-  }
   const std::map<std::string_view, std::uint64_t> least{
     {"executions", 30'000},
     {"workers died", 300},
@@ -37,9 +28,7 @@ TEST(CoordinatorFaults, EachTaskCountsOnce) {
     {"ends found in the records", 5'000},
     {"errors found in the records", 300},
   };
-  for (const auto& [event, times] : least)
-    EXPECT_GT(counts[event], times) << event;
-  EXPECT_GT(reached.size(), 300u);
+  test::run_random_jobs<random_coordinator_job>(3'000, least, 300);
 }
 
 } // namespace

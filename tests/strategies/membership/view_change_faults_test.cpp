@@ -1,4 +1,5 @@
 #include "troupe/strategies/membership/view_change.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -399,7 +400,7 @@ private:
 };
 
 TEST(ViewChangeFaults, AllThatLiveAgreeOnOneViewAfterAnother) {
-  constexpr std::uint64_t seeds = 20'000;
+  constexpr auto seeds = test::seeds_of(20'000);
   std::uint64_t views = 0, deaths = 0, removals = 0, joins = 0, renewals = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     random_job job{seed};
@@ -419,7 +420,7 @@ TEST(ViewChangeFaults, AllThatLiveAgreeOnOneViewAfterAnother) {
 }
 
 TEST(ViewChangeFaults, OneOfTwoProposersDecides) {
-  constexpr std::uint64_t seeds = 20'000;
+  constexpr auto seeds = test::seeds_of(20'000);
   std::uint64_t excluded = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     random_job job{seed};

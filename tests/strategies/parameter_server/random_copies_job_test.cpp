@@ -1,4 +1,5 @@
 #include "troupe/tests/strategies/parameter_server/random_copies_job.hpp"
+#include "troupe/tests/strategies/run_random_jobs.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,16 +8,6 @@ namespace troupe::parameter_server {
 namespace {
 
 TEST(CopyFaults, LoseAndRepeatNoCommand) {
-  std::map<std::string_view, std::uint64_t> counts;
-  std::set<std::string> reached;
-  for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
-    random_copies_job job{seed};
-    const auto problem = job.run();
-    ASSERT_EQ(problem, "") << "with seed " << seed;
-    for (const auto& [event, times] : job.counts())
-      counts[event] += times;
-    reached.insert(job.reached().begin(), job.reached().end());
-  }
   const std::map<std::string_view, std::uint64_t> least{
     {"primaries died", 200},      {"primaries lost for the chief", 100},
     {"others died", 50},          {"others lost for the chief", 50},
@@ -26,9 +17,7 @@ TEST(CopyFaults, LoseAndRepeatNoCommand) {
     {"messages lost", 1'000},     {"messages overtaking", 1'000},
     {"processes cut off", 50},    {"copies of tables compared", 1'000},
   };
-  for (const auto& [event, times] : least)
-    EXPECT_GT(counts[event], times) << event;
-  EXPECT_GT(reached.size(), 300u);
+  test::run_random_jobs<random_copies_job>(1'000, least, 300);
 }
 
 } // namespace
