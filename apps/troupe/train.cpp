@@ -50,7 +50,8 @@ std::optional<net::address> listen_address(const train_arguments& arguments) {
   }
 }
 
-strategy make_strategy(const train_config& config,
+/// @param worker number of this process among the workers.
+strategy make_strategy(const train_config& config, std::size_t worker,
                        const train_arguments& arguments,
                        std::optional<runtime>& actors) {
   runtime_options options;
@@ -65,7 +66,7 @@ strategy make_strategy(const train_config& config,
     return multi_worker_mirrored_strategy{
       actors.emplace(options),
       tf_config(),
-      {.devices = config.devices,
+      {.devices = config.devices_of(worker),
        .threads = config.threads,
        .communication = {.collectives = parse_collectives(config.collectives)},
        .transport = transport_of(config),
@@ -120,6 +121,16 @@ void check_any_task(const train_arguments& arguments) {
   listen_address(arguments);
 }
 
+/// A spare for any task does not know which device its task has.
+void check_device_of_any_task(const train_arguments& arguments,
+                              const train_config& config) {
+  if (arguments.any_task && config.devices_of(0) != config.devices)
+    throw std::invalid_argument(
+      "--devices with " + std::to_string(config.devices.size())
+      + " CUDA devices: a spare for any task has one; "
+        "name it");
+}
+
 /// Checks that there are processes into which faults can be injected.
 void check_faults(const train_arguments& arguments,
                   const train_config& config) {
@@ -168,6 +179,7 @@ void check_names(const train_arguments& arguments) {
 struct task_placement {
   bool in_cluster = false;
   std::uint64_t workers = 1;
+  std::size_t worker = 0; ///< Number among the workers.
   bool chief = true;
 };
 
@@ -187,7 +199,7 @@ task_placement placement_from_environment(bool any_task) {
         "parameter servers, give --strategy "
         "parameter_server");
   return {true, net::worker_count(cluster, *task),
-          net::is_chief(cluster, *task)};
+          net::id_in_cluster(cluster, *task), net::is_chief(cluster, *task)};
 }
 
 /// Resolves the options. In a cluster, the number of workers defaults to the
@@ -309,6 +321,7 @@ int train(const train_arguments& given_arguments) {
   const auto config = config_in(placement, arguments);
   check_restarts(arguments, config, placement.in_cluster);
   check_faults(arguments, config);
+  check_device_of_any_task(arguments, config);
   if (placement.chief || config.workers == 1)
     check_outputs(arguments);
   set_flight_directory(
@@ -318,7 +331,7 @@ int train(const train_arguments& given_arguments) {
   std::optional<runtime> actors;
   std::optional<strategy> joined;
   try {
-    joined.emplace(make_strategy(config, arguments, actors));
+    joined.emplace(make_strategy(config, placement.worker, arguments, actors));
   } catch (const spare_not_needed& e) {
     std::cerr << e.what() << '\n';
     return ok;

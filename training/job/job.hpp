@@ -62,7 +62,8 @@ struct train_options {
 /// A checked configuration in which every option has a value.
 struct train_config {
   std::string model, data, loss, optimizer, schedule, strategy;
-  std::vector<std::string> devices; ///< Devices of each worker.
+  /// Devices of each worker, or one CUDA device for each worker.
+  std::vector<std::string> devices;
   std::string transport = "auto";   ///< auto, shm, tcp or tls.
   std::string collectives = "auto"; ///< auto, host or nccl.
   std::uint64_t epochs = 0, batch = 0;
@@ -88,6 +89,9 @@ struct train_config {
   troupe::on_deviation on_deviation = troupe::on_deviation::stop;
 
   update_rule rule() const;
+
+  /// Returns the devices of one worker. @pre `worker` is below `workers`.
+  std::vector<std::string> devices_of(std::size_t worker) const;
 
   /// @pre the strategy has parameter servers.
   parameter_server::consistency consistency_rule() const;

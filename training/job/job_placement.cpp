@@ -27,7 +27,17 @@ device parse_device_option(const std::string& name) {
   }
 }
 
-void check_devices(const std::vector<std::string>& names) {
+/// Several CUDA devices are divided among the workers.
+bool has_one_for_each_worker(const std::vector<device>& devices) {
+  return devices.size() > 1
+         && std::ranges::all_of(devices, [](const device& one) {
+              return one.kind != device_kind::cpu;
+            });
+}
+
+/// @param workers number of workers. Zero: the strategy has none.
+void check_devices(const std::vector<std::string>& names,
+                   std::uint64_t workers) {
   if (names.size() > train_option_limits::replicas)
     reject("--devices", std::to_string(names.size()) + " devices",
            "at most " + std::to_string(train_option_limits::replicas));
@@ -40,13 +50,26 @@ void check_devices(const std::vector<std::string>& names) {
         "a device is named twice; name each device once, as in cpu:0,cpu:1");
     seen.push_back(one);
   }
-  const auto why = why_not_together(seen);
-  if (why.empty())
-    return;
   std::string list;
   for (const auto& name : names)
     list += (list.empty() ? "" : ",") + name;
-  reject("--devices", list, why);
+  if (has_one_for_each_worker(seen)) {
+    if (seen.size() != workers)
+      reject("--devices", list,
+             "a process computes on one CUDA device; give --workers "
+               + std::to_string(seen.size())
+               + ", so that each worker has one, or name one device");
+  } else if (const auto why = why_not_together(seen); !why.empty()) {
+    reject("--devices", list, why);
+  }
+}
+
+/// Returns the number of devices that each worker has.
+std::size_t devices_of_each(const std::vector<std::string>& names) {
+  std::vector<device> devices;
+  for (const auto& name : names)
+    devices.push_back(parse_device(name));
+  return has_one_for_each_worker(devices) ? 1 : names.size();
 }
 
 } // namespace
@@ -122,17 +145,19 @@ void resolve_workers(const train_options& options, std::uint64_t replicas,
                                       train_option_limits::workers);
   const auto workers_text = std::to_string(workers) + " workers";
   if (replicas == 0)
-    replicas = workers * std::max<std::uint64_t>(out.devices.size(), 1);
+    replicas =
+      workers * std::max<std::uint64_t>(devices_of_each(out.devices), 1);
   if (replicas % workers != 0)
     reject("--replicas", std::to_string(replicas),
            "each of " + workers_text + " has equally many; give a multiple of "
              + std::to_string(workers));
   name_devices(options, replicas / workers, out);
-  if (replicas / workers != out.devices.size())
+  const auto each = devices_of_each(out.devices);
+  if (replicas / workers != each)
     reject("--replicas", std::to_string(replicas),
-           workers_text + " with " + std::to_string(out.devices.size())
-             + " devices each have "
-             + std::to_string(workers * out.devices.size())
+           workers_text + " with " + std::to_string(each)
+             + (each == 1 ? " device each have " : " devices each have ")
+             + std::to_string(workers * each)
              + "; leave --replicas or --devices out");
   if (replicas > train_option_limits::replicas)
     reject("--devices", std::to_string(out.devices.size()) + " devices",
@@ -260,6 +285,12 @@ parameter_server::consistency train_config::consistency_rule() const {
   return parse_consistency(consistency);
 }
 
+std::vector<std::string> train_config::devices_of(std::size_t worker) const {
+  if (workers == 1 || devices_of_each(devices) == devices.size())
+    return devices;
+  return {devices.at(worker)};
+}
+
 std::optional<parameter_server::consistency>
 train_config::table_consistency_rule() const {
   if (table_consistency.empty())
@@ -280,7 +311,11 @@ void resolve_placement(const train_options& options, train_config& out) {
   if (options.devices && options.devices->empty())
     reject("--devices", "\"\"", "name at least one, as in cpu:0");
   out.devices = options.devices.value_or(std::vector<std::string>{});
-  check_devices(out.devices);
+  const bool is_multi_worker = out.strategy == "multi_worker_mirrored";
+  check_devices(out.devices, is_multi_worker ? check_positive(
+                               "--workers", options.workers.value_or(1),
+                               train_option_limits::workers)
+                                             : 0);
   const auto replicas = options.replicas
                           ? check_positive("--replicas", *options.replicas,
                                            train_option_limits::replicas)
@@ -295,7 +330,6 @@ void resolve_placement(const train_options& options, train_config& out) {
   if (std::ranges::find(backends, out.collectives) == backends.end())
     reject("--collectives", "\"" + out.collectives + "\"",
            "give auto, host or nccl");
-  const bool is_multi_worker = out.strategy == "multi_worker_mirrored";
   const bool has_servers = out.strategy == "parameter_server";
   if (options.servers && !has_servers)
     reject("--servers", std::to_string(*options.servers),

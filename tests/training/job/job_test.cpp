@@ -53,9 +53,27 @@ TEST(TrainOptions, ACudaDeviceIsOneForEachWorker) {
   EXPECT_EQ(one.devices, names{"gpu:0"});
   EXPECT_EQ(
     resolve_options({.devices = names{"cuda:1"}, .workers = 2}).replicas, 2u);
-  EXPECT_EQ(error_text_of({.devices = names{"cuda:0", "gpu:1"}}),
-            "--devices cuda:0,gpu:1: several CUDA devices in one process are "
-            "not yet supported; name one, as in cuda:0");
+  const auto both =
+    resolve_options({.devices = names{"cuda:0", "gpu:1"}, .workers = 2});
+  EXPECT_EQ(both.replicas, 2u);
+  EXPECT_EQ(both.devices_of(0), names{"cuda:0"});
+  EXPECT_EQ(both.devices_of(1), names{"gpu:1"});
+  EXPECT_EQ(to_options(both).devices, (names{"cuda:0", "gpu:1"}));
+  const auto processors =
+    resolve_options({.devices = names{"cpu:0", "cpu:1"}, .workers = 2});
+  EXPECT_EQ(processors.replicas, 4u);
+  EXPECT_EQ(processors.devices_of(1), (names{"cpu:0", "cpu:1"}));
+  const auto remedy = "--devices cuda:0,gpu:1: a process computes on one CUDA "
+                      "device; give --workers 2, so that each worker has one, "
+                      "or name one device";
+  EXPECT_EQ(error_text_of({.devices = names{"cuda:0", "gpu:1"}}), remedy);
+  EXPECT_EQ(error_text_of({.devices = names{"cuda:0", "gpu:1"}, .workers = 3}),
+            remedy);
+  EXPECT_EQ(
+    error_text_of(
+      {.devices = names{"cuda:0", "gpu:1"}, .replicas = 4, .workers = 2}),
+    "--replicas 4: 2 workers with 1 device each have 2; leave "
+    "--replicas or --devices out");
   EXPECT_EQ(error_text_of({.devices = names{"cpu:0", "cpu:1", "gpu:1"}}),
             "--devices cpu:0,cpu:1,gpu:1: cpu:0 and cuda:1 cannot be used "
             "together; name devices of one kind");
