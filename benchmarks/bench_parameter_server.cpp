@@ -2,12 +2,14 @@
 // takes, how fast they push and pull a large variable, how many rows of a table
 // they read and update, what memory these rows need, and how long the functions
 // take that count each closure once. Servers and workers are threads of this
-// process, or processes of this host.
+// process, or processes of this host. A round trip through sockets shows what
+// the machine needs to wake a thread.
 
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/benchmarks/node_process.hpp"
 #include "troupe/benchmarks/options.hpp"
 #include "troupe/benchmarks/timing.hpp"
+#include "troupe/net/base/descriptor.hpp"
 #include "troupe/strategies/coordinator/closure_effects.hpp"
 #include "troupe/strategies/coordinator/executions.hpp"
 #include "troupe/strategies/coordinator/staleness_meter.hpp"
@@ -29,7 +31,10 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <sys/socket.h>
+#include <thread>
 #include <tuple>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -103,6 +108,31 @@ std::vector<double> latencies(cluster_coordinator& coordinator,
     const auto begin = benchmarks::clock::now();
     schedule("empty", {});
     coordinator.join();
+    if (i >= 0)
+      out.push_back(1e6 * seconds_since(begin));
+  }
+  return out;
+}
+
+/// Microseconds in which a byte passes to another thread and back. Each way, a
+/// thread that waits in the system is woken.
+std::vector<double> round_trips() {
+  int made[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, made) != 0)
+    throw std::runtime_error("no socket pair could be made");
+  net::descriptor far{made[1]};
+  std::jthread echo{[far = std::move(far)] {
+    char x = 0;
+    while (::read(far.get(), &x, 1) == 1 && ::write(far.get(), &x, 1) == 1) {
+    }
+  }};
+  const net::descriptor near{made[0]}; // closed first, which ends the thread
+  std::vector<double> out;
+  for (int i = -200; i < 2000; ++i) {
+    const auto begin = benchmarks::clock::now();
+    char x = 0;
+    if (::write(near.get(), &x, 1) != 1 || ::read(near.get(), &x, 1) != 1)
+      throw std::runtime_error("a byte did not come back");
     if (i >= 0)
       out.push_back(1e6 * seconds_since(begin));
   }
@@ -327,6 +357,7 @@ int main(int argc, char** argv) {
              [&] { return latencies(coordinator, schedule); }},
             {"closure rate", "closures/s",
              [&] { return rates(coordinator, schedule, closures); }},
+            {"round trip of a byte", "us", [] { return round_trips(); }},
             {"bookkeeping of a closure", "us",
              [&] { return bookkeeping(on.servers, closures); }},
             {"rows read and updated", "rows/s",

@@ -131,9 +131,11 @@ def rows(p):
 
 def limits(p):
     """Yields for each quantity without another program its key, its text, its unit, the program,
-    and the largest value that is wanted."""
+    and the largest value that is wanted (None: it is only there for comparison)."""
     yield ("latency", "`schedule` and `join` of an empty closure, 2 workers", "us",
            lambda: p.closures("closure schedule+join", 2), 50)
+    yield ("latency", "a byte to another thread and back, through sockets", "us",
+           lambda: p.closures("round trip of a byte", 2), None)
     yield ("bookkeeping", "processor time of the functions that count a closure once, in relation to "
            "a step of `mlp`", "%", p.bookkeeping, 3)
     yield ("memory", "memory of two server processes that rows of a table need, in relation to the "
@@ -143,8 +145,9 @@ def limits(p):
 def measure_limit(limit, rounds):
     _, text, unit, program, most = limit
     found = [program() for _ in range(rounds)]
-    is_missed = statistics.median(found) > most
-    line = f"| {text} | {unit} | {spread(found)} | {most}{': **missed**' if is_missed else ''} |"
+    is_missed = most is not None and statistics.median(found) > most
+    line = (f"| {text} | {unit} | {spread(found)} | {'' if most is None else most}"
+            f"{': **missed**' if is_missed else ''} |")
     print(line, flush=True)
     return line
 
