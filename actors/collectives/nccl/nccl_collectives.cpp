@@ -162,7 +162,8 @@ void nccl_collectives::contribute(
     compute->copy(memory.get(), contribution);
     of_replica.back().copied = compute->record();
   } catch (const device_error& e) {
-    return fail({ec::invalid, e.what()}); // such as too little memory
+    // Such as too little memory.
+    return fail({ec::unreachable, e.what()}, options_.error_report_delay);
   }
   make_progress();
 }

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <set>
@@ -302,9 +303,10 @@ TEST(NcclWorkers, ASumThatNeverEndsEndsTheJob) {
   EXPECT_GE(workers.nccl->count(workers.nccl->aborts), 2);
 }
 
-/// An error of NCCL ends no job. If NCCL is not required, the host adds from
-/// then on.
-TEST(NcclWorkers, TheJobGoesOnAfterAnErrorOfNccl) {
+/// Trains on two workers, with an error after a step. The job goes on; if NCCL
+/// is not required, the host adds from then on.
+/// @param error makes the error.
+void expect_job_goes_on_after(const std::function<void(fake_nccl&)>& error) {
   const auto expected = weights_after_fit(turns(2));
   for (const auto how : {backends::automatic, backends::nccl}) {
     nccl_workers workers;
@@ -318,7 +320,7 @@ TEST(NcclWorkers, TheJobGoesOnAfterAnErrorOfNccl) {
         fit_options options{.epochs = 2};
         options.callbacks.push_back({.on_step = [&](const step_record& x) {
           if (w == 0 && x.step == 7 && !x.repeated)
-            workers.nccl->fail_communicators("a cable is broken");
+            error(*workers.nccl);
         }});
         it.fit(uneven_batches(), options);
         EXPECT_EQ(it.weights_sha256(), expected);
@@ -326,6 +328,16 @@ TEST(NcclWorkers, TheJobGoesOnAfterAnErrorOfNccl) {
         EXPECT_GT(on.state()->views, 0u);
       }));
   }
+}
+
+TEST(NcclWorkers, TheJobGoesOnAfterAnErrorOfNccl) {
+  expect_job_goes_on_after(
+    [](fake_nccl& nccl) { nccl.fail_communicators("a cable is broken"); });
+}
+
+TEST(NcclWorkers, TheJobGoesOnIfADeviceHasTooLittleMemory) {
+  expect_job_goes_on_after(
+    [](fake_nccl& nccl) { nccl.fail_next_allocation(); });
 }
 
 // -- what cannot be -----------------------------------------------------------

@@ -70,6 +70,12 @@ public:
   /// Lets all communicators fail.
   void fail_communicators(const std::string& text);
 
+  /// The next allocation of device memory fails.
+  void fail_next_allocation() {
+    const std::lock_guard locked{lock_};
+    fails_next_allocation_ = true;
+  }
+
   /// Sentences about wrong uses of memory, streams and communicators.
   std::set<std::string> violations() {
     const std::lock_guard locked{lock_};
@@ -168,7 +174,7 @@ private:
   std::vector<class fake_communicator*> communicators_;
   std::vector<std::vector<std::string>> groups_; ///< By device.
   std::set<std::string> violations_;
-  bool freezes_next_ = false;
+  bool freezes_next_ = false, fails_next_allocation_ = false;
   std::map<std::size_t, std::vector<std::byte*>> free_; ///< By size.
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
 };
@@ -493,8 +499,11 @@ public:
   std::shared_ptr<device_stream> make_stream() override {
     return std::make_shared<fake_stream>(owner_, number_);
   }
-  device_memory allocate(memory_kind, std::size_t bytes) override {
+  device_memory allocate(memory_kind kind, std::size_t bytes) override {
     const std::lock_guard locked{owner_->lock_};
+    if (kind == memory_kind::device
+        && std::exchange(owner_->fails_next_allocation_, false))
+      throw device_error{"the device has too little memory"};
     return {owner_->allocate(bytes),
             [owner = owner_, bytes](std::byte* memory) {
               owner->free(memory, bytes);

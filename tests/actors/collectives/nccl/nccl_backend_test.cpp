@@ -352,6 +352,24 @@ TEST(NcclBackend, ReportsAnErrorOfNcclAfterADelay) {
   expect_sums(job, 0, large);
 }
 
+// The view is renewed after `ec::unreachable`, so the host can add.
+TEST(NcclBackend, ReportsTooLittleMemoryAsAnErrorOfNccl) {
+  fake_ranks job{
+    placement::contiguous({1, 1}), 1, {.error_report_delay = 300ms}};
+  job.begin(1, 0);
+  job.nccl->fail_next_allocation();
+  contribute_all(job, 0, small);
+  EXPECT_EQ(job.backends[0]->last_failure(), std::nullopt);
+  job.now += 300ms;
+  const auto failure = job.backends[0]->last_failure();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->code, ec::unreachable);
+  EXPECT_EQ(failure->cause, "the device has too little memory");
+  job.begin(2, 0);
+  contribute_all(job, 0, small);
+  expect_sums(job, 0, small);
+}
+
 // -- initialisation -----------------------------------------------------------
 
 TEST(NcclBackend, CollectivesWaitForARankThatJoinsLate) {
