@@ -30,6 +30,7 @@ using troupe::testing::fake_nccl;
 using namespace std::chrono_literals;
 using implementations = communication_options::implementations;
 using backends = communication_options::backends;
+using broken_call = fake_device_options::broken_call;
 
 /// The devices of all workers of a test.
 struct nccl_workers {
@@ -396,6 +397,13 @@ TEST(NcclWorkers, AMissingLibraryIsASentence) {
                   "gpu:0, or give collectives host");
 }
 
+TEST(NcclWorkers, ABrokenCardIsASentence) {
+  for (const auto broken : {broken_call::identity, broken_call::make_stream}) {
+    nccl_workers workers{{{.broken = broken}}};
+    expect_each_has(texts_of(workers), "failed: the card is broken");
+  }
+}
+
 /// `automatic` uses the host where `nccl` is refused, with the same bits.
 TEST(NcclWorkers, AutomaticAddsOnTheHostIfAWorkerCannotUseNccl) {
   const auto expected = weights_after_fit(turns(2));
@@ -422,6 +430,10 @@ TEST(NcclWorkers, AutomaticAddsOnTheHostIfAWorkerCannotUseNccl) {
         return make();
       };
     expect_host(without_library);
+  }
+  for (const auto broken : {broken_call::identity, broken_call::make_stream}) {
+    nccl_workers with_broken_card{{{.broken = broken}}};
+    expect_host(with_broken_card);
   }
   {
     nccl_workers by_ring;

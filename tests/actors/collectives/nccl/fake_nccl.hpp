@@ -28,6 +28,12 @@ namespace troupe::testing {
 struct fake_device_options {
   std::string identity{}; ///< Empty: one that no other device has.
   std::string library_version = "2.28.3";
+  /// The call of the device that always fails.
+  enum class broken_call {
+    none,
+    identity,
+    make_stream
+  } broken = broken_call::none;
 };
 
 class fake_nccl : public std::enable_shared_from_this<fake_nccl> {
@@ -463,7 +469,10 @@ public:
       options_.identity = "fake " + std::to_string(number);
   }
 
-  std::string identity() override { return options_.identity; }
+  std::string identity() override {
+    check(fake_device_options::broken_call::identity, "identity");
+    return options_.identity;
+  }
   std::string library_version() override { return options_.library_version; }
   std::shared_ptr<device_stream> compute_stream() override {
     return std::make_shared<fake_compute_stream>(owner_);
@@ -497,6 +506,7 @@ public:
   }
 
   std::shared_ptr<device_stream> make_stream() override {
+    check(fake_device_options::broken_call::make_stream, "make_stream");
     return std::make_shared<fake_stream>(owner_, number_);
   }
   device_memory allocate(memory_kind kind, std::size_t bytes) override {
@@ -518,6 +528,11 @@ public:
   }
 
 private:
+  void check(fake_device_options::broken_call call, const char* name) const {
+    if (options_.broken == call)
+      throw device_error{std::string{name} + " failed: the card is broken"};
+  }
+
   std::shared_ptr<fake_nccl> owner_;
   std::size_t number_;
   fake_device_options options_;
