@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -62,6 +63,11 @@ public:
   struct nccl_failure {
     std::mutex lock;
     std::string text; ///< Empty: it uses NCCL if all others can.
+
+    void set(const std::string& cause) {
+      const std::lock_guard hold{lock};
+      text = "it has failed before: " + cause;
+    }
   };
 
 private:
@@ -109,7 +115,8 @@ private:
                                     std::vector<peer_lanes> lanes) const;
   void connect_devices(world& job, const replica_group_options& group_options,
                        peer_table::clock::time_point deadline);
-  device_offer make_offer() const;
+  std::pair<device_offer, std::shared_ptr<nccl_rank>>
+  make_offer(const world& job, const replica_group_options& group_options);
   std::vector<named_offer>
   wait_for_offers(const communicator_channels& channels, std::uint64_t view_id,
                   peer_table::clock::time_point deadline);

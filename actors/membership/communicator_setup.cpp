@@ -2,6 +2,7 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
 
 #include <algorithm>
+#include <utility>
 
 // How the processes of a view agree whether NCCL adds their sums.
 
@@ -37,13 +38,13 @@ nccl_options options_of(const replica_group_options& group_options) {
 } // namespace
 
 /// Makes the rank of this process in a view, if all processes with replicas can
-/// use NCCL.
-/// @errors throws `job_error`: an offer is missing, or a call of CUDA has
-///         failed. In the first view also if NCCL is required and one of them
-///         cannot use it.
-void cluster::impl::connect_devices(
-  world& job, const replica_group_options& group_options,
-  peer_table::clock::time_point deadline) try {
+/// use NCCL. The rank is made before its offer is sent, so that the others hear
+/// of a failure of CUDA.
+/// @errors throws `job_error`: an offer is missing. In the first view also if
+///         NCCL is required and one of them cannot use it.
+void cluster::impl::connect_devices(world& job,
+                                    const replica_group_options& group_options,
+                                    peer_table::clock::time_point deadline) {
   const auto& wanted = options.device_sums;
   uses_nccl = false;
   if (wanted.policy == device_sum_policy::never || !job.backend)
@@ -53,7 +54,8 @@ void cluster::impl::connect_devices(
     ranks_of(job), job.view_id,
     channel_of_view(job.view_id, communicator_channel),
     [peers = peers_] { peers->update([] {}); });
-  job.device_channels->send(make_offer());
+  auto [own, rank] = make_offer(job, group_options);
+  job.device_channels->send(own);
   if (!wanted.device)
     return; // the others know it from this offer
   const auto offers =
@@ -62,16 +64,7 @@ void cluster::impl::connect_devices(
     return;
   const auto refusal = why_not_nccl(offers);
   if (refusal.empty()) {
-    auto nccl = options_of(group_options);
-    if (!is_required)
-      nccl.on_failure = [into = nccl_failure_](const auto& failure) {
-        const std::lock_guard hold{into->lock};
-        if (failure.code != ec::protocol) // which the program has caused
-          into->text = "it has failed before: " + failure.cause;
-      };
-    job.rank =
-      std::make_shared<nccl_rank>(job.backend->replica_placement(),
-                                  wanted.device, job.device_channels, nccl);
+    job.rank = std::move(rank);
     uses_nccl = true;
     return;
   }
@@ -81,17 +74,37 @@ void cluster::impl::connect_devices(
     options.log(net::severity::warning, "the host adds the sums of view "
                                           + std::to_string(job.view_id) + ": "
                                           + refusal);
-} catch (const device_error& e) {
-  fail(ec::unreachable, own_name() + " cannot use NCCL: " + e.what());
 }
 
-/// Returns the offer of this process. If NCCL has failed where it is not
-/// required, the process offers no device any more.
-device_offer cluster::impl::make_offer() const {
-  const std::lock_guard hold{nccl_failure_->lock};
-  return nccl_failure_->text.empty()
-           ? make_device_offer(options.device_sums)
-           : device_offer{{}, {}, nccl_failure_->text};
+/// Returns the offer of this process, and its rank. The rank is null if the
+/// process offers no device: it has none, a call of CUDA has failed, or NCCL
+/// has failed earlier where it is not required.
+std::pair<device_offer, std::shared_ptr<nccl_rank>>
+cluster::impl::make_offer(const world& job,
+                          const replica_group_options& group_options) {
+  const auto& wanted = options.device_sums;
+  const bool is_required = wanted.policy == device_sum_policy::required;
+  if (const std::lock_guard hold{nccl_failure_->lock};
+      !nccl_failure_->text.empty())
+    return {{{}, {}, nccl_failure_->text}, nullptr};
+  if (!wanted.device)
+    return {make_device_offer(wanted), nullptr};
+  auto nccl = options_of(group_options);
+  if (!is_required)
+    nccl.on_failure = [into = nccl_failure_](const auto& failure) {
+      if (failure.code != ec::protocol) // which the program has caused
+        into->set(failure.cause);
+    };
+  try {
+    return {make_device_offer(wanted),
+            std::make_shared<nccl_rank>(job.backend->replica_placement(),
+                                        wanted.device, job.device_channels,
+                                        nccl)};
+  } catch (const device_error& e) {
+    if (!is_required)
+      nccl_failure_->set(e.what());
+    return {{{}, {}, e.what()}, nullptr};
+  }
 }
 
 /// Waits for the offers of all processes of a view that host replicas. Empty:

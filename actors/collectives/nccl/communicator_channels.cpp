@@ -51,27 +51,33 @@ struct communicator_channels::received {
 
 class communicator_channels::listener final : public net::channel_listener {
 public:
-  listener(std::shared_ptr<received> into, std::uint32_t rank,
+  listener(std::shared_ptr<received> into, std::uint64_t view_id,
+           std::uint32_t rank,
            const std::shared_ptr<net::connection>& connection,
            const std::shared_ptr<net::channel>& channel)
     : into_{std::move(into)},
+      view_id_{view_id},
       rank_{rank},
       connection_{connection},
       channel_{channel} {}
 
   void on_frame(net::frame&& frame) override {
-    const auto refusal = into_->accept(rank_, frame);
+    const bool is_of_view = frame.view_id == view_id_;
+    const auto refusal =
+      is_of_view ? into_->accept(rank_, frame) : std::string{};
     if (const auto connection = connection_.lock();
         connection && !refusal.empty())
       return connection->close("a message about NCCL is malformed: " + refusal);
     if (const auto channel = channel_.lock())
       channel->consumed(frame.priority);
-    into_->changed();
+    if (is_of_view)
+      into_->changed();
   }
   void on_closed(net::close_reason, const std::string&) override {}
 
 private:
   const std::shared_ptr<received> into_;
+  const std::uint64_t view_id_;
   const std::uint32_t rank_;
   // The channel owns its listener.
   const std::weak_ptr<net::connection> connection_;
@@ -93,7 +99,7 @@ communicator_channels::communicator_channels(std::vector<peer> peers,
   for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
     if (channels_[rank])
       channels_[rank]->set_listener(std::make_shared<listener>(
-        received_, rank, peers_[rank].connection, channels_[rank]));
+        received_, view_id_, rank, peers_[rank].connection, channels_[rank]));
 }
 
 communicator_channels::~communicator_channels() {

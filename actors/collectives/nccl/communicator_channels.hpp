@@ -34,6 +34,7 @@ struct communicator_message {
 ///   end    with the view. Each view has channels of its own
 ///   cost   one message from each process to each other one, and from process
 ///          0 to each other one for each generation with a sum on devices
+///   drops  messages of another view
 ///   faults a malformed message closes the connection, with a reason. A
 ///          message that does not arrive is noticed by the deadline of its
 ///          receiver

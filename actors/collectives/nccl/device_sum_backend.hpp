@@ -43,7 +43,8 @@ public:
               const collective_options& options) override;
 
   wait_status wait(const wait_condition& condition, bool blocking) override;
-  bool wakes() const override { return lanes_.wakes(); }
+  /// NCCL sends no message when a sum is complete.
+  bool wakes() const override { return !has_joined_ && lanes_.wakes(); }
   std::optional<failure> last_failure() override;
 
   tensor sum_of(std::uint32_t bucket) override;

@@ -162,7 +162,8 @@ void nccl_collectives::contribute(
     compute->copy(memory.get(), contribution);
     of_replica.back().copied = compute->record();
   } catch (const device_error& e) {
-    return fail({ec::invalid, e.what()}); // such as too little memory
+    // Such as too little memory.
+    return fail({ec::unreachable, e.what()}, options_.error_report_delay);
   }
   make_progress();
 }
@@ -494,8 +495,9 @@ void nccl_collectives::complete(device_operation& op) {
   log_.complete_item(call);
 }
 
-/// Lets the compute stream copy a sum. Its memory is kept until that is done,
-/// because the communication stream must not write to it before.
+/// Lets a compute stream copy a sum, and the compute streams of all other
+/// replicas of the rank wait for the copy. The memory of the sum is kept until
+/// that is done, because the communication stream must not write to it before.
 tensor nccl_collectives::sum_on_device(const device_operation& op,
                                        const device_memory& memory,
                                        const tensor_spec& spec,
@@ -505,6 +507,9 @@ tensor nccl_collectives::sum_on_device(const device_operation& op,
   auto& copied = copied_sums_.emplace_back(copied_sum{memory, {}});
   compute->copy(out, memory.get());
   copied.copied = compute->record();
+  for (const auto& staged : op.staged)
+    if (staged.compute != compute)
+      staged.compute->wait(*copied.copied);
   return out;
 }
 

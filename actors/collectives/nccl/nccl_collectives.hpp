@@ -66,8 +66,9 @@ struct nccl_options {
 ///            event      ends the collective
 ///   end      of a collective: its event was seen, and all records agree. Only
 ///            then is its sum visible and a wait for it ready. The sum of
-///            tensors on the device is on the device too: the compute stream
-///            copies it out of the memory of this object
+///            tensors on the device is on the device too: a compute stream
+///            copies it out of the memory of this object, and those of all
+///            replicas of the rank wait for the copy
 ///   on abort a newer generation, a replica that leaves its step early, a lost
 ///            peer, a deadline, an error of NCCL or a difference of the
 ///            records: the communicator is aborted, and no sum of the

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <set>
@@ -29,6 +30,7 @@ using troupe::testing::fake_nccl;
 using namespace std::chrono_literals;
 using implementations = communication_options::implementations;
 using backends = communication_options::backends;
+using broken_call = fake_device_options::broken_call;
 
 /// The devices of all workers of a test.
 struct nccl_workers {
@@ -302,9 +304,10 @@ TEST(NcclWorkers, ASumThatNeverEndsEndsTheJob) {
   EXPECT_GE(workers.nccl->count(workers.nccl->aborts), 2);
 }
 
-/// An error of NCCL ends no job. If NCCL is not required, the host adds from
-/// then on.
-TEST(NcclWorkers, TheJobGoesOnAfterAnErrorOfNccl) {
+/// Trains on two workers, with an error after a step. The job goes on; if NCCL
+/// is not required, the host adds from then on.
+/// @param error makes the error.
+void expect_job_goes_on_after(const std::function<void(fake_nccl&)>& error) {
   const auto expected = weights_after_fit(turns(2));
   for (const auto how : {backends::automatic, backends::nccl}) {
     nccl_workers workers;
@@ -318,7 +321,7 @@ TEST(NcclWorkers, TheJobGoesOnAfterAnErrorOfNccl) {
         fit_options options{.epochs = 2};
         options.callbacks.push_back({.on_step = [&](const step_record& x) {
           if (w == 0 && x.step == 7 && !x.repeated)
-            workers.nccl->fail_communicators("a cable is broken");
+            error(*workers.nccl);
         }});
         it.fit(uneven_batches(), options);
         EXPECT_EQ(it.weights_sha256(), expected);
@@ -326,6 +329,16 @@ TEST(NcclWorkers, TheJobGoesOnAfterAnErrorOfNccl) {
         EXPECT_GT(on.state()->views, 0u);
       }));
   }
+}
+
+TEST(NcclWorkers, TheJobGoesOnAfterAnErrorOfNccl) {
+  expect_job_goes_on_after(
+    [](fake_nccl& nccl) { nccl.fail_communicators("a cable is broken"); });
+}
+
+TEST(NcclWorkers, TheJobGoesOnIfADeviceHasTooLittleMemory) {
+  expect_job_goes_on_after(
+    [](fake_nccl& nccl) { nccl.fail_next_allocation(); });
 }
 
 // -- what cannot be -----------------------------------------------------------
@@ -384,6 +397,13 @@ TEST(NcclWorkers, AMissingLibraryIsASentence) {
                   "gpu:0, or give collectives host");
 }
 
+TEST(NcclWorkers, ABrokenCardIsASentence) {
+  for (const auto broken : {broken_call::identity, broken_call::make_stream}) {
+    nccl_workers workers{{{.broken = broken}}};
+    expect_each_has(texts_of(workers), "failed: the card is broken");
+  }
+}
+
 /// `automatic` uses the host where `nccl` is refused, with the same bits.
 TEST(NcclWorkers, AutomaticAddsOnTheHostIfAWorkerCannotUseNccl) {
   const auto expected = weights_after_fit(turns(2));
@@ -410,6 +430,10 @@ TEST(NcclWorkers, AutomaticAddsOnTheHostIfAWorkerCannotUseNccl) {
         return make();
       };
     expect_host(without_library);
+  }
+  for (const auto broken : {broken_call::identity, broken_call::make_stream}) {
+    nccl_workers with_broken_card{{{.broken = broken}}};
+    expect_host(with_broken_card);
   }
   {
     nccl_workers by_ring;

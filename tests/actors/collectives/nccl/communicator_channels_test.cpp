@@ -11,6 +11,7 @@ namespace {
 using namespace troupe;
 
 constexpr std::uint32_t number = 7;
+constexpr std::uint64_t view = 3;
 
 /// A connection with one channel.
 class one_channel final : public net::connection {
@@ -45,14 +46,14 @@ struct two_processes {
                                                      {"worker 1", nullptr}};
       peers[1 - p].connection = connections[p];
       ends.push_back(std::make_unique<communicator_channels>(
-        peers, 3, number, [this, p] { ++changes[p]; }));
+        peers, view, number, [this, p] { ++changes[p]; }));
     }
   }
 
   /// Sends a payload from process 1 to process 0.
-  void send(std::vector<std::byte> payload) {
+  void send(std::vector<std::byte> payload, std::uint64_t view_id = view) {
     wire.end_of(net::loopback_channel::right)
-      ->post({net::frame_kind::oneway, net::priority::control, 3, 1,
+      ->post({net::frame_kind::oneway, net::priority::control, view_id, 1,
               std::move(payload)});
     wire.deliver();
   }
@@ -129,6 +130,24 @@ TEST(CommunicatorChannels, ASecondOfferClosesTheConnection) {
             std::string::npos);
   job.ends[0]->send(first);
   EXPECT_EQ(job.ends[0]->offers()->at(1).offer, first);
+}
+
+/// The number of a channel is used again after many views.
+TEST(CommunicatorChannels, DropsTheMessagesOfAnotherView) {
+  two_processes job;
+  const device_offer own{"GPU-0", "2.28.3", {}}, other{"GPU-1", "2.28.3", {}};
+  job.ends[0]->send(own);
+  const std::vector<std::byte> malformed(3);
+  for (int i = 0; i < 20; ++i) { // more than the credits
+    job.send(net::encode(communicator_message{own, 0, {}}), view + 1);
+    job.send(malformed, view - 1);
+  }
+  EXPECT_EQ(job.connections[0]->closed, "");
+  EXPECT_FALSE(job.ends[0]->offers());
+  EXPECT_EQ(job.changes[0], 0);
+  job.send(net::encode(communicator_message{other, 0, {}}));
+  ASSERT_TRUE(job.ends[0]->offers());
+  EXPECT_EQ(job.ends[0]->offers()->at(1).offer, other);
 }
 
 /// A process does not keep any number of ids that it does not ask for.

@@ -28,6 +28,12 @@ namespace troupe::testing {
 struct fake_device_options {
   std::string identity{}; ///< Empty: one that no other device has.
   std::string library_version = "2.28.3";
+  /// The call of the device that always fails.
+  enum class broken_call {
+    none,
+    identity,
+    make_stream
+  } broken = broken_call::none;
 };
 
 class fake_nccl : public std::enable_shared_from_this<fake_nccl> {
@@ -69,6 +75,12 @@ public:
 
   /// Lets all communicators fail.
   void fail_communicators(const std::string& text);
+
+  /// The next allocation of device memory fails.
+  void fail_next_allocation() {
+    const std::lock_guard locked{lock_};
+    fails_next_allocation_ = true;
+  }
 
   /// Sentences about wrong uses of memory, streams and communicators.
   std::set<std::string> violations() {
@@ -168,7 +180,7 @@ private:
   std::vector<class fake_communicator*> communicators_;
   std::vector<std::vector<std::string>> groups_; ///< By device.
   std::set<std::string> violations_;
-  bool freezes_next_ = false;
+  bool freezes_next_ = false, fails_next_allocation_ = false;
   std::map<std::size_t, std::vector<std::byte*>> free_; ///< By size.
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
 };
@@ -457,7 +469,10 @@ public:
       options_.identity = "fake " + std::to_string(number);
   }
 
-  std::string identity() override { return options_.identity; }
+  std::string identity() override {
+    check(fake_device_options::broken_call::identity, "identity");
+    return options_.identity;
+  }
   std::string library_version() override { return options_.library_version; }
   std::shared_ptr<device_stream> compute_stream() override {
     return std::make_shared<fake_compute_stream>(owner_);
@@ -491,10 +506,14 @@ public:
   }
 
   std::shared_ptr<device_stream> make_stream() override {
+    check(fake_device_options::broken_call::make_stream, "make_stream");
     return std::make_shared<fake_stream>(owner_, number_);
   }
-  device_memory allocate(memory_kind, std::size_t bytes) override {
+  device_memory allocate(memory_kind kind, std::size_t bytes) override {
     const std::lock_guard locked{owner_->lock_};
+    if (kind == memory_kind::device
+        && std::exchange(owner_->fails_next_allocation_, false))
+      throw device_error{"the device has too little memory"};
     return {owner_->allocate(bytes),
             [owner = owner_, bytes](std::byte* memory) {
               owner->free(memory, bytes);
@@ -509,6 +528,11 @@ public:
   }
 
 private:
+  void check(fake_device_options::broken_call call, const char* name) const {
+    if (options_.broken == call)
+      throw device_error{std::string{name} + " failed: the card is broken"};
+  }
+
   std::shared_ptr<fake_nccl> owner_;
   std::size_t number_;
   fake_device_options options_;

@@ -165,40 +165,44 @@ TEST(NcclBackend, ReadsAContributionInTheOrderOfTheComputeStream) {
   });
 }
 
-// A sum of tensors on a device is on the device: the compute stream copies it
-// there, and what it does later reads the sum. The memory from which it copies
-// is not used before for anything else.
-TEST(NcclBackend, ASumOfTensorsOnADeviceIsCompleteForTheComputeStream) {
+// A sum of tensors on a device is on the device: a compute stream copies it
+// there, and what the stream of any replica does later reads the sum. The
+// memory from which it is copied is not used before for anything else.
+TEST(NcclBackend, ASumOfTensorsOnADeviceIsCompleteForAllComputeStreams) {
   constexpr device gpu{device_kind::cuda, 0};
   test::simulated_devices devices;
-  for_seeds(20, [&](unsigned seed) {
-    fake_ranks job{placement::contiguous({1, 1, 1}), seed};
-    for (std::uint64_t step = 0; step < 4; ++step) {
-      job.begin(1, step);
+  const auto run = [&](fake_ranks& job, std::uint64_t step) {
+    job.begin(1, step);
+    for (std::uint32_t r = 0; r < 3; ++r)
+      job.backends[r]->contribute(
+        large, contribution_of(r, step, large).to(gpu), by_tree, separate);
+    const auto expected = expected_sum(0, 3, step, large);
+    std::uint32_t read = 0;
+    std::vector<bool> is_ready(3);
+    EXPECT_TRUE(job.run_until([&] {
       for (std::uint32_t r = 0; r < 3; ++r)
-        job.backends[r]->contribute(
-          large, contribution_of(r, step, large).to(gpu), by_tree, separate);
-      const auto expected = expected_sum(0, 3, step, large);
-      std::uint32_t read = 0;
-      std::vector<bool> is_ready(3);
-      EXPECT_TRUE(job.run_until([&] {
-        for (std::uint32_t r = 0; r < 3; ++r)
-          if (!is_ready[r]
-              && job.status(r, {kind::sum, large}) == wait_status::ready) {
-            is_ready[r] = true;
-            const auto sum = job.backends[r]->sum_of(large);
-            EXPECT_EQ(sum.device(), gpu);
-            job.compute[r]->call([&read, sum, expected] {
-              EXPECT_TRUE(same_bits(sum.to({}), expected));
-              ++read;
-            });
-          }
-        return read == 3;
-      }));
-      for (const auto& one : job.backends)
-        one->end_step();
-    }
-  });
+        if (!is_ready[r]
+            && job.status(r, {kind::sum, large}) == wait_status::ready) {
+          is_ready[r] = true;
+          const auto sum = job.backends[r]->sum_of(large);
+          EXPECT_EQ(sum.device(), gpu);
+          job.compute[r]->call([&read, sum, expected] {
+            EXPECT_TRUE(same_bits(sum.to({}), expected));
+            ++read;
+          });
+        }
+      return read == 3;
+    }));
+    for (const auto& one : job.backends)
+      one->end_step();
+  };
+  for (const auto& where :
+       {placement::contiguous({1, 1, 1}), placement::contiguous({1, 2})})
+    for_seeds(20, [&](unsigned seed) {
+      fake_ranks job{where, seed};
+      for (std::uint64_t step = 0; step < 4; ++step)
+        run(job, step);
+    });
 }
 
 // An update that is enqueued when a wait is ready reads complete sums: the
@@ -350,6 +354,24 @@ TEST(NcclBackend, ReportsAnErrorOfNcclAfterADelay) {
   EXPECT_EQ(job.backends[0]->last_failure(), std::nullopt);
   contribute_all(job, 0, large);
   expect_sums(job, 0, large);
+}
+
+// The view is renewed after `ec::unreachable`, so the host can add.
+TEST(NcclBackend, ReportsTooLittleMemoryAsAnErrorOfNccl) {
+  fake_ranks job{
+    placement::contiguous({1, 1}), 1, {.error_report_delay = 300ms}};
+  job.begin(1, 0);
+  job.nccl->fail_next_allocation();
+  contribute_all(job, 0, small);
+  EXPECT_EQ(job.backends[0]->last_failure(), std::nullopt);
+  job.now += 300ms;
+  const auto failure = job.backends[0]->last_failure();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->code, ec::unreachable);
+  EXPECT_EQ(failure->cause, "the device has too little memory");
+  job.begin(2, 0);
+  contribute_all(job, 0, small);
+  expect_sums(job, 0, small);
 }
 
 // -- initialisation -----------------------------------------------------------
