@@ -32,7 +32,8 @@ batch_feed::batch_feed(const data::dataset& batches,
     one.copy = std::make_unique<batch_copy>(on);
   next_copy_ = std::make_unique<batch_copy>(on);
   if (batches.prefetched().value_or(0) > 0)
-    reader_ = std::make_unique<batch_reader>(std::move(batches_), on.kind);
+    reader_ = std::make_unique<batch_reader>(std::move(batches_), on.kind,
+                                             batches.element_timeout());
 }
 
 void batch_feed::discard_oldest() {

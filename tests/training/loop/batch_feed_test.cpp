@@ -1,9 +1,11 @@
+#include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/training/loop/batch_feed.hpp"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
 #include <stdexcept>
 #include <thread>
 
@@ -86,6 +88,29 @@ TEST(BatchFeed, KeepsMemoryForTwoBatches) {
     copy_next(feed, step);
   }
   EXPECT_LE(devices.used(gpu).peak, 2 * bytes);
+}
+
+/// The thread that reads waits for a batch longer than the dataset's timeout,
+/// which is that of a step.
+TEST(BatchFeed, AStepWaitsAgainAfterATimeout) {
+  simulated_devices devices;
+  const auto group = group_of(1);
+  std::promise<void> is_made;
+  const auto made = is_made.get_future().share();
+  const auto slow = counted().map([made](const batch& x) {
+    if (x.labels.data<std::int32_t>()[0] == 4)
+      made.wait();
+    return x;
+  });
+  constexpr std::chrono::milliseconds timeout{1'000};
+  batch_feed feed{slow.prefetch(2, timeout), {}, 0, *group, {}, gpu};
+  feed.batch_of_step(0);
+  EXPECT_EQ(test::text_of([&] { feed.batch_of_step(1); }),
+            "no element was ready within 1000 ms: a map function hangs, or "
+            "prefetch needs a longer timeout");
+  is_made.set_value();
+  copy_next(feed, 0);
+  expect_rows(feed.batch_of_step(1), 1);
 }
 
 TEST(BatchFeed, BeginsWithTheBatchOfItsPosition) {
