@@ -284,8 +284,9 @@ private:
     std::uint64_t allocated = 0; ///< Number of the call.
   };
 
-  /// A copy that has not taken place.
+  /// A copy that has not taken place, or of which the host does not know it.
   struct delayed_copy {
+    bool is_made = false;     ///< It has taken place.
     std::uint64_t number = 0; ///< Of the call.
     stream in = stream::compute;
     std::size_t bytes = 0;
@@ -313,19 +314,24 @@ private:
       else
         owner_.make_copies(in_, number_);
     }
+    // After a call of these, the host knows which copies have taken place.
     void synchronize() override {
       ++owner_.waits;
       {
         const std::lock_guard hold{owner_.lock_};
         owner_.make_copies(in_, number_);
+        owner_.forget_made(in_, number_);
       }
       owner_.refuse_invalid_value();
     }
     bool is_done() override {
       const std::lock_guard hold{owner_.lock_};
-      return std::ranges::none_of(owner_.delayed_, [&](const auto& x) {
-        return x.in == in_ && x.number <= number_;
-      });
+      if (std::ranges::any_of(owner_.delayed_, [&](const auto& x) {
+            return x.in == in_ && x.number <= number_ && !x.is_made;
+          }))
+        return false;
+      owner_.forget_made(in_, number_);
+      return true;
     }
 
   private:
@@ -336,11 +342,14 @@ private:
 
   /// Makes the copies of a stream up to a number.
   void make_copies(stream in, std::uint64_t last) {
+    for (auto& x : delayed_)
+      if (x.in == in && x.number <= last && !std::exchange(x.is_made, true))
+        std::memcpy(x.into, x.out_of ? x.out_of : x.elements.data(), x.bytes);
+  }
+
+  void forget_made(stream in, std::uint64_t last) {
     std::erase_if(delayed_, [&](const delayed_copy& x) {
-      if (x.in != in || x.number > last)
-        return false;
-      std::memcpy(x.into, x.out_of ? x.out_of : x.elements.data(), x.bytes);
-      return true;
+      return x.is_made && x.in == in && x.number <= last;
     });
   }
 
@@ -349,7 +358,7 @@ private:
   void expect_unused(const std::byte* begin) {
     for (const auto& x : delayed_) {
       EXPECT_NE(x.host, begin) << "memory of the host was released too early";
-      EXPECT_FALSE(x.in == stream::copy && x.block == begin)
+      EXPECT_FALSE(!x.is_made && x.in == stream::copy && x.block == begin)
         << "a copy was released too early";
     }
   }
