@@ -23,18 +23,27 @@ cursor& cursor::operator=(cursor&&) noexcept = default;
 cursor::~cursor() = default;
 
 std::optional<batch> cursor::next() {
+  return read_next(nullptr);
+}
+
+std::optional<batch> cursor::next(const std::stop_token& stop) {
+  return read_next(&stop);
+}
+
+std::optional<batch> cursor::read_next(const std::stop_token* stop) {
   const auto end = stage_->size().value_or(whole_dataset);
   if (position_.index >= end)
     return std::nullopt;
   std::optional<batch> out;
   if (prefetch_count_ == 0) {
-    out = stage_->read(position_, {});
+    out = stage_->read(position_, stop ? *stop : std::stop_token{});
   } else {
     if (!prefetcher_)
       prefetcher_ =
         std::make_unique<prefetcher>(stage_, position_, end, prefetch_count_);
     try {
-      out = prefetcher_->next(element_timeout_);
+      out =
+        stop ? prefetcher_->next(*stop) : prefetcher_->next(element_timeout_);
     } catch (...) {
       if (prefetcher_->ended())
         prefetcher_.reset();

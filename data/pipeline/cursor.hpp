@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <stop_token>
 
 namespace troupe {
 
@@ -48,6 +49,12 @@ public:
   ///         std::runtime_error after the element timeout.
   std::optional<batch> next();
 
+  /// Returns the next element, and waits for it without a timeout. None: the
+  /// epoch has ended.
+  /// @errors as the other, but for the timeout. Throws `read_cancelled` soon
+  ///         after a stop is requested.
+  std::optional<batch> next(const std::stop_token& stop);
+
   /// Returns the position of the element that the next call of `next` returns.
   /// Prefetched elements do not count.
   position save() const { return position_; }
@@ -63,6 +70,9 @@ public:
   std::default_sentinel_t end() { return {}; }
 
 private:
+  /// @param stop null: the element timeout applies.
+  std::optional<batch> read_next(const std::stop_token* stop);
+
   std::shared_ptr<const stage> stage_;
   position position_;
   std::size_t prefetch_count_;

@@ -125,6 +125,9 @@ public:
   /// called.
   std::optional<std::size_t> prefetched() const { return prefetch_count_; }
 
+  /// Timeout of `cursor::next`.
+  std::chrono::milliseconds element_timeout() const { return element_timeout_; }
+
   struct train_test;
   /// Splits into the first `fraction` of the elements, rounded to the nearest
   /// count, and the rest.

@@ -14,6 +14,11 @@ constexpr auto shutdown_timeout = std::chrono::seconds{1};
 
 } // namespace
 
+std::string late_element_text(std::chrono::milliseconds timeout) {
+  return "no element was ready within " + std::to_string(timeout.count())
+         + " ms: a map function hangs, or prefetch needs a longer timeout";
+}
+
 prefetcher::prefetcher(std::shared_ptr<const stage> source,
                        const position& start, std::uint64_t end,
                        std::size_t count)
@@ -65,9 +70,19 @@ batch prefetcher::next(std::chrono::milliseconds timeout) {
   if (!buffer_->changed.wait_for(hold, timeout, [&] {
         return !buffer_->ready.empty() || buffer_->ended;
       }))
-    throw std::runtime_error(
-      "no element was ready within " + std::to_string(timeout.count())
-      + " ms: a map function hangs, or prefetch needs a longer timeout");
+    throw std::runtime_error(late_element_text(timeout));
+  return take_ready(std::move(hold));
+}
+
+batch prefetcher::next(const std::stop_token& stop) {
+  std::unique_lock hold{buffer_->lock};
+  if (!buffer_->changed.wait(
+        hold, stop, [&] { return !buffer_->ready.empty() || buffer_->ended; }))
+    throw read_cancelled{};
+  return take_ready(std::move(hold));
+}
+
+batch prefetcher::take_ready(std::unique_lock<std::mutex> /*hold*/) {
   if (buffer_->ready.empty())
     std::rethrow_exception(buffer_->error);
   auto out = std::move(buffer_->ready.front());

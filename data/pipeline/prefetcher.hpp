@@ -2,12 +2,19 @@
 
 #include "troupe/data/pipeline/stage.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <mutex>
+#include <stop_token>
+#include <string>
 #include <thread>
 
 namespace troupe::data {
+
+/// Returns what the error says if no element is ready within a timeout.
+std::string late_element_text(std::chrono::milliseconds timeout);
 
 /// Reads the next elements of an epoch in advance, on a thread of its own.
 class prefetcher {
@@ -29,6 +36,11 @@ public:
   ///         after `timeout`.
   batch next(std::chrono::milliseconds timeout);
 
+  /// Returns the next element, and waits for it without a timeout.
+  /// @pre as for the other.
+  /// @errors as the other. Throws `read_cancelled` if a stop is requested.
+  batch next(const std::stop_token& stop);
+
   /// True if no element is left: the thread reached the end or failed, and
   /// `next` returned all elements that were ready.
   bool ended() const;
@@ -45,6 +57,9 @@ private:
     bool ended = false;
   };
 
+  /// @param hold holds the lock of the buffer. The thread has an element or has
+  ///        ended.
+  batch take_ready(std::unique_lock<std::mutex> hold);
   static void read(const std::stop_token& stop, buffer& output,
                    const stage& source, position current, std::uint64_t end,
                    std::size_t count);

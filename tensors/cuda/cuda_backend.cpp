@@ -4,6 +4,7 @@
 #include "troupe/tensors/cuda/kernels/row_sums.hpp"
 #include "troupe/tensors/cuda/memory_cache.hpp"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
+#include "troupe/tensors/cuda/pinned_cache.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
 #include "troupe/tensors/cuda/update.hpp"
 #include "troupe/tensors/ops/conv2d.hpp"
@@ -12,57 +13,33 @@
 
 #include <cstring>
 #include <deque>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <new>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 namespace troupe::cuda {
 
 namespace {
 
-/// Pinned memory. Released blocks are kept by size.
-class pinned_cache {
-public:
-  std::byte* allocate(std::size_t bytes) {
-    const auto size = rounded(bytes);
-    {
-      const std::lock_guard hold{lock_};
-      if (auto& list = free_[size]; !list.empty()) {
-        auto* const block = list.back();
-        list.pop_back();
-        return block;
-      }
-    }
-    select_used_device();
-    void* block = nullptr;
-    if (cudaHostAlloc(&block, size, cudaHostAllocPortable) != cudaSuccess) {
-      cudaGetLastError(); // forgets the error
-      throw std::bad_alloc{};
-    }
-    return static_cast<std::byte*>(block);
-  }
-  void release(std::byte* block, std::size_t bytes) noexcept {
-    const std::lock_guard hold{lock_};
-    try {
-      free_[rounded(bytes)].push_back(block);
-    } catch (...) { // no memory of the host
-      cudaFreeHost(block);
-    }
-  }
+/// Maximum size of all blocks of pinned memory that are kept.
+constexpr std::size_t max_kept_pinned_bytes = std::size_t{1} << 30;
 
-private:
-  static std::size_t rounded(std::size_t bytes) {
-    constexpr std::size_t granularity = 4096;
-    return (bytes + granularity - 1) / granularity * granularity;
-  }
-
-  std::mutex lock_;
-  std::map<std::size_t, std::vector<std::byte*>> free_;
-};
+pinned_cache::source pinned_memory() {
+  return {[](std::size_t bytes) -> void* {
+            select_used_device();
+            void* block = nullptr;
+            if (cudaHostAlloc(&block, bytes, cudaHostAllocPortable)
+                == cudaSuccess)
+              return block;
+            cudaGetLastError(); // forgets the error
+            return nullptr;
+          },
+          [](void* block) {
+            select_used_device();
+            if (cudaFreeHost(block) != cudaSuccess)
+              cudaGetLastError(); // forgets the error
+          }};
+}
 
 /// Kernels of all ops.
 using kernel_rows = std::unordered_map<const op*, std::span<const op_kernels>>;
@@ -265,7 +242,7 @@ private:
   };
 
   std::deque<state> devices_;
-  pinned_cache pinned_;
+  pinned_cache pinned_{pinned_memory(), max_kept_pinned_bytes};
   const kernel_rows kernels_ = all_kernels();
 };
 

@@ -417,6 +417,22 @@ TEST_F(OnACard, AnIdOutOfRangeIsAnErrorOfTheNextCopyToTheHost) {
             "embedding_lookup: id 1 is -1, but the table has 4 rows");
 }
 
+/// A loss that depends on such a row is NaN, so `fit` makes no update.
+TEST_F(OnACard, TheRowOfAnIdOutOfRangeIsNan) {
+  for (const auto type : {dtype::float32, dtype::float64, dtype::bfloat16})
+    for (const std::int64_t row_size : {3, 16}) { // copied by element, packed
+      const auto rows =
+        embedding_lookup(tensor::full({4, row_size}, 1, type, card),
+                         tensor::of<std::int64_t>({3}, {3, 4, 0}).to(card));
+      EXPECT_NE(error_of([&] { rows.to({}); }), "no error");
+      const auto found = rows.to({}).as(dtype::float64);
+      const auto values = found.data<double>();
+      for (std::size_t i = 0; i < values.size(); ++i)
+        EXPECT_EQ(std::isnan(values[i]), std::int64_t(i) / row_size == 1)
+          << to_string(type) << ", element " << i << " is " << values[i];
+    }
+}
+
 TEST_F(OnACard, TensorsOnTwoDevicesAreAnErrorThatNamesBoth) {
   const auto a = spread({3}).to(card), b = spread({3});
   EXPECT_EQ(error_of([&] { add(a, b); }),

@@ -13,12 +13,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <sys/mman.h>
 #include <type_traits>
@@ -34,6 +36,9 @@
 // A copy of `start_copy` takes place as late as the events allow, and its
 // target has other elements until then. So code that reads the target too
 // early, or changes the source too early, computes other bits.
+//
+// If a kernel of the CPU refuses a value in a tensor, the results of the op are
+// NaN, and the next wait for a device throws the error.
 
 namespace troupe::test {
 
@@ -126,6 +131,8 @@ public:
   void copy(const device& to, std::byte* target, const device& from,
             const std::byte* source, std::size_t bytes) override {
     ++copies;
+    if (to.kind == device_kind::cpu)
+      refuse_invalid_value();
     auto* const into = on_host(to, target);
     const auto* const out_of = on_host(from, source);
     EXPECT_TRUE(into + bytes <= out_of || out_of + bytes <= into) << "overlap";
@@ -199,12 +206,14 @@ public:
   // -- rows of tensors --------------------------------------------------------
 
   void add_rows(const sparse_rows& rows, tensor& sum) override {
+    const simulated_work of_the_device;
     ++row_sums;
     auto host = sum.to({});
     rows_on_host(rows).add_to(host);
     sum.copy_from(host);
   }
   sparse_rows sum_rows(const sparse_rows& rows) override {
+    const simulated_work of_the_device;
     ++row_sums;
     const auto host = rows_on_host(rows).sorted();
     return {host.dims(), host.indices(), host.rows().to(rows.rows().device())};
@@ -226,6 +235,7 @@ public:
   void update_rows(const device& on, const rule_coefficients& step,
                    float* values, const sparse_rows& gradient,
                    const std::array<float*, 2>& slots) override {
+    const simulated_work of_the_device;
     EXPECT_GT(gradient.count(), 0u);
     EXPECT_EQ(gradient.rows().device(), on);
     ++updates;
@@ -274,8 +284,9 @@ private:
     std::uint64_t allocated = 0; ///< Number of the call.
   };
 
-  /// A copy that has not taken place.
+  /// A copy that has not taken place, or of which the host does not know it.
   struct delayed_copy {
+    bool is_made = false;     ///< It has taken place.
     std::uint64_t number = 0; ///< Of the call.
     stream in = stream::compute;
     std::size_t bytes = 0;
@@ -303,16 +314,24 @@ private:
       else
         owner_.make_copies(in_, number_);
     }
+    // After a call of these, the host knows which copies have taken place.
     void synchronize() override {
       ++owner_.waits;
-      const std::lock_guard hold{owner_.lock_};
-      owner_.make_copies(in_, number_);
+      {
+        const std::lock_guard hold{owner_.lock_};
+        owner_.make_copies(in_, number_);
+        owner_.forget_made(in_, number_);
+      }
+      owner_.refuse_invalid_value();
     }
     bool is_done() override {
       const std::lock_guard hold{owner_.lock_};
-      return std::ranges::none_of(owner_.delayed_, [&](const auto& x) {
-        return x.in == in_ && x.number <= number_;
-      });
+      if (std::ranges::any_of(owner_.delayed_, [&](const auto& x) {
+            return x.in == in_ && x.number <= number_ && !x.is_made;
+          }))
+        return false;
+      owner_.forget_made(in_, number_);
+      return true;
     }
 
   private:
@@ -323,11 +342,14 @@ private:
 
   /// Makes the copies of a stream up to a number.
   void make_copies(stream in, std::uint64_t last) {
+    for (auto& x : delayed_)
+      if (x.in == in && x.number <= last && !std::exchange(x.is_made, true))
+        std::memcpy(x.into, x.out_of ? x.out_of : x.elements.data(), x.bytes);
+  }
+
+  void forget_made(stream in, std::uint64_t last) {
     std::erase_if(delayed_, [&](const delayed_copy& x) {
-      if (x.in != in || x.number > last)
-        return false;
-      std::memcpy(x.into, x.out_of ? x.out_of : x.elements.data(), x.bytes);
-      return true;
+      return x.is_made && x.in == in && x.number <= last;
     });
   }
 
@@ -336,7 +358,7 @@ private:
   void expect_unused(const std::byte* begin) {
     for (const auto& x : delayed_) {
       EXPECT_NE(x.host, begin) << "memory of the host was released too early";
-      EXPECT_FALSE(x.in == stream::copy && x.block == begin)
+      EXPECT_FALSE(!x.is_made && x.in == stream::copy && x.block == begin)
         << "a copy was released too early";
     }
   }
@@ -379,8 +401,61 @@ private:
         x = x.to({});
   }
 
+  /// Work of a device that is done on the host. Its copies to the host are no
+  /// waits of the program.
+  class simulated_work {
+  public:
+    simulated_work() { ++depth_; }
+    ~simulated_work() { --depth_; }
+    simulated_work(const simulated_work&) = delete;
+    simulated_work& operator=(const simulated_work&) = delete;
+
+    /// True if the calling thread does such work.
+    static bool is_under_way() { return depth_ > 0; }
+
+  private:
+    static inline thread_local int depth_ = 0;
+  };
+
+  /// Throws what the first kernel has refused, once.
+  void refuse_invalid_value() {
+    if (simulated_work::is_under_way())
+      return;
+    std::exception_ptr found;
+    {
+      const std::lock_guard hold{lock_};
+      found = std::exchange(invalid_value_, nullptr);
+    }
+    if (found)
+      std::rethrow_exception(found);
+  }
+
+  static simulated_devices& backend_of_call(const op_call& call) {
+    return dynamic_cast<simulated_devices&>(backend_of(call.on));
+  }
+
+  /// Calls a kernel of the CPU. If it refuses a value, its results are NaN. Its
+  /// gradients then are as they were, or 0.
+  static void call_kernel(op_call& host, op_kernel kernel,
+                          simulated_devices& owner) {
+    try {
+      kernel(host);
+    } catch (const std::logic_error&) {
+      for (auto& x : host.out)
+        if (x)
+          std::memset(x.raw(), 0xff, x.bytes());
+      for (std::size_t i = 0; i < host.grad_in.size(); ++i)
+        if (host.grad_in[i] && !host.accumulates(i))
+          host.grad_in[i].set_zero();
+      const std::lock_guard hold{owner.lock_};
+      if (!owner.invalid_value_)
+        owner.invalid_value_ = std::current_exception();
+    }
+  }
+
   /// Runs a kernel of the CPU on copies of the tensors of a call.
   static void run(op_call& call, op_kernel kernel) {
+    const simulated_work of_the_device;
     op_call host = call;
     host.on = {};
     small_list<tensor, 3> in;
@@ -396,7 +471,7 @@ private:
     for (auto* list : {&host.out, &host.grad_out})
       to_host(*list);
     to_host(host.saved);
-    kernel(host);
+    call_kernel(host, kernel, backend_of_call(call));
     for (std::size_t i = 0; i < grads.size(); ++i)
       if (grads[i])
         call.grad_in[i].copy_from(grads[i]);
@@ -427,6 +502,7 @@ private:
   /// The stream `copy` follows the calls up to this number.
   std::uint64_t copies_follow_ = 0;
   std::set<std::byte*> pinned_;
+  std::exception_ptr invalid_value_; ///< Of the first kernel that refused one.
   std::map<std::uint32_t, memory::usage> used_{{0, {}}, {1, {}}};
   std::map<std::pair<const op*, dtype>, op_kernels> rows_;
 };

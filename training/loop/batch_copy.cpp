@@ -10,6 +10,14 @@ batch_copy::batch_copy(const device& on)
     allocated_{backend_.make_event(on)},
     copied_{backend_.make_event(on)} {}
 
+batch_copy::~batch_copy() {
+  try {
+    synchronize();
+  } catch (...) { // a device that has failed copies nothing more
+  }
+  release();
+}
+
 /// Calls `fn(tensor)` for each tensor of which there is a copy.
 template <class F>
 void batch_copy::for_each_copied(local_batch& rows, F&& fn) {
@@ -58,12 +66,17 @@ void batch_copy::start(const local_batch& rows) {
   allocated_->block(device_backend::stream::copy);
   is_started_ = true;
   std::size_t next = 0;
-  for_each_copied(rows_, [&](tensor& x) {
-    auto target = std::exchange(memory_[next++], {});
-    backend_.start_copy(on_, target.address(), {}, x.address(), x.bytes(),
-                        device_backend::stream::copy);
-    x = std::move(target);
-  });
+  try {
+    for_each_copied(rows_, [&](tensor& x) {
+      auto target = std::exchange(memory_[next++], {});
+      backend_.start_copy(on_, target.address(), {}, x.address(), x.bytes(),
+                          device_backend::stream::copy);
+      x = std::move(target);
+    });
+  } catch (...) { // some copies may have been started
+    copied_->record(device_backend::stream::copy);
+    throw;
+  }
   copied_->record(device_backend::stream::copy);
 }
 
@@ -81,8 +94,6 @@ void batch_copy::synchronize() {
 void batch_copy::release() noexcept {
   if (is_started_ && !is_joined_)
     try {
-      // Some copies may have been started by a call that has failed.
-      copied_->record(device_backend::stream::copy);
       copied_->block(device_backend::stream::compute);
     } catch (...) { // the device has failed, which its next user is told
     }

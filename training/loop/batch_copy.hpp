@@ -14,7 +14,8 @@ class batch_copy {
 public:
   /// @param on a device other than the CPU.
   explicit batch_copy(const device& on);
-  ~batch_copy() { release(); }
+  /// Waits until the copies are done.
+  ~batch_copy();
   batch_copy(const batch_copy&) = delete;
   batch_copy& operator=(const batch_copy&) = delete;
 

@@ -1,5 +1,7 @@
 #include "troupe/training/loop/batch_feed.hpp"
 
+#include "troupe/tensors/device_error.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -32,30 +34,48 @@ batch_feed::batch_feed(const data::dataset& batches,
     one.copy = std::make_unique<batch_copy>(on);
   next_copy_ = std::make_unique<batch_copy>(on);
   if (batches.prefetched().value_or(0) > 0)
-    reader_ = std::make_unique<batch_reader>(std::move(batches_), on.kind);
+    reader_ = std::make_unique<batch_reader>(std::move(batches_), on.kind,
+                                             batches.element_timeout());
+  copies_ahead_ = reader_ != nullptr;
+}
+
+void batch_feed::discard(slot& one) {
+  if (one.copy) {
+    one.copy->synchronize(); // it reads the rows
+    one.copy->release();
+  }
+  one.rows = {}; // Frees memory that the next batch reuses.
 }
 
 void batch_feed::discard_oldest() {
-  auto& slot = slot_of(next_);
-  if (slot.copy) {
-    slot.copy->synchronize(); // it reads the rows
-    slot.copy->release();
+  auto kept = ring_.size() - 1;
+  discard(slot_of(next_));
+  if (next_copy_ && !copies_ahead_) {
+    discard(slot_of(next_ + 1)); // the oldest batch that is left
+    --kept;
   }
-  slot.rows = {}; // Frees memory that the next batch reuses.
-  if (next_ >= ring_.size())
-    oldest_ = std::max(oldest_, next_ - ring_.size() + 1);
+  if (next_ > kept)
+    oldest_ = std::max(oldest_, next_ - kept);
 }
 
 bool batch_feed::read() {
   discard_oldest();
   auto& slot = slot_of(next_);
-  auto read = reader_ ? reader_->next() : batches_.next();
+  auto read = not_copied_ ? std::exchange(not_copied_, std::nullopt)
+              : reader_   ? reader_->next()
+                          : batches_.next();
   if (!read)
     return false;
   slot.rows = std::move(*read);
   if (slot.copy) {
     std::swap(slot.copy, next_copy_);
-    slot.copy->start(slot.rows);
+    try {
+      slot.copy->start(slot.rows);
+    } catch (...) {
+      not_copied_ = slot.rows;
+      discard(slot);
+      throw;
+    }
   }
   ++next_;
   return true;
@@ -77,17 +97,35 @@ step_batch batch_feed::batch_of_step(std::uint64_t step) {
   if (!slot.copy)
     return {slot.rows, slot.rows};
   step_batch out{slot.rows, slot.copy->rows()};
-  if (reader_ && next_ == step + 1) {
+  if (copies_ahead_ && next_ == step + 1) {
     discard_oldest(); // so that its memory can be reserved
-    next_copy_->reserve(slot.rows);
+    reserve(slot.rows);
   }
   return out;
 }
 
+void batch_feed::reserve(const local_batch& like) {
+  try {
+    next_copy_->reserve(like);
+  } catch (const device_error&) { // too little memory
+    copy_no_more_ahead();
+  }
+}
+
+/// Each attempt would cost a wait for the device.
+void batch_feed::copy_no_more_ahead() {
+  copies_ahead_ = false;
+  next_copy_->release();
+}
+
 bool batch_feed::copy_ahead(std::uint64_t step) {
   const std::lock_guard hold{lock_};
-  if (reader_ && next_ == step + 1 && reader_->is_ready())
-    read();
+  if (copies_ahead_ && next_ == step + 1 && reader_->is_ready())
+    try {
+      read();
+    } catch (const device_error&) { // too little memory for this batch
+      copy_no_more_ahead();
+    }
   return reader_ && next_ > step + 1;
 }
 

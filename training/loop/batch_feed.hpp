@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace troupe {
@@ -27,7 +28,8 @@ struct step_batch {
 /// For a model on a device, the feed copies the next batch there while the
 /// device computes a step, if a thread has read that batch in advance.
 /// Otherwise the copy is made when the batch is requested. Without prefetching,
-/// the dataset is read when a batch is requested.
+/// the dataset is read when a batch is requested. If the device has too little
+/// memory for the copy, the feed copies no more batches ahead.
 /// Copies that are not used any more, for example after a change of the view,
 /// are released with the feed.
 class batch_feed {
@@ -44,7 +46,7 @@ public:
   /// number of times. The feed discards the batch of step s when a replica
   /// requests the batch of a step after s + `max_steps_ahead`. If this process
   /// has one replica, the feed discards the batch when the replica requests the
-  /// next batch. With a device, it keeps one batch more.
+  /// next batch. While it copies batches ahead, it keeps one batch more.
   /// @errors throws the exception of a failed read, and std::runtime_error if
   ///         the dataset's timeout expires. Throws std::logic_error if the
   ///         epoch ends before this step or the batch was discarded.
@@ -63,10 +65,14 @@ private:
   };
 
   slot& slot_of(std::uint64_t step) { return ring_[step % ring_.size()]; }
+  static void discard(slot& one);
   /// Discards the batch whose place the batch of step `next_` takes.
   void discard_oldest();
   /// Reads the batch of step `next_`. @returns false: the epoch has ended.
   bool read();
+  /// Reserves memory for the batch of step `next_`.
+  void reserve(const local_batch& like);
+  void copy_no_more_ahead();
 
   std::mutex lock_;
   local_batches batches_;
@@ -77,6 +83,10 @@ private:
   std::vector<slot> ring_; ///< Batch of step s at index s % size.
   /// Has memory for the batch of step `next_`. Null: the model is on the CPU.
   std::unique_ptr<batch_copy> next_copy_;
+  /// The device has memory for the batch of another step.
+  bool copies_ahead_ = false;
+  /// The rows of step `next_`, if the device had no memory for them.
+  std::optional<local_batch> not_copied_;
 };
 
 } // namespace troupe

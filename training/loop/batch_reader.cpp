@@ -1,9 +1,11 @@
 #include "troupe/training/loop/batch_reader.hpp"
 
+#include "troupe/data/pipeline/prefetcher.hpp"
 #include "troupe/tensors/context.hpp"
 
 #include <chrono>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 namespace troupe {
@@ -31,8 +33,10 @@ batch in_pinned_memory(const batch& rows, device_kind kind) {
 
 } // namespace
 
-batch_reader::batch_reader(local_batches source, device_kind kind)
-  : thread_{[output = buffer_, source = std::move(source),
+batch_reader::batch_reader(local_batches source, device_kind kind,
+                           std::chrono::milliseconds timeout)
+  : timeout_{timeout},
+    thread_{[output = buffer_, source = std::move(source),
              kind](const std::stop_token& stop) mutable {
       read(stop, *output, source, kind);
     }} {}
@@ -56,7 +60,7 @@ void batch_reader::read(const std::stop_token& stop, buffer& output,
         if (!output.changed.wait(hold, stop, [&] { return !output.ready; }))
           break;
       }
-      auto rows = source.next();
+      auto rows = source.next(stop);
       if (!rows)
         break;
       rows->first.rows = in_pinned_memory(rows->first.rows, kind);
@@ -66,6 +70,7 @@ void batch_reader::read(const std::stop_token& stop, buffer& output,
       output.ready = std::move(rows);
       output.changed.notify_all();
     }
+  } catch (const data::read_cancelled&) {
   } catch (...) {
     error = std::current_exception();
   }
@@ -77,9 +82,9 @@ void batch_reader::read(const std::stop_token& stop, buffer& output,
 
 std::optional<local_batch> batch_reader::next() {
   std::unique_lock hold{buffer_->lock};
-  // The thread waits for the dataset only, which has a timeout.
-  buffer_->changed.wait(hold,
-                        [&] { return buffer_->ready || buffer_->has_ended; });
+  if (!buffer_->changed.wait_for(
+        hold, timeout_, [&] { return buffer_->ready || buffer_->has_ended; }))
+    throw std::runtime_error(data::late_element_text(timeout_));
   if (!buffer_->ready && buffer_->error)
     std::rethrow_exception(buffer_->error);
   auto out = std::exchange(buffer_->ready, std::nullopt);

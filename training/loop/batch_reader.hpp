@@ -3,6 +3,7 @@
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/strategies/local_batches.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -19,16 +20,20 @@ namespace troupe {
 class batch_reader {
 public:
   /// @param kind of the device.
-  batch_reader(local_batches source, device_kind kind);
+  /// @param timeout of `next`.
+  batch_reader(local_batches source, device_kind kind,
+               std::chrono::milliseconds timeout);
 
   /// Stops the thread. If the thread is still busy after 1 s, it is detached.
   ~batch_reader();
   batch_reader(const batch_reader&) = delete;
   batch_reader& operator=(const batch_reader&) = delete;
 
-  /// Returns the rows of the next batch. None: the epoch has ended. Waits at
-  /// most as long as `local_batches::next`.
-  /// @errors as `local_batches::next`. After an error each call throws it.
+  /// Returns the rows of the next batch. None: the epoch has ended. The timeout
+  /// begins with this call: the time that the thread has waited for the dataset
+  /// before does not count.
+  /// @errors as `local_batches::next`. After an error of the dataset each call
+  ///         throws it; after a timeout, the next call waits again.
   std::optional<local_batch> next();
 
   /// True if `next` would return rows without waiting.
@@ -47,6 +52,7 @@ private:
   static void read(const std::stop_token& stop, buffer& output,
                    local_batches& source, device_kind kind);
 
+  const std::chrono::milliseconds timeout_;
   std::shared_ptr<buffer> buffer_ = std::make_shared<buffer>();
   std::jthread thread_;
 };

@@ -1,5 +1,7 @@
 #include "troupe/training/loop/host_copies.hpp"
 
+#include <new>
+
 namespace troupe {
 
 host_copies::host_copies(const device& on) : on_{on} {
@@ -20,7 +22,12 @@ host_copies::~host_copies() {
 tensor host_copies::start(const tensor& x) {
   if (x.device().kind == device_kind::cpu)
     return x.detach();
-  auto out = tensor::pinned(x.spec(), on_.kind);
+  tensor out;
+  try {
+    out = tensor::pinned(x.spec(), on_.kind);
+  } catch (const std::bad_alloc&) { // the copy is waited for
+    return x.detach().to({});
+  }
   pending_.push_back(out);
   if (x.bytes() > 0)
     backend_of(on_).start_copy({}, out.address(), on_, x.address(), x.bytes(),

@@ -19,10 +19,12 @@ public:
   host_copies(const host_copies&) = delete;
   host_copies& operator=(const host_copies&) = delete;
 
-  /// Starts to copy a tensor to pinned memory.
+  /// Starts to copy a tensor to pinned memory. If none is left, copies it to
+  /// other memory before it returns.
   /// @returns the copy, which must not be read before `wait` has returned. A
   ///          tensor that is on the CPU is its own copy.
-  /// @errors throws `device_error`, and std::bad_alloc without pinned memory.
+  /// @errors throws `device_error`. If it waits for the copy, as a copy to the
+  ///         CPU.
   tensor start(const tensor& x);
 
   /// Ends the list of copies for which `wait` waits. Work that the device gets

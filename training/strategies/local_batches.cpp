@@ -84,6 +84,15 @@ local_batches::local_batches(const data::dataset& batches,
 }
 
 std::optional<local_batch> local_batches::next() {
+  return read_next([](data::cursor& from) { return from.next(); });
+}
+
+std::optional<local_batch> local_batches::next(const std::stop_token& stop) {
+  return read_next([&](data::cursor& from) { return from.next(stop); });
+}
+
+template <class Read>
+std::optional<local_batch> local_batches::read_next(const Read& read_element) {
   const auto position = save();
   local_batch out;
   out.shares = shares_;
@@ -91,7 +100,7 @@ std::optional<local_batch> local_batches::next() {
     if (const auto rows = batches_.batch_rows(position))
       out.global_rows = static_cast<std::int64_t>(*rows);
   for (std::size_t i = 0; i < cursors_.size(); ++i) {
-    auto read = cursors_[i].next();
+    auto read = read_element(cursors_[i]);
     if (!read)
       return std::nullopt;
     if (!is_batch(*read))

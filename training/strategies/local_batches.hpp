@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -64,9 +65,20 @@ public:
   ///         std::logic_error if the dataset yields single examples.
   std::optional<local_batch> next();
 
+  /// Returns the rows of the next batch, and waits for them without a timeout.
+  /// None: the epoch has ended.
+  /// @errors as the other, but for the timeout. Throws `data::read_cancelled`
+  ///         soon after a stop is requested; then this object is not used any
+  ///         more.
+  std::optional<local_batch> next(const std::stop_token& stop);
+
   data::position save() const { return cursors_.front().save(); }
 
 private:
+  /// @param read_element calls `next` of a cursor.
+  template <class Read>
+  std::optional<local_batch> read_next(const Read& read_element);
+
   data::dataset batches_;
   std::uint32_t replicas_;
   std::shared_ptr<const batch_shares> shares_; ///< Null: equal shares.

@@ -5,6 +5,9 @@
 #include "troupe/tensors/cuda/launch.cuh"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 
+#include <limits>
+#include <type_traits>
+
 namespace troupe::cuda {
 
 namespace {
@@ -15,7 +18,20 @@ std::size_t row_size(const shape& table) {
   return table.axes(1, table.rank()).elements();
 }
 
-/// @param Unit what a thread copies: an element, or 16 bytes.
+/// Returns a unit all of whose bytes are 0xFF. As floats of any dtype, they are
+/// NaN.
+template <class Unit>
+__device__ Unit nan_unit() {
+  if constexpr (std::is_same_v<Unit, uint4>)
+    return {~0u, ~0u, ~0u, ~0u};
+  else
+    return std::numeric_limits<Unit>::max();
+}
+
+/// The row of an id that is out of range is NaN. So a loss that depends on it
+/// is NaN too, and no update is made.
+/// @param Unit what a thread copies: an unsigned integer of the size of an
+///        element, or 16 bytes.
 template <class Unit, class Id>
 void copy_rows(op_call& c) {
   const auto* const table = elements<Unit>(c.in[0]);
@@ -36,7 +52,7 @@ void copy_rows(op_call& c) {
       invalid->position = static_cast<long long>(at);
       invalid->limit = rows;
     }
-    y[i] = Unit{};
+    y[i] = nan_unit<Unit>();
   });
 }
 

@@ -1,9 +1,11 @@
+#include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/training/loop/batch_feed.hpp"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
 #include <stdexcept>
 #include <thread>
 
@@ -86,6 +88,67 @@ TEST(BatchFeed, KeepsMemoryForTwoBatches) {
     copy_next(feed, step);
   }
   EXPECT_LE(devices.used(gpu).peak, 2 * bytes);
+}
+
+TEST(BatchFeed, GoesOnWithoutMemoryForTheNextBatch) {
+  constexpr std::size_t bytes = 4 * (3 + 1) * 4;
+  for (const auto limit : {bytes, bytes + 4 * 3 * 4, 2 * bytes - 1}) {
+    simulated_devices devices;
+    devices.limit = limit;
+    const auto group = group_of(1);
+    batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, gpu};
+    for (std::uint64_t step = 0; step < batches; ++step) {
+      expect_rows(feed.batch_of_step(step), step);
+      EXPECT_FALSE(feed.copy_ahead(step));
+    }
+  }
+}
+
+/// The memory that was reserved is too small for the next batch.
+TEST(BatchFeed, CopiesABatchInItsStepThatHadNoMemoryBefore) {
+  simulated_devices devices;
+  const auto group = group_of(1);
+  const auto batch_of = [](std::int64_t rows) {
+    return batch{.inputs = tensor::full({rows, 3}, double(rows)),
+                 .labels = tensor::zeros({rows}, dtype::int32)};
+  };
+  const data::dataset growing{
+    2, 10, [batch_of](std::uint64_t i) { return batch_of(4 << i); }};
+  constexpr std::size_t row_bytes = (3 + 1) * 4;
+  devices.limit = (4 + 8) * row_bytes - 1;
+  batch_feed feed{growing.prefetch(2), {}, 0, *group, {}, gpu};
+  feed.batch_of_step(0);
+  EXPECT_EQ(devices.used(gpu).live, 2 * 4 * row_bytes);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+  while (devices.used(gpu).live > 4 * row_bytes) { // the copy was not tried
+    EXPECT_FALSE(feed.copy_ahead(0));
+    ASSERT_LT(std::chrono::steady_clock::now(), end);
+  }
+  const auto got = feed.batch_of_step(1);
+  EXPECT_TRUE(same_bits(got.on_device.first.rows.inputs, batch_of(8).inputs));
+}
+
+/// The thread that reads waits for a batch longer than the dataset's timeout,
+/// which is that of a step.
+TEST(BatchFeed, AStepWaitsAgainAfterATimeout) {
+  simulated_devices devices;
+  const auto group = group_of(1);
+  std::promise<void> is_made;
+  const auto made = is_made.get_future().share();
+  const auto slow = counted().map([made](const batch& x) {
+    if (x.labels.data<std::int32_t>()[0] == 4)
+      made.wait();
+    return x;
+  });
+  constexpr std::chrono::milliseconds timeout{1'000};
+  batch_feed feed{slow.prefetch(2, timeout), {}, 0, *group, {}, gpu};
+  feed.batch_of_step(0);
+  EXPECT_EQ(test::text_of([&] { feed.batch_of_step(1); }),
+            "no element was ready within 1000 ms: a map function hangs, or "
+            "prefetch needs a longer timeout");
+  is_made.set_value();
+  copy_next(feed, 0);
+  expect_rows(feed.batch_of_step(1), 1);
 }
 
 TEST(BatchFeed, BeginsWithTheBatchOfItsPosition) {

@@ -404,6 +404,71 @@ TEST(DeviceTraining, LargeFiniteGradientsAreApplied) {
   EXPECT_EQ(got, run("cpu:0"));
 }
 
+/// A table whose rows are the outputs. The examples are ids.
+class id_layer : public models::layer {
+public:
+  std::string_view type() const override { return "id_of_the_device_test"; }
+  shape build(const shape&, models::builder& b) const override {
+    b.parameter("rows", {4, 10}, initializer{"uniform"});
+    return {10};
+  }
+  tensor forward(const tensor& x,
+                 const models::layer_scope& scope) const override {
+    return embedding_lookup(scope[0],
+                            x.as(dtype::int32).reshaped({x.dims().front()}));
+  }
+};
+
+/// Returns three batches of ids, of which those of batch 1 are from `first` on.
+data::dataset batches_of_ids(float first) {
+  auto ids = tensor::zeros({12, 1});
+  for (std::size_t i = 4; i < 8; ++i)
+    ids.mutable_data<float>()[i] = first + float(i - 4);
+  return data::dataset{ids, tensor::zeros({12}, dtype::int32), 10}.batch(4);
+}
+
+/// The kernels find such a value while `fit` gives the whole step to the
+/// device. The next fit shows that the step does not count: the updates of Adam
+/// depend on its number.
+void expect_no_update(const models::model_description& net,
+                      const data::dataset& good, const data::dataset& bad,
+                      const std::string& error) {
+  for (const std::uint32_t replicas : {1, 2}) {
+    simulated_devices devices;
+    const auto strategy = turns_on("cuda:0", replicas);
+    const auto scope = strategy.scope();
+    model it{net, adam{}}, other{net, adam{}};
+    EXPECT_EQ(text_of([&] { it.fit(bad, {.on_nan = on_nan::skip}); }), error);
+    other.fit(good, {.max_steps = 1});
+    EXPECT_EQ(it.weights_sha256(), other.weights_sha256());
+    const fit_options again{.first_epoch = 0};
+    it.fit(good, again);
+    other.fit(good, again);
+    EXPECT_EQ(it.weights_sha256(), other.weights_sha256());
+  }
+}
+
+TEST(DeviceTraining, AStepWithAnInvalidIdMakesNoUpdate) {
+  models::register_layer<id_layer>();
+  expect_no_update({"ids", {1}, models::stack(id_layer{})}, batches_of_ids(0),
+                   batches_of_ids(3),
+                   "embedding_lookup: id 1 is 4, but the table has 4 rows");
+}
+
+TEST(DeviceTraining, AStepWithAnInvalidLabelMakesNoUpdate) {
+  const auto good = digits_200().take(60).batch(20);
+  const auto second = digits_200().examples(20, 40).labels;
+  const auto bad = good.map([second](batch x) {
+    if (same_bits(x.labels, second)) {
+      x.labels = x.labels.clone();
+      x.labels.mutable_data<std::int32_t>()[3] = 12;
+    }
+    return x;
+  });
+  expect_no_update(small_net(), good, bad,
+                   "label 12 in row 3; there are 10 classes, from 0");
+}
+
 // -- loops of a program -------------------------------------------------------
 
 /// Trains with gradients that are reduced and clipped, by two optimizers.

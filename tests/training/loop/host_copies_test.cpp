@@ -49,6 +49,18 @@ TEST(HostCopies, OfTheCpuAreTheTensorsThemselves) {
   EXPECT_EQ(devices.waits, 0);
 }
 
+TEST(HostCopies, AreMadeAtOnceWithoutPinnedMemory) {
+  simulated_devices devices;
+  const auto x = counted(5).to(gpu);
+  host_copies copies{gpu};
+  devices.limit = 0;
+  const auto found = copies.start(x);
+  EXPECT_TRUE(same_bits(found, counted(5)));
+  copies.record();
+  copies.wait();
+  EXPECT_EQ(devices.waits, 0) << "no copy is left";
+}
+
 /// The simulated device checks that no copy is under way when its memory is
 /// released.
 TEST(HostCopies, AreDoneWhenTheirMemoryIsReleased) {
