@@ -25,6 +25,7 @@ struct device_state {
   cudaStream_t copies = nullptr;
   std::atomic<const op*> last = nullptr; ///< The last op with kernels.
   invalid_value* invalid = nullptr;
+  std::mutex lock; ///< Of the host, for what it reads and resets in `invalid`.
 };
 
 constexpr std::uint32_t max_devices = 64;
@@ -48,11 +49,16 @@ device_state& open(const device& on) {
     void* block = nullptr;
     check(cudaHostAlloc(&block, sizeof(invalid_value), cudaHostAllocMapped),
           "cudaHostAlloc");
-    state.invalid = new (block) invalid_value;
+    auto* const invalid = new (block) invalid_value;
+    void* claim = nullptr;
+    check(cudaMalloc(&claim, sizeof(int)), "cudaMalloc");
+    invalid->is_claimed = static_cast<int*>(claim);
     cudaStream_t made = nullptr;
     for (auto* one : {&state.copies, &made})
       check(cudaStreamCreateWithFlags(one, cudaStreamNonBlocking),
             "cudaStreamCreateWithFlags");
+    check(cudaMemsetAsync(claim, 0, sizeof(int), made), "cudaMemsetAsync");
+    state.invalid = invalid;
     used_device.store(static_cast<int>(on.index));
     state.stream.store(made, std::memory_order_release);
   });
@@ -69,6 +75,24 @@ device_state& open(const device& on) {
                           + ", but the table has " + limit + " rows");
 }
 
+/// Returns what a kernel has reported, and lets kernels report again. Kernels
+/// may run meanwhile: they write nothing before the reset of the claim, which
+/// the device makes after the work that it has.
+invalid_value take_invalid(device_state& state) {
+  const std::lock_guard hold{state.lock};
+  auto& shared = *state.invalid;
+  const std::atomic_ref<int> what{shared.what};
+  invalid_value found;
+  found.what = what.load(std::memory_order_acquire);
+  if (found.what == 0)
+    return found;
+  found = shared;
+  what.store(0, std::memory_order_release);
+  check(cudaMemsetAsync(shared.is_claimed, 0, sizeof(int), state.stream.load()),
+        "cudaMemsetAsync");
+  return found;
+}
+
 /// Throws what a wait for a device has found.
 void check_wait(const device& on, device_state& state, cudaError_t result) {
   if (result != cudaSuccess) {
@@ -78,11 +102,8 @@ void check_wait(const device& on, device_state& state, cudaError_t result) {
       + (last ? "; the last op that it got was " + std::string{last->name}
               : std::string{})};
   }
-  if (state.invalid->what != 0) {
-    const auto found = *state.invalid;
-    *state.invalid = {};
+  if (const auto found = take_invalid(state); found.what != 0)
     refuse(found);
-  }
 }
 
 } // namespace

@@ -59,14 +59,19 @@ std::uint64_t synchronizations();
 /// An invalid value that a kernel has found in a tensor.
 struct invalid_value {
   enum class kind : int { none, label, id };
-  int what = 0; ///< A `kind`; written first.
+  /// A `kind`. A kernel writes it last, and the host reads it first.
+  int what = 0;
+  /// In memory of the device. 1: a kernel writes the fields, or has written
+  /// them. The host sets it to 0 in the stream `compute`.
+  int* is_claimed = nullptr;
   long long value = 0;
   long long position = 0;
   long long limit = 0; ///< Valid values are at least 0 and below.
 };
 
-/// Where kernels of a device report an invalid value: host memory that the
-/// device can write. `synchronize` throws the first one.
+/// Where kernels of a device report an invalid value, by `report_invalid`: host
+/// memory that the device can write. `synchronize` throws the first one. What
+/// kernels find that the device got before the throw is not reported.
 invalid_value* invalid_value_of(const device& on);
 
 } // namespace troupe::cuda

@@ -1,6 +1,7 @@
 #include "troupe/tensors/ops/embedding_lookup.hpp"
 
 #include "troupe/tensors/cuda/elements.cuh"
+#include "troupe/tensors/cuda/invalid_value.cuh"
 #include "troupe/tensors/cuda/kernels/row_sums.hpp"
 #include "troupe/tensors/cuda/launch.cuh"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
@@ -47,11 +48,7 @@ void copy_rows(op_call& c) {
       y[i] = table[std::size_t(id) * row + i % row];
       return;
     }
-    if (atomicCAS(&invalid->what, int(kind::none), int(kind::id)) == 0) {
-      invalid->value = id;
-      invalid->position = static_cast<long long>(at);
-      invalid->limit = rows;
-    }
+    report_invalid(invalid, kind::id, id, static_cast<long long>(at), rows);
     y[i] = nan_unit<Unit>();
   });
 }

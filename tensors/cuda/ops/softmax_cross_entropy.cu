@@ -1,6 +1,7 @@
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 
 #include "troupe/tensors/cuda/elementwise.cuh"
+#include "troupe/tensors/cuda/invalid_value.cuh"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 
 #include <cmath>
@@ -90,11 +91,8 @@ __global__ void loss_rows(T* losses, number_of<T>* gradient, const T* logits,
       // The first thread that finds one describes it. The loss is NaN, so no
       // update is made.
       if (threadIdx.x == 0) {
-        if (atomicCAS(&invalid->what, int(kind::none), int(kind::label)) == 0) {
-          invalid->value = label;
-          invalid->position = static_cast<long long>(row);
-          invalid->limit = static_cast<long long>(n);
-        }
+        report_invalid(invalid, kind::label, label, static_cast<long long>(row),
+                       static_cast<long long>(n));
         losses[row] = element<T>(NAN);
       }
       for (std::size_t i = threadIdx.x; i < n; i += blockDim.x)
