@@ -263,7 +263,7 @@ bool has_one_channel_pool_kernel(const onednn::convolution& g,
          && line_of<5>(pool.out_width) <= max_line
          && pool.count * pool.out_height < max
          && static_cast<std::size_t>(g.h) * g.w < max
-         && static_cast<std::size_t>(g.co) < max;
+         && static_cast<std::size_t>(g.co) <= max_channels;
 }
 
 cudaError_t one_channel_max_pool(const onednn::convolution& conv,

@@ -131,7 +131,7 @@ __device__ void add_gradients(const pool_extents& e, int row, int column,
       const auto gradient = pack_at<lanes>(grad_out, from);
       for (int k = 0; k < lanes; ++k)
         if (at.lane[k] == position)
-          sum[k] += number(gradient.lane[k]);
+          sum[k] = sum_of(sum[k], number(gradient.lane[k]));
     }
   }
 }
@@ -183,7 +183,7 @@ __global__ void spread(pool_extents e, std::size_t rows, const T* grad_out,
           for (int k = 0; k < lanes; ++k) {
             auto value = accumulate ? number(to.lane[k]) : number_of<T>{};
             if (maximum.lane[k] == position)
-              value += number(gradient.lane[k]);
+              value = sum_of(value, number(gradient.lane[k]));
             result.lane[k] = element<T>(value);
           }
           to = result;

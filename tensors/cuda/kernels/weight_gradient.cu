@@ -83,8 +83,9 @@ __global__ void __launch_bounds__(lanes* warps)
 bool has_one_channel_kernel(const onednn::convolution& g) {
   constexpr std::int64_t max = std::int64_t{1} << 30;
   return g.ci == 1 && g.kh == g.kw && (g.kh == 3 || g.kh == 5)
-         && g.stride_h == 1 && g.stride_w == 1 && g.n > 0 && g.co < max
-         && g.n * g.oh < max && g.h * g.w < max && g.ow < max;
+         && g.stride_h == 1 && g.stride_w == 1 && g.n > 0
+         && static_cast<std::size_t>(g.co) <= max_channels && g.n * g.oh < max
+         && g.h * g.w < max && g.ow < max;
 }
 
 std::size_t one_channel_scratch(const onednn::convolution& g) {
