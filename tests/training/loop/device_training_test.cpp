@@ -562,7 +562,7 @@ TEST(DeviceLoop, OtherGradientsOfAReplicaAreNamed) {
     << text;
 }
 
-/// Sparse gradients are made on the CPU; the rows are updated on the device.
+/// Sparse gradients are made on the device, which also updates the rows.
 TEST(DeviceLoop, SparseGradientsHaveTheBitsOfTheCpu) {
   simulated_devices devices;
   const auto run = [](const std::string& name, std::uint32_t replicas,
