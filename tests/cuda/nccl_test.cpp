@@ -5,6 +5,8 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tests/support/placements.hpp"
 
+#include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <mutex>
 
@@ -118,6 +120,25 @@ TEST_F(NcclOnACard, SumsAndGathersOfTwoReplicasAreCorrect) {
     for (auto& one : backends)
       one->end_step();
   }
+}
+
+TEST_F(NcclOnACard, ASumByTreeFlushesDenormalsAsOnTheCpu) {
+  constexpr double least = 0x1p-1022; // least normal number
+  const auto of = [](std::initializer_list<double> values) {
+    tensor out{shape{std::int64_t(values.size())}, dtype::float64};
+    std::ranges::copy(values, out.mutable_data<double>().begin());
+    return out;
+  };
+  const auto a = of({least / 2, -least / 4, 1.5 * least, least / 2, 1});
+  const auto b = of({least / 2, -least / 4, -least, least, 2});
+  begin(1, 0);
+  contribute(0, a, b, {});
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    ASSERT_TRUE(is_ready(r, kind::drained));
+    EXPECT_TRUE(same_bits(backends[r]->sum_of(0), add(a, b)));
+  }
+  for (auto& one : backends)
+    one->end_step();
 }
 
 TEST_F(NcclOnACard, AGenerationAfterAnAbortedOneWorks) {

@@ -31,8 +31,10 @@ struct communicator_environment {
 /// The communicator of one generation, from the exchange of its id until
 /// nothing accesses its memory any more.
 ///
-///   exchanging_id  rank 0 makes the id and publishes it, the others wait for
-///   it initializing   all ranks join ready          groups may start
+///   exchanging_id  rank 0 makes the id and publishes it; the other ranks wait
+///                  for it
+///   initializing   all ranks join
+///   ready          groups may start
 ///   finalizing     an orderly end waits for the other ranks
 ///   aborting       `device_communicator::abort` has not returned
 ///   draining       the stream has not reached an event that was recorded after

@@ -1,5 +1,7 @@
 #include "troupe/actors/collectives/nccl/cuda/add.hpp"
 
+#include "troupe/tensors/cuda/elements.cuh"
+
 #include <algorithm>
 
 namespace troupe::cuda {
@@ -15,7 +17,7 @@ __global__ void add_elements(T* sum, const T* a, const T* b,
   const auto step = std::size_t{gridDim.x} * blockDim.x;
   for (auto i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
        i < elements; i += step)
-    sum[i] = a[i] + b[i];
+    sum[i] = sum_of(a[i], b[i]);
 }
 
 template <class T>
