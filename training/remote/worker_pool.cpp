@@ -93,8 +93,11 @@ void remote_strategy::impl::check(
   troupe::check(options.communication);
   if (collectives_of(options.communication)
       != communication_options::backends::automatic)
-    refuse("communication.collectives cannot be chosen; the nodes use NCCL if "
-           "all of them can");
+    refuse((options.communication.implementation
+                == communication_options::implementations::nccl
+              ? std::string{"communication.implementation cannot be nccl"}
+              : std::string{"communication.collectives cannot be chosen"})
+           + "; the nodes use NCCL if all of them can");
   check_threads(options.threads);
   if (options.devices.empty())
     refuse("devices is empty; give one for each replica of a node");

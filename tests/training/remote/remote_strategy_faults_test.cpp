@@ -181,6 +181,17 @@ TEST(RemoteStrategyFaults, InvalidOptionsAreRejectedWithASentence) {
   EXPECT_TRUE(
     contains(error_of({address}, {.steps = "a", .request_timeout = 0ms}),
              "request_timeout"));
+  using implementations = communication_options::implementations;
+  using backends = communication_options::backends;
+  EXPECT_TRUE(contains(
+    error_of({address},
+             {.steps = "a",
+              .communication = {.implementation = implementations::nccl}}),
+    "communication.implementation cannot be nccl"));
+  EXPECT_TRUE(contains(
+    error_of({address},
+             {.steps = "a", .communication = {.collectives = backends::host}}),
+    "communication.collectives cannot be chosen"));
 }
 
 } // namespace
