@@ -49,7 +49,8 @@ public:
   /// Opens the channels.
   /// @param peers   the processes that host replicas, by rank.
   /// @param channel number of the channel on each connection.
-  /// @param changed called when an offer has arrived. Must not block.
+  /// @param changed called when a message of this view has arrived. Must not
+  ///        block.
   communicator_channels(std::vector<peer> peers, std::uint64_t view_id,
                         std::uint32_t channel, std::function<void()> changed);
   ~communicator_channels() override;
