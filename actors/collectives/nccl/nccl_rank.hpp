@@ -13,13 +13,13 @@ namespace troupe {
 class nccl_rank {
 public:
   /// @param ranks   the processes that host replicas; each one is a rank.
-  /// @param options the interval of the watchdog is `watchdog_interval`.
   /// @errors throws device_error.
   nccl_rank(const local_placement& ranks,
             const std::shared_ptr<communication_device>& device,
             std::shared_ptr<communicator_id_exchange> ids,
             const nccl_options& options);
 
+  /// Time between two looks of the watchdog at the collectives.
   static constexpr std::chrono::milliseconds watchdog_interval{1};
 
   const std::shared_ptr<nccl_collectives>& collectives() const {
