@@ -24,8 +24,7 @@ struct parameter_block {
   std::vector<device> devices; ///< Empty: the CPU.
 
   device device_of(std::size_t replica) const {
-    return devices.empty() ? device{}
-                           : devices[std::min(replica, devices.size() - 1)];
+    return devices.empty() ? device{} : devices[replica % devices.size()];
   }
 };
 

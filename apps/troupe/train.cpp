@@ -121,14 +121,14 @@ void check_any_task(const train_arguments& arguments) {
   listen_address(arguments);
 }
 
-/// A spare for any task does not know which device its task has.
+/// A spare for any task does not know which devices its task has.
 void check_device_of_any_task(const train_arguments& arguments,
                               const train_config& config) {
   if (arguments.any_task && config.devices_of(0) != config.devices)
     throw std::invalid_argument(
       "--devices with " + std::to_string(config.devices.size())
-      + " CUDA devices: a spare for any task has one; "
-        "name it");
+      + " CUDA devices: they are divided among the workers, and a spare for "
+        "any task does not know which its task has; name those of one worker");
 }
 
 /// Checks that there are processes into which faults can be injected.

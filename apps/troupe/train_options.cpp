@@ -155,8 +155,9 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
       [&options](const std::string& text) {
         options.devices = parse_list("--devices", text, "cpu:0,cpu:1");
       },
-      "Devices of each worker, as in cpu:0,cpu:1 or cuda:0, or one CUDA device "
-      "for each worker, as in cuda:0,cuda:1 [cpu:0]; see troupe devices")
+      "Devices, as in cpu:0,cpu:1 or cuda:0; each has a replica. Several CUDA "
+      "devices are divided among the workers; each worker has all others "
+      "[cpu:0]; see troupe devices")
     ->type_name("LIST");
   add_number(command, "--replicas", options.replicas, 1,
              train_option_limits::replicas,

@@ -62,7 +62,8 @@ struct train_options {
 /// A checked configuration in which every option has a value.
 struct train_config {
   std::string model, data, loss, optimizer, schedule, strategy;
-  /// Devices of each worker, or one CUDA device for each worker.
+  /// Devices of each worker, or several CUDA devices that are divided among the
+  /// workers, in the order of the list.
   std::vector<std::string> devices;
   std::string transport = "auto";   ///< auto, shm, tcp or tls.
   std::string collectives = "auto"; ///< auto, host or nccl.

@@ -27,15 +27,16 @@ device parse_device_option(const std::string& name) {
   }
 }
 
-/// Several CUDA devices are divided among the workers.
-bool has_one_for_each_worker(const std::vector<device>& devices) {
+/// Several CUDA devices are divided among the workers of a machine. All CPU
+/// devices share the processors, so each worker has all of them, and so it is
+/// with one CUDA device.
+bool are_divided(const std::vector<device>& devices) {
   return devices.size() > 1
          && std::ranges::all_of(devices, [](const device& one) {
               return one.kind != device_kind::cpu;
             });
 }
 
-/// @param workers number of workers. Zero: the strategy has none.
 void check_devices(const std::vector<std::string>& names,
                    std::uint64_t workers) {
   if (names.size() > train_option_limits::replicas)
@@ -53,23 +54,23 @@ void check_devices(const std::vector<std::string>& names,
   std::string list;
   for (const auto& name : names)
     list += (list.empty() ? "" : ",") + name;
-  if (has_one_for_each_worker(seen)) {
-    if (seen.size() != workers)
-      reject("--devices", list,
-             "a process computes on one CUDA device; give --workers "
-               + std::to_string(seen.size())
-               + ", so that each worker has one, or name one device");
-  } else if (const auto why = why_not_together(seen); !why.empty()) {
+  if (const auto why = why_not_together(seen); !why.empty())
     reject("--devices", list, why);
-  }
+  if (are_divided(seen) && seen.size() % workers != 0)
+    reject("--devices", list,
+           std::to_string(workers)
+             + " workers cannot have equally many of them; give --workers "
+             + std::to_string(seen.size()) + ", or a multiple of "
+             + std::to_string(workers) + " devices");
 }
 
 /// Returns the number of devices that each worker has.
-std::size_t devices_of_each(const std::vector<std::string>& names) {
+std::size_t devices_of_each(const std::vector<std::string>& names,
+                            std::uint64_t workers) {
   std::vector<device> devices;
   for (const auto& name : names)
     devices.push_back(parse_device(name));
-  return has_one_for_each_worker(devices) ? 1 : names.size();
+  return are_divided(devices) ? names.size() / workers : names.size();
 }
 
 } // namespace
@@ -146,13 +147,14 @@ void resolve_workers(const train_options& options, std::uint64_t replicas,
   const auto workers_text = std::to_string(workers) + " workers";
   if (replicas == 0)
     replicas =
-      workers * std::max<std::uint64_t>(devices_of_each(out.devices), 1);
+      workers
+      * std::max<std::uint64_t>(devices_of_each(out.devices, workers), 1);
   if (replicas % workers != 0)
     reject("--replicas", std::to_string(replicas),
            "each of " + workers_text + " has equally many; give a multiple of "
              + std::to_string(workers));
   name_devices(options, replicas / workers, out);
-  const auto each = devices_of_each(out.devices);
+  const auto each = devices_of_each(out.devices, workers);
   if (replicas / workers != each)
     reject("--replicas", std::to_string(replicas),
            workers_text + " with " + std::to_string(each)
@@ -286,9 +288,11 @@ parameter_server::consistency train_config::consistency_rule() const {
 }
 
 std::vector<std::string> train_config::devices_of(std::size_t worker) const {
-  if (workers == 1 || devices_of_each(devices) == devices.size())
+  const auto each = devices_of_each(devices, workers);
+  if (each == devices.size())
     return devices;
-  return {devices.at(worker)};
+  const auto first = devices.begin() + std::ptrdiff_t(worker * each);
+  return {first, first + std::ptrdiff_t(each)};
 }
 
 std::optional<parameter_server::consistency>
@@ -315,7 +319,7 @@ void resolve_placement(const train_options& options, train_config& out) {
   check_devices(out.devices, is_multi_worker ? check_positive(
                                "--workers", options.workers.value_or(1),
                                train_option_limits::workers)
-                                             : 0);
+                                             : 1);
   const auto replicas = options.replicas
                           ? check_positive("--replicas", *options.replicas,
                                            train_option_limits::replicas)

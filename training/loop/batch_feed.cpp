@@ -18,31 +18,38 @@ std::size_t ring_size(const replica_group& group, bool has_device) {
   return kept + (has_device ? 1 : 0);
 }
 
+bool is_on_device(const std::vector<device>& devices) {
+  return !devices.empty() && devices.front().kind != device_kind::cpu;
+}
+
 } // namespace
 
 batch_feed::batch_feed(const data::dataset& batches,
                        const data::position& start, std::uint64_t first_step,
                        const replica_group& group, const batch_shares& shares,
-                       const device& on)
+                       const std::vector<device>& devices)
   : batches_{batches, start, group.replica_placement(), shares},
     next_{first_step},
     oldest_{first_step},
-    ring_(ring_size(group, on.kind != device_kind::cpu)) {
-  if (on.kind == device_kind::cpu)
+    ring_(ring_size(group, is_on_device(devices))) {
+  if (!is_on_device(devices))
     return;
+  const auto make_copies = [&] {
+    return std::make_unique<batch_copies>(devices, group.replica_placement());
+  };
   for (auto& one : ring_)
-    one.copy = std::make_unique<batch_copy>(on);
-  next_copy_ = std::make_unique<batch_copy>(on);
+    one.copies = make_copies();
+  next_copies_ = make_copies();
   if (batches.prefetched().value_or(0) > 0)
-    reader_ = std::make_unique<batch_reader>(std::move(batches_), on.kind,
-                                             batches.element_timeout());
+    reader_ = std::make_unique<batch_reader>(
+      std::move(batches_), devices.front().kind, batches.element_timeout());
   copies_ahead_ = reader_ != nullptr;
 }
 
 void batch_feed::discard(slot& one) {
-  if (one.copy) {
-    one.copy->synchronize(); // it reads the rows
-    one.copy->release();
+  if (one.copies) {
+    one.copies->synchronize(); // it reads the rows
+    one.copies->release();
   }
   one.rows = {}; // Frees memory that the next batch reuses.
 }
@@ -50,7 +57,7 @@ void batch_feed::discard(slot& one) {
 void batch_feed::discard_oldest() {
   auto kept = ring_.size() - 1;
   discard(slot_of(next_));
-  if (next_copy_ && !copies_ahead_) {
+  if (next_copies_ && !copies_ahead_) {
     discard(slot_of(next_ + 1)); // the oldest batch that is left
     --kept;
   }
@@ -67,10 +74,10 @@ bool batch_feed::read() {
   if (!read)
     return false;
   slot.rows = std::move(*read);
-  if (slot.copy) {
-    std::swap(slot.copy, next_copy_);
+  if (slot.copies) {
+    std::swap(slot.copies, next_copies_);
     try {
-      slot.copy->start(slot.rows);
+      slot.copies->start(slot.rows);
     } catch (...) {
       not_copied_ = slot.rows;
       discard(slot);
@@ -81,7 +88,7 @@ bool batch_feed::read() {
   return true;
 }
 
-step_batch batch_feed::batch_of_step(std::uint64_t step) {
+step_batch batch_feed::batch_of_step(std::uint64_t step, std::size_t index) {
   // The lock is held while a batch is read, because the other replicas need the
   // same batch. A read takes at most the dataset's timeout.
   const std::lock_guard hold{lock_};
@@ -94,9 +101,9 @@ step_batch batch_feed::batch_of_step(std::uint64_t step) {
                            + " is not kept any more; the feed is at step "
                            + std::to_string(next_));
   auto& slot = slot_of(step);
-  if (!slot.copy)
+  if (!slot.copies)
     return {slot.rows, slot.rows};
-  step_batch out{slot.rows, slot.copy->rows()};
+  step_batch out{slot.rows, slot.copies->rows_of(index)};
   if (copies_ahead_ && next_ == step + 1) {
     discard_oldest(); // so that its memory can be reserved
     reserve(slot.rows);
@@ -106,7 +113,7 @@ step_batch batch_feed::batch_of_step(std::uint64_t step) {
 
 void batch_feed::reserve(const local_batch& like) {
   try {
-    next_copy_->reserve(like);
+    next_copies_->reserve(like);
   } catch (const device_error&) { // too little memory
     copy_no_more_ahead();
   }
@@ -115,7 +122,7 @@ void batch_feed::reserve(const local_batch& like) {
 /// Each attempt would cost a wait for the device.
 void batch_feed::copy_no_more_ahead() {
   copies_ahead_ = false;
-  next_copy_->release();
+  next_copies_->release();
 }
 
 bool batch_feed::copy_ahead(std::uint64_t step) {

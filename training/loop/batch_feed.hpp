@@ -2,7 +2,7 @@
 
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/tensors/device.hpp"
-#include "troupe/training/loop/batch_copy.hpp"
+#include "troupe/training/loop/batch_copies.hpp"
 #include "troupe/training/loop/batch_reader.hpp"
 #include "troupe/training/strategies/local_batches.hpp"
 
@@ -17,7 +17,8 @@ namespace troupe {
 /// The rows of this process from the batch of a step.
 struct step_batch {
   local_batch rows; ///< As the dataset yields them.
-  /// The same rows. What a step computes with is on the device of the model.
+  /// The same rows, but perhaps only those of one replica. What a step computes
+  /// with is on the device of the replica.
   local_batch on_device;
 };
 
@@ -25,10 +26,10 @@ struct step_batch {
 /// replicas share one read pipeline, and one replica may be several steps ahead
 /// of another.
 ///
-/// For a model on a device, the feed copies the next batch there while the
-/// device computes a step, if a thread has read that batch in advance.
+/// For a model on devices, the feed copies the next batch there while the
+/// devices compute a step, if a thread has read that batch in advance.
 /// Otherwise the copy is made when the batch is requested. Without prefetching,
-/// the dataset is read when a batch is requested. If the device has too little
+/// the dataset is read when a batch is requested. If a device has too little
 /// memory for the copy, the feed copies no more batches ahead.
 /// Copies that are not used any more, for example after a change of the view,
 /// are released with the feed.
@@ -37,31 +38,33 @@ public:
   /// @param start position in the dataset of the batch of step `first_step`.
   /// @param group the replica group whose local replicas request the batches.
   /// @param shares of the replicas; see `rows_of_replicas`.
-  /// @param on device of the model.
+  /// @param devices of the replicas of this process, by index. Empty: the CPU.
   batch_feed(const data::dataset& batches, const data::position& start,
              std::uint64_t first_step, const replica_group& group,
-             const batch_shares& shares = {}, const device& on = {});
+             const batch_shares& shares = {},
+             const std::vector<device>& devices = {});
 
-  /// Returns the batch of a step. Every replica may request the batch any
-  /// number of times. The feed discards the batch of step s when a replica
+  /// Returns the batch of a step for a replica, which may request it any number
+  /// of times. The feed discards the batch of step s when a replica
   /// requests the batch of a step after s + `max_steps_ahead`. If this process
   /// has one replica, the feed discards the batch when the replica requests the
   /// next batch. While it copies batches ahead, it keeps one batch more.
+  /// @param index of the replica in this process.
   /// @errors throws the exception of a failed read, and std::runtime_error if
   ///         the dataset's timeout expires. Throws std::logic_error if the
   ///         epoch ends before this step or the batch was discarded.
-  step_batch batch_of_step(std::uint64_t step);
+  step_batch batch_of_step(std::uint64_t step, std::size_t index = 0);
 
-  /// Starts to copy the batch of the next step to the device. A replica calls
-  /// it when it has given the work of a step to the device, and before it waits
+  /// Starts to copy the batch of the next step to the devices. A replica calls
+  /// it when it has given the work of a step to its device, and before it waits
   /// for results. No effect on the CPU, and if that batch is not read yet.
-  /// @returns true if the device has that batch, or has begun to copy it.
+  /// @returns true if the devices have that batch, or have begun to copy it.
   bool copy_ahead(std::uint64_t step);
 
 private:
   struct slot {
     local_batch rows;
-    std::unique_ptr<batch_copy> copy; ///< Null: the model is on the CPU.
+    std::unique_ptr<batch_copies> copies; ///< Null: the model is on the CPU.
   };
 
   slot& slot_of(std::uint64_t step) { return ring_[step % ring_.size()]; }
@@ -82,10 +85,10 @@ private:
   std::uint64_t oldest_;   ///< First step whose batch is kept.
   std::vector<slot> ring_; ///< Batch of step s at index s % size.
   /// Has memory for the batch of step `next_`. Null: the model is on the CPU.
-  std::unique_ptr<batch_copy> next_copy_;
-  /// The device has memory for the batch of another step.
+  std::unique_ptr<batch_copies> next_copies_;
+  /// The devices have memory for the batch of another step.
   bool copies_ahead_ = false;
-  /// The rows of step `next_`, if the device had no memory for them.
+  /// The rows of step `next_`, if a device had no memory for them.
   std::optional<local_batch> not_copied_;
 };
 

@@ -33,7 +33,9 @@ data::dataset prefetched(const data::dataset& x) {
 
 void score(const model_state& state, const metric_list& metrics,
            step_context& step, batch_feed& feed) {
-  const auto read = feed.batch_of_step(step.step);
+  const auto index = state.strategy->placement.job.index_of(step.replica);
+  const auto on = state.strategy->device_of(index);
+  const auto read = feed.batch_of_step(step.step, index);
   const auto rows = read.rows.batch_of_replica(step.replica, step.replicas);
   step.report.reset(metrics.sum_count());
   step.report.examples = static_cast<std::uint64_t>(rows.rows());
@@ -41,11 +43,10 @@ void score(const model_state& state, const metric_list& metrics,
     return;
   const auto on_device =
     read.on_device.batch_of_replica(step.replica, step.replicas);
-  const auto outputs = state.net.forward(
-    inputs_of(on_device, state.net, state.strategy->tensor_device()),
-    state.variables());
+  const auto outputs =
+    state.net.forward(inputs_of(on_device, state.net, on), state.variables());
   const auto losses = example_losses(*state.loss, outputs, on_device);
-  host_copies copies{state.strategy->tensor_device()};
+  host_copies copies{on};
   const auto losses_here = copies.start(losses),
              outputs_here = copies.start(outputs);
   copies.record();
@@ -67,7 +68,7 @@ evaluation evaluate(const std::shared_ptr<model_state>& state,
     totals = {};
     const auto feed = std::make_shared<batch_feed>(
       prefetched(batches), data::position{}, 0, *state->strategy->group,
-      batch_shares{}, state->strategy->tensor_device());
+      batch_shares{}, state->strategy->replica_devices());
     run_request request;
     request.steps = *batches.size();
     request.step = [state, feed, metrics](step_context& at) {

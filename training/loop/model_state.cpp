@@ -25,10 +25,9 @@ model_state::model_state(const models::model_description& architecture,
     rule{update},
     loss{&loss},
     seed{seed},
-    model_parameters{net.parameters(),
-                     strategy->copies,
+    model_parameters{net.parameters(), strategy->copies,
                      std::max(strategy->placement.count(), 1u),
-                     {strategy->tensor_device()}},
+                     strategy->replica_devices()},
     loop_optimizer{*this} {
   if (strategy->spans_processes())
     for (const auto& x : variables())

@@ -39,7 +39,6 @@ struct optimizer::impl final : placement_observer {
   model_state* model; ///< Null: the optimizer has a state of its own.
   update_rule own_rule;
   strategy made_in;
-  const device on; ///< Device of the variables and slots of this process.
   std::deque<copy_state> copies;
   std::size_t replicas; ///< Replicas of this process.
   /// Nullopt: each replica has a copy of its own.
@@ -54,7 +53,6 @@ struct optimizer::impl final : placement_observer {
     : model{of},
       own_rule{rule},
       made_in{std::move(in)},
-      on{made_in.state()->tensor_device()},
       copies(made_in.state()->copies),
       replicas{made_in.local_replica_ids().size()} {
     if (copies.size() == 1 && replicas > 1)
@@ -114,7 +112,7 @@ struct optimizer::impl final : placement_observer {
     const sharing_scope slots_are_not_contributed{false};
     auto [entry, is_new] = copies[copy].slots.try_emplace(variable_id);
     for (std::size_t s = 0; is_new && s < rule().slots(); ++s)
-      entry->second[s] = new_slot(s, dims, on);
+      entry->second[s] = new_slot(s, dims, made_in.state()->device_of(copy));
   }
 
   /// Returns a variable of a copy with its slots.
@@ -238,8 +236,9 @@ void optimizer::impl::apply_together(
     targets.push_back(target(0, x));
   shared->for_each_slice(
     ranges,
-    on.kind == device_kind::cpu ? slice_elements(made_in.threads())
-                                : whole_ranges,
+    made_in.state()->tensor_device().kind == device_kind::cpu
+      ? slice_elements(made_in.threads())
+      : whole_ranges,
     [&](std::size_t i, std::size_t begin, std::size_t end) {
       update_range(update, targets[i], gradients[i], begin, end);
     });

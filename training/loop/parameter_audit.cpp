@@ -88,7 +88,7 @@ std::vector<copy_report> parameter_audit::reports(bool is_new_view,
                                                   bool is_received) const {
   std::vector<copy_report> out;
   const auto& strategy = *model_.strategy;
-  if (!strategy.is_one_process)
+  if (!strategy.is_one_process || model_.model_parameters.copies() > 1)
     for (std::uint32_t i = 0; i < strategy.placement.count(); ++i)
       out.push_back(report_of(i, is_new_view, is_received));
   return out;

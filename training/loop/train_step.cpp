@@ -32,7 +32,7 @@ train_step::train_step(std::shared_ptr<model_state> model,
   for (const auto i : trained_.dense())
     dense_variables_.push_back(model_.variables()[i]);
   for (std::uint32_t id = 0; id < model_.model_parameters.replicas(); ++id) {
-    auto& self = replicas_.emplace_back(model_.strategy->tensor_device());
+    auto& self = replicas_.emplace_back(model_.strategy->device_of(id));
     self.step.index = id;
     self.step.report = [this, &self](const auto& found, step_metrics& into) {
       report(self, found, into);
@@ -51,7 +51,7 @@ void train_step::operator()(step_context& step) {
   step.report.reset(metrics_.sum_count());
   if (self.stopped)
     return; // All replicas stopped at the same step.
-  const auto read = feed_->batch_of_step(step.step);
+  const auto read = feed_->batch_of_step(step.step, self.step.index);
   const auto rows = read.rows.batch_of_replica(step.replica, step.replicas);
   current_context().random = {model_.seed, step.replica, step.step, 0};
   self.step.context = &step;
@@ -78,9 +78,10 @@ void train_step::forward_and_backward(replica& self, const batch& rows,
     return exchange_->begin_without_examples(self.step);
   const sharing_scope activations_are_not_contributed{false};
   tape t;
-  const auto outputs = model_.net.forward(
-    inputs_of(on_device, model_.net, model_.strategy->tensor_device()),
-    model_.variables(), {.training = true});
+  const auto outputs =
+    model_.net.forward(inputs_of(on_device, model_.net,
+                                 model_.strategy->device_of(self.step.index)),
+                       model_.variables(), {.training = true});
   const auto losses =
     example_losses(*model_.loss, outputs, on_device,
                    weights_of_classes(rows.labels, class_weights_));

@@ -21,11 +21,11 @@ void check_tables(const model_state& model) {
       + "\", of which fit updates the rows that occur in a step, but not "
       + where + "; " + remedy);
   };
+  if (model.strategy->tensor_device().kind != device_kind::cpu)
+    reject("on a device", "train it on the CPU");
   if (!model.strategy->is_one_process || model.model_parameters.copies() > 1)
     reject("in a job of several processes",
            "train it in one process, with any number of replicas");
-  if (model.strategy->tensor_device().kind != device_kind::cpu)
-    reject("on a device", "train it on the CPU");
 }
 
 } // namespace

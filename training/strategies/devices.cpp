@@ -34,10 +34,6 @@ std::string why_not_together(const std::vector<device>& devices) {
     if (one.kind != devices.front().kind)
       return to_string(devices.front()) + " and " + to_string(one)
              + " cannot be used together; name devices of one kind";
-  if (devices.size() > 1 && devices.front().kind != device_kind::cpu)
-    return "several CUDA devices in one process are not yet supported; name "
-           "one, as in "
-           + to_string(devices.front());
   return {};
 }
 

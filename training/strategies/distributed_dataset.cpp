@@ -69,7 +69,8 @@ private:
                                  "before, so the rows of replica "
                                + std::to_string(replica)
                                + " cannot be read again");
-    return copied_to(state->tensor_device(),
+    const auto index = state->placement.job.index_of(replica);
+    return copied_to(state->device_of(index),
                      rows->batch_of_replica(replica, replicas));
   }
 
@@ -136,7 +137,7 @@ std::optional<per_replica<batch>> distributed_dataset::steps::next() {
     return std::nullopt;
   std::vector<batch> parts;
   for (const auto id : state->placement.replicas())
-    parts.push_back(copied_to(state->tensor_device(),
+    parts.push_back(copied_to(state->device_of(parts.size()),
                               rows->batch_of_replica(id, state->replicas)));
   std::shared_ptr<const value_source<batch>> others;
   if (state->spans_processes())

@@ -77,7 +77,7 @@ void on_next_view(strategy_state& state) {
           transports_of(*static_cast<const cluster*>(state.cluster.get()));
         now != "none") // the last worker keeps what it has used
       state.transport = now;
-  if (!state.is_one_process) // whose replicas share a copy
+  if (!state.is_one_process) // whose replicas stay the same
     state.copies = std::max(state.copies, state.placement.count());
   state.next_step = 0; // equal in all processes
   ++state.views;

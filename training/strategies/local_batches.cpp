@@ -19,6 +19,14 @@ std::vector<replica_range> ranges_to_read(const data::dataset& batches,
   return placement.job.ranges_of(placement.process);
 }
 
+/// Returns the rows of a replica in the global batch.
+row_range range_of(const local_batch& rows, std::uint32_t replica,
+                   std::uint32_t replicas) {
+  return rows.shares
+           ? shard_of(rows.global_rows, replica, replica + 1, *rows.shares)
+           : shard_of(rows.global_rows, replica, replicas);
+}
+
 } // namespace
 
 void check_replica_shares(const batch_shares& shares, std::uint32_t replicas) {
@@ -53,15 +61,23 @@ std::string shares_text(const batch_shares& shares) {
 
 batch local_batch::batch_of_replica(std::uint32_t replica,
                                     std::uint32_t replicas) const {
-  const auto range = shares
-                       ? shard_of(global_rows, replica, replica + 1, *shares)
-                       : shard_of(global_rows, replica, replicas);
+  const auto range = range_of(*this, replica, replicas);
   const auto* source = &first;
   for (const auto& one : more)
     if (one.first_row <= range.begin)
       source = &one;
   return select_rows(source->rows, {range.begin - source->first_row,
                                     range.end - source->first_row});
+}
+
+local_batch local_batch::part_of_replica(std::uint32_t replica,
+                                         std::uint32_t replicas) const {
+  local_batch out;
+  out.first = {batch_of_replica(replica, replicas),
+               range_of(*this, replica, replicas).begin};
+  out.global_rows = global_rows;
+  out.shares = shares;
+  return out;
 }
 
 local_batches::local_batches(const data::dataset& batches,

@@ -79,6 +79,11 @@ make_central_storage_state(runtime& local_runtime,
                            const std::vector<std::string>& names,
                            const central_storage_options& options) {
   auto devices = parse_devices(names);
+  if (devices.size() > 1 && devices.front().kind != device_kind::cpu)
+    throw std::invalid_argument(
+      "devices: central_storage stores the variables on one device, which "
+      + to_string(devices[1]) + " cannot read on " + to_string(devices[0])
+      + "; use mirrored, where each device has a copy, or name one device");
   if (!options.parameter_device.empty())
     check_parameter_device(options.parameter_device, devices);
   // In a job of one process, the replicas share one copy of the variables,

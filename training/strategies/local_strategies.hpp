@@ -43,8 +43,10 @@ struct mirrored_options {
 };
 
 /// Runs one replica on each device. Each replica is an actor with its own
-/// thread. The replicas share one copy of the parameters. After each backward
-/// pass they add their gradients and update the parameters together.
+/// thread. On CPUs, the replicas share one copy of the parameters: after each
+/// backward pass they add their gradients and update the parameters together.
+/// On several CUDA devices, each replica has a copy: they sum each bucket of
+/// gradients as soon as it is complete, and each replica updates its copy.
 class mirrored_strategy : public strategy {
 public:
   /// @param local_runtime outlives the strategy and everything made in its

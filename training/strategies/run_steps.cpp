@@ -20,9 +20,11 @@ namespace {
 /// context of its replica.
 class group_replica_context final : public replica_context {
 public:
-  group_replica_context(step_context& step, const strategy_state& owner)
+  /// @param index of the replica in this process.
+  group_replica_context(step_context& step, const strategy_state& owner,
+                        std::uint32_t index)
     : replica_context{step.replica, step.replicas, owner.bytes_per_pack,
-                      owner.tensor_device()},
+                      owner.device_of(index)},
       step_{step} {}
 
 private:
@@ -79,9 +81,11 @@ make_strategy_state(std::unique_ptr<replica_group> group, std::string name,
     state->job_id = job_id_of(group->members());
   state->is_one_process = state->placement.job.processes() == 1
                           && group->incarnation() == 0 && !state->lacks_state;
-  state->copies = state->placement.job.processes() == 1 || state->lacks_state
+  const bool is_copy_shared =
+    state->placement.job.processes() == 1 || state->lacks_state;
+  state->copies = is_copy_shared && !state->has_several_devices()
                     ? 1
-                    : state->placement.count();
+                    : std::max(state->placement.count(), 1u);
   state->threads = threads;
   state->group = std::move(group);
   return state;
@@ -172,8 +176,8 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
     const auto fn = shared->function();
     if (!locked_state || !fn)
       throw superseded{};
-    group_replica_context self{step, *locked_state};
     const auto index = locked_state->placement.job.index_of(step.replica);
+    group_replica_context self{step, *locked_state, index};
     current_context().copy_index = index;
     const execution_scope scope{locked_state, &self};
     const execution_scope_guard scope_guard{scope};

@@ -5,6 +5,7 @@
 #include "troupe/tensors/device.hpp"
 #include "troupe/tensors/tensor.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -87,7 +88,8 @@ struct strategy_state {
   /// Connection to the launcher of the job's processes. None: there is none.
   std::optional<net::launcher_link> launcher;
   /// The job has had no process but this one, and cannot get another one. Then
-  /// its replicas share one copy of the parameters.
+  /// its replicas share one copy of the parameters, unless they have several
+  /// devices.
   bool is_one_process = true;
   /// Placement of the replicas of `group`.
   local_placement placement;
@@ -147,11 +149,28 @@ struct strategy_state {
   /// between two of them and does not repeat them.
   bool are_calls_copied() const { return in_loop || has_client; }
 
-  /// Device of the tensors of all replicas of this process.
-  device tensor_device() const {
-    return devices.empty() || devices.front().kind == device_kind::cpu
-             ? device{}
-             : devices.front();
+  /// Device of the tensors of a replica of this process. If there are more
+  /// replicas than devices, they take the devices in turn.
+  /// @param index of the replica in this process.
+  device device_of(std::size_t index) const {
+    const auto on =
+      devices.empty() ? device{} : devices[index % devices.size()];
+    return on.kind == device_kind::cpu ? device{} : on;
+  }
+  /// Devices of the tensors of all replicas of this process, by index. At least
+  /// one.
+  std::vector<device> replica_devices() const {
+    std::vector<device> all;
+    for (std::uint32_t i = 0; i < std::max(placement.count(), 1u); ++i)
+      all.push_back(device_of(i));
+    return all;
+  }
+  /// Device of the first copy of the parameters, on which `predict` computes.
+  device tensor_device() const { return device_of(0); }
+  /// True: replicas of this process have tensors on different devices, so they
+  /// cannot share a copy of the parameters.
+  bool has_several_devices() const {
+    return devices.size() > 1 && devices.front().kind != device_kind::cpu;
   }
 
   /// True if the job has, or once had, other processes.

@@ -46,8 +46,8 @@ TEST(TrainOptions, OptionsImplyTheStrategy) {
   EXPECT_EQ(central.devices, (names{"cpu:0", "cpu:1"}));
 }
 
-TEST(TrainOptions, ACudaDeviceIsOneForEachWorker) {
-  test::simulated_devices devices;
+TEST(TrainOptions, CudaDevicesAreDividedAmongTheWorkers) {
+  test::simulated_devices devices{4};
   const auto one = resolve_options({.devices = names{"gpu:0"}});
   EXPECT_EQ(one.strategy, "one_device");
   EXPECT_EQ(one.devices, names{"gpu:0"});
@@ -63,12 +63,18 @@ TEST(TrainOptions, ACudaDeviceIsOneForEachWorker) {
     resolve_options({.devices = names{"cpu:0", "cpu:1"}, .workers = 2});
   EXPECT_EQ(processors.replicas, 4u);
   EXPECT_EQ(processors.devices_of(1), (names{"cpu:0", "cpu:1"}));
-  const auto remedy = "--devices cuda:0,gpu:1: a process computes on one CUDA "
-                      "device; give --workers 2, so that each worker has one, "
-                      "or name one device";
-  EXPECT_EQ(error_text_of({.devices = names{"cuda:0", "gpu:1"}}), remedy);
+  const auto mirrored = resolve_options({.devices = names{"cuda:0", "gpu:1"}});
+  EXPECT_EQ(mirrored.strategy, "mirrored");
+  EXPECT_EQ(mirrored.replicas, 2u);
+  EXPECT_EQ(mirrored.devices_of(0), (names{"cuda:0", "gpu:1"}));
+  const auto pairs = resolve_options(
+    {.devices = names{"gpu:0", "gpu:1", "gpu:2", "gpu:3"}, .workers = 2});
+  EXPECT_EQ(pairs.replicas, 4u);
+  EXPECT_EQ(pairs.devices_of(0), (names{"gpu:0", "gpu:1"}));
+  EXPECT_EQ(pairs.devices_of(1), (names{"gpu:2", "gpu:3"}));
   EXPECT_EQ(error_text_of({.devices = names{"cuda:0", "gpu:1"}, .workers = 3}),
-            remedy);
+            "--devices cuda:0,gpu:1: 3 workers cannot have equally many of "
+            "them; give --workers 2, or a multiple of 3 devices");
   EXPECT_EQ(
     error_text_of(
       {.devices = names{"cuda:0", "gpu:1"}, .replicas = 4, .workers = 2}),
@@ -77,9 +83,9 @@ TEST(TrainOptions, ACudaDeviceIsOneForEachWorker) {
   EXPECT_EQ(error_text_of({.devices = names{"cpu:0", "cpu:1", "gpu:1"}}),
             "--devices cpu:0,cpu:1,gpu:1: cpu:0 and cuda:1 cannot be used "
             "together; name devices of one kind");
-  EXPECT_EQ(error_text_of({.devices = names{"gpu:2"}}),
-            "--devices gpu:2: device 'gpu:2' does not exist: there are 2 CUDA "
-            "devices, cuda:0 to cuda:1; CPUs are named cpu:0, cpu:1, ...");
+  EXPECT_EQ(error_text_of({.devices = names{"gpu:4"}}),
+            "--devices gpu:4: device 'gpu:4' does not exist: there are 4 CUDA "
+            "devices, cuda:0 to cuda:3; CPUs are named cpu:0, cpu:1, ...");
 }
 
 TEST(TrainOptions, ErrorsNameOptionAndValue) {

@@ -62,7 +62,7 @@ void copy_next(batch_feed& feed, std::uint64_t step) {
 TEST(BatchFeed, CopiesTheNextBatchWhileAStepComputes) {
   simulated_devices devices;
   const auto group = group_of(1);
-  batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, gpu};
+  batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, {gpu}};
   for (std::uint64_t step = 0; step < batches; ++step) {
     const auto got = feed.batch_of_step(step);
     EXPECT_EQ(devices.copies_ahead, 2 * int(step + 1)) << "inputs and labels";
@@ -80,7 +80,7 @@ TEST(BatchFeed, CopiesTheNextBatchWhileAStepComputes) {
 TEST(BatchFeed, KeepsMemoryForTwoBatches) {
   simulated_devices devices;
   const auto group = group_of(1);
-  batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, gpu};
+  batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, {gpu}};
   constexpr std::size_t bytes = 4 * (3 + 1) * 4;
   for (std::uint64_t step = 0; step + 1 < batches; ++step) {
     feed.batch_of_step(step);
@@ -96,7 +96,7 @@ TEST(BatchFeed, GoesOnWithoutMemoryForTheNextBatch) {
     simulated_devices devices;
     devices.limit = limit;
     const auto group = group_of(1);
-    batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, gpu};
+    batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, {gpu}};
     for (std::uint64_t step = 0; step < batches; ++step) {
       expect_rows(feed.batch_of_step(step), step);
       EXPECT_FALSE(feed.copy_ahead(step));
@@ -116,7 +116,7 @@ TEST(BatchFeed, CopiesABatchInItsStepThatHadNoMemoryBefore) {
     2, 10, [batch_of](std::uint64_t i) { return batch_of(4 << i); }};
   constexpr std::size_t row_bytes = (3 + 1) * 4;
   devices.limit = (4 + 8) * row_bytes - 1;
-  batch_feed feed{growing.prefetch(2), {}, 0, *group, {}, gpu};
+  batch_feed feed{growing.prefetch(2), {}, 0, *group, {}, {gpu}};
   feed.batch_of_step(0);
   EXPECT_EQ(devices.used(gpu).live, 2 * 4 * row_bytes);
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
@@ -141,7 +141,7 @@ TEST(BatchFeed, AStepWaitsAgainAfterATimeout) {
     return x;
   });
   constexpr std::chrono::milliseconds timeout{1'000};
-  batch_feed feed{slow.prefetch(2, timeout), {}, 0, *group, {}, gpu};
+  batch_feed feed{slow.prefetch(2, timeout), {}, 0, *group, {}, {gpu}};
   feed.batch_of_step(0);
   EXPECT_EQ(test::text_of([&] { feed.batch_of_step(1); }),
             "no element was ready within 1000 ms: a map function hangs, or "
@@ -154,7 +154,7 @@ TEST(BatchFeed, AStepWaitsAgainAfterATimeout) {
 TEST(BatchFeed, BeginsWithTheBatchOfItsPosition) {
   simulated_devices devices;
   const auto group = group_of(1);
-  batch_feed feed{counted().prefetch(2), {0, 3}, 13, *group, {}, gpu};
+  batch_feed feed{counted().prefetch(2), {0, 3}, 13, *group, {}, {gpu}};
   expect_rows(feed.batch_of_step(13), 3);
   copy_next(feed, 13);
   expect_rows(feed.batch_of_step(14), 4);
@@ -166,13 +166,13 @@ TEST(BatchFeed, ReleasesCopiesThatNoStepHasUsed) {
   simulated_devices devices;
   const auto group = group_of(1);
   {
-    batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, gpu};
+    batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, {gpu}};
     feed.batch_of_step(0);
     copy_next(feed, 0);
     EXPECT_EQ(devices.copies_ahead, 4);
   }
   EXPECT_EQ(devices.used(gpu).live, 0u);
-  batch_feed next{counted().prefetch(2), {0, 1}, 1, *group, {}, gpu};
+  batch_feed next{counted().prefetch(2), {0, 1}, 1, *group, {}, {gpu}};
   expect_rows(next.batch_of_step(1), 1);
 }
 
@@ -184,7 +184,7 @@ TEST(BatchFeed, ReadsNothingAheadWithoutPrefetching) {
     ++reads;
     return x;
   });
-  batch_feed feed{all, {}, 0, *group, {}, gpu};
+  batch_feed feed{all, {}, 0, *group, {}, {gpu}};
   for (std::uint64_t step = 0; step < batches; ++step) {
     const auto got = feed.batch_of_step(step);
     EXPECT_FALSE(feed.copy_ahead(step));
@@ -202,7 +202,7 @@ TEST(BatchFeed, ThrowsTheErrorOfAReadInItsStep) {
       throw std::runtime_error("no batch 1");
     return x;
   });
-  batch_feed feed{all.prefetch(2), {}, 0, *group, {}, gpu};
+  batch_feed feed{all.prefetch(2), {}, 0, *group, {}, {gpu}};
   expect_rows(feed.batch_of_step(0), 0);
   EXPECT_FALSE(feed.copy_ahead(0));
   EXPECT_THROW(feed.batch_of_step(1), std::runtime_error);
@@ -212,7 +212,7 @@ TEST(BatchFeed, AReplicaThatIsAheadStartsTheCopies) {
   simulated_devices devices;
   const auto group = group_of(2);
   const auto ahead = group->max_steps_ahead();
-  batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, gpu};
+  batch_feed feed{counted().prefetch(2), {}, 0, *group, {}, {gpu}};
   for (std::uint64_t step = 0; step <= ahead; ++step) {
     feed.batch_of_step(step);
     copy_next(feed, step);
@@ -233,7 +233,7 @@ TEST(BatchFeed, CopiesNothingThatIsOnTheDevice) {
     x.inputs = x.inputs.to(gpu);
     return x;
   });
-  batch_feed feed{all.prefetch(1), {}, 0, *group, {}, gpu};
+  batch_feed feed{all.prefetch(1), {}, 0, *group, {}, {gpu}};
   const auto got = feed.batch_of_step(0);
   EXPECT_EQ(devices.copies_ahead, 1) << "the labels";
   EXPECT_TRUE(got.on_device.first.rows.inputs.shares_storage_with(

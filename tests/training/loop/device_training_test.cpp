@@ -608,9 +608,6 @@ TEST(DeviceStrategy, RefusesDevicesThatCannotBeUsed) {
   const auto mirrored = [&](const std::vector<std::string>& names) {
     return text_of([&] { mirrored_strategy{actors, names}; });
   };
-  EXPECT_EQ(mirrored({"cuda:0", "cuda:1"}),
-            "devices: several CUDA devices in one process are not yet "
-            "supported; name one, as in cuda:0");
   EXPECT_EQ(mirrored({"cpu:0", "cuda:1"}),
             "devices: cpu:0 and cuda:1 cannot be used together; name devices "
             "of one kind");

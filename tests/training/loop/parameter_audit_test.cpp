@@ -296,6 +296,21 @@ TEST(HealingCases, KeepTheNumberOfSteps) {
   }
 }
 
+/// Of one process, whose devices have a copy each.
+TEST(HealingCases, CopiesOnSeveralDevicesAreHealed) {
+  const simulated_devices devices;
+  runtime actors;
+  for (const std::uint64_t step : {9, 24}) {
+    outcome found, expected;
+    train(mirrored_strategy{actors, {"cuda:0", "cuda:1"}},
+          {{.replica = 1, .step = step}}, audited(4), found);
+    train(turns(2), {}, audited(4), expected);
+    EXPECT_EQ(found.flips, 1);
+    expect_equal(found, expected);
+    EXPECT_FALSE(found.repeated.empty());
+  }
+}
+
 /// Cuts off worker 2 when its replica contributes to one of the gathers that
 /// follow a deviation.
 class cut_in_healing final : public fault_injector {

@@ -316,8 +316,9 @@ TEST_F(CentralStorageDevices, MustReadTheMemoryOfTheParameterDevice) {
             "on cuda:0, which read them in the memory of their own device; "
             "leave it out, or give cuda:0");
   EXPECT_EQ(error_of({"cuda:0", "cuda:1"}),
-            "devices: several CUDA devices in one process are not yet "
-            "supported; name one, as in cuda:0");
+            "devices: central_storage stores the variables on one device, "
+            "which cuda:1 cannot read on cuda:0; use mirrored, where each "
+            "device has a copy, or name one device");
   EXPECT_EQ(error_of({"cpu:0", "cuda:0"}),
             "devices: cpu:0 and cuda:0 cannot be used together; name devices "
             "of one kind");

@@ -1,15 +1,17 @@
-#include "clusters.hpp"
+#include "losses.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
+#include "troupe/training/loop/batch_feed.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <tuple>
 
-// Workers with one device each. The device runs the kernels of the CPU, so all
-// results have the bits of one process on the CPU.
+// Processes with one device or several. The devices run the kernels of the CPU,
+// so all results have the bits of one process on the CPU.
 
 namespace {
 
@@ -19,10 +21,12 @@ using namespace troupe::test;
 /// Calls `fn(strategy)` on each worker of a cluster, and expects that it
 /// returns `want`.
 template <class F, class T>
-void expect_on_devices(std::uint32_t workers, const F& fn, const T& want) {
-  simulated_devices devices;
+void expect_on_workers(std::uint32_t workers,
+                       const std::vector<std::string>& devices_of_each,
+                       const F& fn, const T& want) {
+  const simulated_devices devices;
   multi_worker_options options;
-  options.devices = {"cuda:0"};
+  options.devices = devices_of_each;
   std::vector<T> found(workers);
   expect_nothing_thrown(
     run_on_cluster(workers, options, [&](const strategy& on, std::uint32_t w) {
@@ -32,10 +36,22 @@ void expect_on_devices(std::uint32_t workers, const F& fn, const T& want) {
     EXPECT_EQ(one, want);
 }
 
+/// Expects that `fn(strategy)` returns the same with several processes of one
+/// device, with one process of two devices, and with two of them, as with as
+/// many replicas on the CPU.
+template <class F>
+void expect_on_devices(const F& fn) {
+  const auto want = fn(turns(2));
+  expect_on_workers(2, {"cuda:0"}, fn, want);
+  expect_on_workers(3, {"cuda:0"}, fn, fn(turns(3)));
+  expect_on_workers(2, {"cuda:0", "cuda:1"}, fn, fn(turns(4)));
+  const simulated_devices devices;
+  runtime actors;
+  EXPECT_EQ(fn(mirrored_strategy{actors, {"cuda:0", "cuda:1"}}), want);
+}
+
 TEST(DeviceWorkers, FitHasTheBitsOfTheCpu) {
-  for (const std::uint32_t workers : {2, 3})
-    expect_on_devices(workers, weights_after_fit,
-                      weights_after_fit(turns(workers)));
+  expect_on_devices(weights_after_fit);
 }
 
 TEST(DeviceWorkers, FrozenVariablesAndSkippedStepsHaveTheBitsOfTheCpu) {
@@ -51,7 +67,7 @@ TEST(DeviceWorkers, FrozenVariablesAndSkippedStepsHaveTheBitsOfTheCpu) {
     it.fit(data::dataset{inputs, all.labels, 10}.batch(20), how);
     return it.weights_sha256();
   };
-  expect_on_devices(2, run, run(turns(2)));
+  expect_on_devices(run);
 }
 
 /// The gradients are finite, so only the loss of one replica tells.
@@ -76,7 +92,7 @@ TEST(DeviceWorkers, AnInfiniteLossOfOneReplicaIsSkipped) {
     EXPECT_EQ(it.weights_sha256(), before);
     return it.weights_sha256();
   };
-  expect_on_devices(2, run, run(turns(2)));
+  expect_on_devices(run);
 }
 
 TEST(DeviceWorkers, EvaluationHasTheBitsOfTheCpu) {
@@ -87,7 +103,7 @@ TEST(DeviceWorkers, EvaluationHasTheBitsOfTheCpu) {
     const auto y = it.predict(digits_200().examples(0, 9).inputs);
     return std::tuple{x.loss, x.accuracy, x.examples, y.data<float>()[89]};
   };
-  expect_on_devices(2, run, run(turns(2)));
+  expect_on_devices(run);
 }
 
 TEST(DeviceWorkers, ALoopHasTheBitsOfTheCpu) {
@@ -114,7 +130,73 @@ TEST(DeviceWorkers, ALoopHasTheBitsOfTheCpu) {
     }
     return std::pair{it.weights_sha256(), losses};
   };
-  expect_on_devices(2, run, run(turns(2)));
+  expect_on_devices(run);
+}
+
+TEST(SeveralDevices, HaveACopyOfTheVariablesEach) {
+  const simulated_devices devices;
+  runtime actors;
+  const mirrored_strategy on{actors, {"cuda:1", "cuda:0"}};
+  const auto scope = on.scope();
+  const auto it = small_model();
+  EXPECT_EQ(it.variables()[0].copies(), 2u);
+  const auto found = on.run([&](replica_context& self) {
+    EXPECT_EQ(it.variables()[0].device(), self.device());
+    EXPECT_EQ(it.variables()[0].gradient().device(), self.device());
+    return tensor::of<std::int64_t>({}, {std::int64_t(self.device().index)});
+  });
+  EXPECT_EQ(found.values()[0].item<std::int64_t>(), 1);
+  EXPECT_EQ(found.values()[1].item<std::int64_t>(), 0);
+}
+
+/// Each device gets the rows of its replica, not the whole batch.
+TEST(SeveralDevices, GetTheRowsOfTheirReplicas) {
+  const simulated_devices devices;
+  runtime actors;
+  const mirrored_strategy on{actors, {"cuda:0", "cuda:1"}};
+  const auto& group = *on.state()->group;
+  batch_feed feed{digits_200().batch(9).prefetch(2), {}, 0, group, {},
+                  on.state()->replica_devices()};
+  const auto whole = digits_200().examples(0, 9);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    const auto got = feed.batch_of_step(0, r);
+    EXPECT_EQ(got.on_device.first.rows.inputs.device(),
+              (device{device_kind::cuda, r}));
+    EXPECT_EQ(got.on_device.first.rows.rows(), r == 0 ? 5 : 4);
+    EXPECT_TRUE(same_bits(got.on_device.batch_of_replica(r, 2).inputs,
+                          whole.inputs.slice(r == 0 ? 0 : 5, r == 0 ? 5 : 9)));
+  }
+}
+
+/// The devices take the replicas in turn if there are more of them.
+TEST(SeveralDevices, RunTheReplicasOfALostWorker) {
+  const simulated_devices devices;
+  multi_worker_options options;
+  options.devices = {"cuda:0", "cuda:1"};
+  std::array<std::string, 3> found;
+  const auto thrown =
+    run_on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options how{.epochs = 2};
+      how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (w == 1 && x.step == 3)
+          cut_off(on);
+      }});
+      it.fit(uneven_batches(), how);
+      EXPECT_EQ(on.local_replica_ids().size(), 3u);
+      on.run([&](replica_context& self) {
+        const auto index =
+          on.state()->placement.job.index_of(self.replica_id());
+        EXPECT_EQ(it.variables()[0].device().index, index % 2);
+      });
+      found[w] = it.weights_sha256();
+    });
+  EXPECT_NE(exception_text(thrown[1]), "");
+  for (const std::uint32_t w : {0, 2}) {
+    EXPECT_EQ(exception_text(thrown[w]), "");
+    EXPECT_EQ(found[w], weights_after_fit(turns(6)));
+  }
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "troupe/actors/group/group_environment.hpp"
 #include "troupe/actors/group/respawning_group.hpp"
+#include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/tests/training/strategies/losses.hpp"
 
 #include <caf/actor_addr.hpp>
@@ -23,8 +24,12 @@ using kind = role_id::kind;
 /// A mirrored strategy whose actors a test can kill.
 class stage {
 public:
-  explicit stage(std::uint32_t replicas) {
-    replica_group_options options{.replicas = replicas};
+  explicit stage(std::uint32_t replicas)
+    : stage{std::vector<device>(replicas)} {}
+  /// @param devices one for each replica.
+  explicit stage(const std::vector<device>& devices) {
+    replica_group_options options{.replicas =
+                                    static_cast<std::uint32_t>(devices.size())};
     options.reducers = replica_group_options::reducer_kind::reducer_actors;
     const group_environment environment{
       .system = actors_.system(),
@@ -42,7 +47,7 @@ public:
                               return make_replica_group(environment, options);
                             },
                             {.now = [this] { return now_; }}),
-                          "mirrored", std::vector<device>(replicas), 1);
+                          "mirrored", devices, 1);
   }
 
   strategy get() const { return strategy{state_}; }
@@ -153,6 +158,22 @@ INSTANTIATE_TEST_SUITE_P(
                                            {kind::replica, 3, 23}}},
     std::pair{2u, std::vector<killed_role>{{kind::chief, 0, 6}}},
     std::pair{4u, std::vector<killed_role>{{kind::reducer, 1, 2}}}));
+
+/// One copy of the parameters may have made an update that another has not.
+TEST(RespawnCases, CopiesOnSeveralDevicesEndWithTheUndisturbedBits) {
+  const simulated_devices devices;
+  for (const auto role : {kind::replica, kind::chief})
+    for (const std::uint64_t step : {4, 13, 20}) {
+      stage it{std::vector{device{device_kind::cuda, 0},
+                           device{device_kind::cuda, 1}}};
+      const auto found = fit_on(it.get(), [&](std::uint64_t at) {
+        if (at == step)
+          it.kill(role, role == kind::replica ? 1 : 0);
+      });
+      EXPECT_EQ(it.groups(), 2);
+      expect_equal(found, fit_on(turns(2)));
+    }
+}
 
 TEST(RespawnCases, TheFourthEndWithin60SecondsIsAnErrorThatListsTheOthers) {
   for (const bool in_time : {true, false}) {
