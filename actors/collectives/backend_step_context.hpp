@@ -1,7 +1,6 @@
 #pragma once
 
 #include "troupe/actors/collectives/collective_backend.hpp"
-#include "troupe/actors/core/device_sums.hpp"
 #include "troupe/actors/core/step.hpp"
 
 #include <memory>
@@ -10,11 +9,11 @@ namespace troupe {
 
 /// The step context of all groups: collectives of a backend, and a wait that
 /// parks the fiber of the replica.
-class backend_step_context : public step_context, public device_sums {
+class backend_step_context : public step_context {
 public:
   explicit backend_step_context(std::shared_ptr<collective_backend> backend);
 
-  bool sums_device_tensors() const override {
+  bool takes_device_tensors() const override {
     return backend_->takes_device_tensors();
   }
   void contribute(std::uint32_t bucket, const tensor& contribution) override;

@@ -39,6 +39,11 @@ public:
   /// longer than the group's step timeout has no effect.
   collective_options options;
 
+  /// True: a sum may be that of tensors on the device of this replica. It is
+  /// then on that device too, complete for later work of the device. It can
+  /// change with the view of the job. False: all tensors are on the host.
+  virtual bool takes_device_tensors() const { return false; }
+
   /// Contributes to the sum of a bucket over all replicas. Returns without
   /// waiting for other replicas. The caller must not change `contribution`
   /// until the step ends. The sum does not overwrite `contribution`.

@@ -283,9 +283,10 @@ make_replica_group(const group_environment& environment,
 }
 
 std::unique_ptr<replica_group>
-make_replica_group(runtime& actor_runtime,
-                   const replica_group_options& options) {
-  return make_replica_group({.system = actor_runtime.system()}, options);
+make_replica_group(runtime& actor_runtime, const replica_group_options& options,
+                   std::shared_ptr<nccl_ranks> ranks) {
+  return make_replica_group(
+    {.system = actor_runtime.system(), .ranks = std::move(ranks)}, options);
 }
 
 } // namespace troupe

@@ -27,6 +27,9 @@ struct group_environment {
   bool via_mailbox = false;
   /// The processes of the job. Null: the job has only this process.
   std::shared_ptr<const world> job_world{};
+  /// In a job of one process: add the sums of tensors on the devices of the
+  /// replicas. Null: the tensors of all sums are on the host.
+  std::shared_ptr<nccl_ranks> ranks{};
   /// Called for each role after it has been spawned. Empty: not called.
   std::function<void(const role_id&, const caf::actor&)> on_spawn{};
 };

@@ -55,7 +55,9 @@ public:
     try {
       return group_->run(request);
     } catch (const job_error& e) {
-      if (is_end_of_role(e.report()) && e.report().inside.empty())
+      const bool has_nccl_failed = e.code == ec::unreachable;
+      if ((is_end_of_role(e.report()) || has_nccl_failed)
+          && e.report().inside.empty())
         unhandled_end_ = e.what();
       throw;
     }
@@ -93,8 +95,8 @@ private:
   const std::shared_ptr<current_status_source> status_source_ =
     std::make_shared<current_status_source>();
   std::unique_ptr<replica_group> group_;
-  /// Why the last run has failed. Empty: no role has ended since the roles were
-  /// made.
+  /// Why the last run has failed. Empty: since the roles were made, none has
+  /// ended and NCCL has not failed.
   std::string unhandled_end_;
 };
 

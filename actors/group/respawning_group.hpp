@@ -20,8 +20,9 @@ struct respawn_options {
 /// Supervises the roles of a group in a job of one process:
 ///
 ///   who     the owner of the group that has the roles
-///   start   the actor of a replica, of a reducer or of the chief ends. `run`
-///           throws, as that of the group does
+///   start   the actor of a replica, of a reducer or of the chief ends, or NCCL
+///           fails between the devices of the replicas. `run` throws, as that
+///           of the group does
 ///   next    the caller that can go on calls `enter_next_view`. All roles of
 ///           the group end, and are made again
 ///   limit   if roles have ended more often than `max_respawns` within

@@ -3,6 +3,7 @@
 #include "troupe/actors/collectives/lane_replica_backend.hpp"
 #include "troupe/actors/collectives/local_backend.hpp"
 #include "troupe/actors/collectives/nccl/device_sum_backend.hpp"
+#include "troupe/actors/collectives/nccl/nccl_ranks.hpp"
 #include "troupe/actors/control/chief.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
@@ -143,13 +144,21 @@ private:
   /// Makes the backend of a replica of this process.
   std::shared_ptr<collective_backend> make_backend(std::uint32_t replica,
                                                    std::uint32_t reducers) {
-    if (environment_.job_world) {
-      const auto& job = *environment_.job_world;
-      if (job.rank)
-        return std::make_shared<device_sum_backend>(job.backend, job.rank,
-                                                    replica);
-      return std::make_shared<lane_replica_backend>(job.backend, replica);
-    }
+    auto host = make_host_backend(replica, reducers);
+    const auto& ranks = environment_.job_world ? environment_.job_world->ranks
+                                               : environment_.ranks;
+    if (!ranks)
+      return host;
+    return std::make_shared<device_sum_backend>(
+      std::move(host), ranks->of_replica(replica), replica);
+  }
+
+  /// Makes the backend for tensors on the host.
+  std::shared_ptr<collective_backend>
+  make_host_backend(std::uint32_t replica, std::uint32_t reducers) {
+    if (environment_.job_world)
+      return std::make_shared<lane_replica_backend>(
+        environment_.job_world->backend, replica);
     return std::make_shared<local_backend>(
       local_backend_options{.replica = replica,
                             .replicas = options_.replicas,

@@ -11,7 +11,7 @@
 namespace troupe {
 
 class communicator_channels;
-class nccl_rank;
+class nccl_ranks;
 
 /// The connected processes of a view of a job, as one of them sees the others.
 /// Process 0 has the chief.
@@ -25,9 +25,9 @@ struct world {
   std::shared_ptr<lane_backend> backend;
   /// Channels over which the processes set up NCCL. Null: they do not.
   std::shared_ptr<communicator_channels> device_channels;
-  /// Adds the sums of tensors on the device of this process's replicas. Null:
+  /// Add the sums of tensors on the devices of this process's replicas. Null:
   /// the tensors of all sums are on the host.
-  std::shared_ptr<nccl_rank> rank;
+  std::shared_ptr<nccl_ranks> ranks;
   /// Number of the membership view of these processes.
   std::uint64_t view_id = 0;
 

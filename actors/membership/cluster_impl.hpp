@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/collectives/nccl/communicator_channels.hpp"
+#include "troupe/actors/collectives/nccl/nccl_setup.hpp"
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/cluster.hpp"
 #include "troupe/actors/membership/job_overview.hpp"
@@ -59,17 +60,6 @@ public:
   cluster_options options;
   std::vector<std::string> transports; ///< By task, see `transport_to`.
   std::atomic<bool> uses_nccl = false; ///< As `cluster::uses_nccl`.
-  /// Why this process does not use NCCL any more.
-  struct nccl_failure {
-    std::mutex lock;
-    std::string text; ///< Empty: it uses NCCL if all others can.
-
-    void set(const std::string& cause) {
-      const std::lock_guard hold{lock};
-      text = "it has failed before: " + cause;
-    }
-  };
-
 private:
   class lanes_of_state;
 
@@ -115,8 +105,6 @@ private:
                                     std::vector<peer_lanes> lanes) const;
   void connect_devices(world& job, const replica_group_options& group_options,
                        peer_table::clock::time_point deadline);
-  std::pair<device_offer, std::shared_ptr<nccl_rank>>
-  make_offer(const world& job, const replica_group_options& group_options);
   std::vector<named_offer>
   wait_for_offers(const communicator_channels& channels, std::uint64_t view_id,
                   peer_table::clock::time_point deadline);
@@ -128,9 +116,7 @@ private:
   bool is_same_host(const membership::member& peer) const;
 
   std::shared_ptr<peer_table> peers_;
-  /// The ranks of views share it.
-  const std::shared_ptr<nccl_failure> nccl_failure_ =
-    std::make_shared<nccl_failure>();
+  nccl_setup nccl_{options.device_sums};
   std::shared_ptr<service_router> router_;
   std::vector<std::unique_ptr<service_router::registration>> registrations_;
   membership_actor membership_;

@@ -58,7 +58,10 @@ strategy make_strategy(const train_config& config, std::size_t worker,
   options.log = [](const std::string& line) { log(log_level::warning, line); };
   if (config.strategy == "mirrored")
     return mirrored_strategy{
-      actors.emplace(options), config.devices, {.threads = config.threads}};
+      actors.emplace(options),
+      config.devices,
+      {.threads = config.threads,
+       .collectives = parse_collectives(config.collectives)}};
   if (config.strategy == "central_storage")
     return central_storage_strategy{
       actors.emplace(options), config.devices, {.threads = config.threads}};

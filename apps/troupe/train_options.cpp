@@ -212,10 +212,11 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
                 "[auto]")
     ->type_name("NAME");
   command
-    .add_option("--collectives", options.collectives,
-                "What adds the gradients of workers with one CUDA device each: "
-                "nccl (the devices), host (the processors), or auto (nccl if "
-                "all workers can use it) [auto]")
+    .add_option(
+      "--collectives", options.collectives,
+      "What adds the gradients of replicas on CUDA devices: nccl (the "
+      "devices), host (the processors), or auto (nccl if all of them "
+      "can use it) [auto]")
     ->type_name("NAME");
   add_number(command, "--threads", options.threads, 1,
              train_option_limits::threads,

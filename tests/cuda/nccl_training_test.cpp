@@ -1,7 +1,7 @@
 #include "card.hpp"
 #include "troupe/actors/collectives/nccl/communicator_channels.hpp"
 #include "troupe/actors/collectives/nccl/nccl_device.hpp"
-#include "troupe/actors/collectives/nccl/nccl_rank.hpp"
+#include "troupe/actors/collectives/nccl/nccl_ranks.hpp"
 #include "troupe/actors/group/group_environment.hpp"
 #include "troupe/tests/training/strategies/losses.hpp"
 
@@ -31,11 +31,11 @@ strategy over_nccl(runtime& actors, std::uint32_t replicas) {
   job->backend =
     std::make_shared<lane_backend>(job->placement, std::vector<peer_lanes>(1));
   const std::vector<communicator_channels::peer> ranks{{"worker 0", nullptr}};
-  job->rank =
-    std::make_shared<nccl_rank>(job->placement, make_nccl_device(0),
-                                std::make_shared<communicator_channels>(
-                                  ranks, 1, communicator_channel, [] {}),
-                                nccl_options{});
+  job->ranks = std::make_shared<nccl_ranks>(
+    job->placement, std::vector{make_nccl_device(0)},
+    std::make_shared<communicator_channels>(ranks, 1, communicator_channel,
+                                            [] {}),
+    nccl_options{});
   group_environment environment{actors.system()};
   environment.job_world = job;
   auto state = make_strategy_state(

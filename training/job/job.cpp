@@ -252,6 +252,8 @@ train_options to_options(const train_config& config) {
     out.transport = config.transport;
     out.collectives = config.collectives;
   }
+  if (config.strategy == "mirrored" && config.collectives != "auto")
+    out.collectives = config.collectives;
   if (config.servers > 0) {
     out.workers = config.workers;
     out.servers = config.servers;

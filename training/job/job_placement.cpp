@@ -360,9 +360,10 @@ void resolve_placement(const train_options& options, train_config& out) {
   if (options.transport && !is_multi_worker)
     reject("--transport", out.transport,
            "it applies to tensors between workers; give --workers too");
-  if (options.collectives && !is_multi_worker)
+  if (options.collectives && !is_multi_worker && out.strategy != "mirrored")
     reject("--collectives", out.collectives,
-           "it applies to the sums of several workers; give --workers too");
+           "it applies to the sums of several workers or CUDA devices; give "
+           "--workers or several --devices");
   if (is_multi_worker)
     resolve_workers(options, replicas, out);
   else if (has_servers)

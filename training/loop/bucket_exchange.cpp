@@ -1,6 +1,5 @@
 #include "troupe/training/loop/bucket_exchange.hpp"
 
-#include "troupe/actors/core/device_sums.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
@@ -104,10 +103,8 @@ tensor bucket_exchange::contribution(const replica_step& step,
                                      std::uint32_t bucket) {
   auto& self = replicas_[step.index];
   const auto& own = self.bucket_gradients[bucket];
-  if (own.device().kind == device_kind::cpu)
-    return own;
-  const auto* const devices = dynamic_cast<const device_sums*>(step.context);
-  if (devices && devices->sums_device_tensors())
+  if (own.device().kind == device_kind::cpu
+      || step.context->takes_device_tensors())
     return own;
   if (self.host_gradients.empty()) {
     const tensor all{self.gradient.spec()};

@@ -59,8 +59,7 @@ void check(const call_options& options) {
   check(options.bytes_per_pack, "the strategy");
   if (options.implementation == implementations::nccl)
     reject("implementation nccl",
-           "the calls of a loop of one's own add on the host; give tree or "
-           "ring");
+           "it is an option of the strategy; give tree or ring");
   if (options.timeout < std::chrono::milliseconds{0})
     reject("timeout " + std::to_string(options.timeout.count()) + " ms",
            "give 1 ms or more, or 0 for the timeout of the strategy");

@@ -35,8 +35,8 @@ struct communication_options {
     nccl,
   } implementation = implementations::automatic;
 
-  /// What adds the gradients of `fit` if each worker has one CUDA device. With
-  /// the algorithm `tree`, the bits do not depend on it.
+  /// What adds the gradients of `fit` of replicas on CUDA devices. With the
+  /// algorithm `tree`, the bits do not depend on it.
   enum class backends : std::uint8_t {
     /// `nccl` in each view of the job in which all workers can use it, unless
     /// the algorithm is `ring` or the connections of the job are encrypted.

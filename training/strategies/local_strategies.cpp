@@ -1,9 +1,9 @@
 #include "troupe/training/strategies/local_strategies.hpp"
 
-#include "troupe/actors/group/actor_group.hpp"
-#include "troupe/actors/group/respawning_group.hpp"
+#include "troupe/actors/group/replica_group.hpp"
 #include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
+#include "troupe/training/strategies/local_group.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
@@ -34,7 +34,8 @@ make_one_device_state(std::string name, const device& target,
 std::shared_ptr<strategy_state>
 make_actor_state(runtime& local_runtime, std::string name,
                  std::vector<device> devices, int threads,
-                 std::chrono::milliseconds step_timeout) {
+                 std::chrono::milliseconds step_timeout,
+                 device_sum_options sums = {}) {
   check_threads(threads);
   replica_group_options group_options;
   group_options.replicas = static_cast<std::uint32_t>(devices.size());
@@ -42,12 +43,22 @@ make_actor_state(runtime& local_runtime, std::string name,
   group_options.step_timeout = step_timeout;
   group_options.recorder = make_local_recorder();
   auto state = make_strategy_state(
-    make_respawning_group([&local_runtime, group_options] {
-      return make_replica_group(local_runtime, group_options);
-    }),
+    make_local_group(local_runtime, group_options, std::move(sums)),
     std::move(name), std::move(devices), threads);
   state->recorder = group_options.recorder;
   return state;
+}
+
+std::shared_ptr<strategy_state>
+make_mirrored_state(runtime& local_runtime,
+                    const std::vector<std::string>& names,
+                    const mirrored_options& options) {
+  auto devices = parse_devices(names);
+  auto sums =
+    local_device_sums(options.collectives, devices, options.nccl_device);
+  return make_actor_state(local_runtime, "mirrored", std::move(devices),
+                          options.threads, options.step_timeout,
+                          std::move(sums));
 }
 
 /// @errors throws std::invalid_argument unless replicas on these devices can
@@ -115,8 +126,7 @@ one_device_strategy::one_device_strategy(const std::string& device,
 mirrored_strategy::mirrored_strategy(runtime& local_runtime,
                                      const std::vector<std::string>& devices,
                                      const mirrored_options& options)
-  : strategy{make_actor_state(local_runtime, "mirrored", parse_devices(devices),
-                              options.threads, options.step_timeout)} {}
+  : strategy{make_mirrored_state(local_runtime, devices, options)} {}
 
 central_storage_strategy::central_storage_strategy(
   runtime& local_runtime, const std::vector<std::string>& devices,

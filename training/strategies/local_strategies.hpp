@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/training/strategies/nccl_devices.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 
 #include <chrono>
@@ -40,6 +41,12 @@ struct mirrored_options {
   int threads = 1; ///< Threads of each replica's ops.
   /// Timeout of one step and of each wait in it.
   std::chrono::milliseconds step_timeout{60'000};
+  /// What adds the gradients of `fit` on several CUDA devices. `automatic`
+  /// selects NCCL if all of them can use it. The bits do not depend on it.
+  communication_options::backends collectives =
+    communication_options::backends::automatic;
+  /// For tests: makes the NCCL device of a CUDA device. Null: that of the card.
+  nccl_device_maker nccl_device{};
 };
 
 /// Runs one replica on each device. Each replica is an actor with its own
@@ -53,7 +60,8 @@ public:
   /// scope.
   /// @param devices names of the devices.
   /// @errors throws std::invalid_argument if no device is named, a device does
-  ///         not exist or is named twice, or an option is below 1.
+  ///         not exist or is named twice, an option is below 1, or NCCL is
+  ///         required and a device cannot use it.
   mirrored_strategy(runtime& local_runtime,
                     const std::vector<std::string>& devices,
                     const mirrored_options& options = {});

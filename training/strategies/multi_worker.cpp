@@ -1,11 +1,9 @@
 #include "troupe/training/strategies/multi_worker.hpp"
 
-#include "troupe/actors/collectives/nccl/nccl_device.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
 #include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/actors/group/actor_group.hpp"
-#include "troupe/actors/group/respawning_group.hpp"
 #include "troupe/actors/membership/state_lanes.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
@@ -13,6 +11,8 @@
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
+#include "troupe/training/strategies/local_group.hpp"
+#include "troupe/training/strategies/nccl_devices.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/state_source.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
@@ -93,7 +93,7 @@ private:
 /// @errors throws std::invalid_argument if NCCL is required and this worker
 ///         cannot use it.
 device_sum_options make_device_sums(const multi_worker_options& options,
-                                    const device& own) {
+                                    const std::vector<device>& devices) {
   using backends = communication_options::backends;
   const auto wanted = collectives_of(options.communication);
   const bool is_required = wanted == backends::nccl;
@@ -110,25 +110,9 @@ device_sum_options make_device_sums(const multi_worker_options& options,
               || options.communication.implementation
                    == communication_options::implementations::ring)))
     return {};
-  device_sum_options out;
-  out.policy =
-    is_required ? device_sum_policy::required : device_sum_policy::if_possible;
-  if (own.kind != device_kind::cuda) {
-    out.why_none = to_string(own) + " is no CUDA device";
-  } else {
-    try {
-      out.device = options.nccl_device ? options.nccl_device()
-                                       : make_nccl_device(own.index);
-    } catch (const device_error& e) {
-      out.why_none = e.what();
-    }
-  }
-  if (is_required && !out.device)
-    throw std::invalid_argument(
-      "collectives nccl: " + out.why_none
-      + "; name a CUDA device of a machine with NCCL, "
-        "as in gpu:0, or give collectives host");
-  return out;
+  return open_nccl_devices(is_required ? device_sum_policy::required
+                                       : device_sum_policy::if_possible,
+                           devices, options.nccl_device);
 }
 
 cluster_options to_cluster_options(
@@ -203,7 +187,7 @@ make_multi_worker_state(runtime& local_runtime,
     throw std::invalid_argument(
       "fault_plan is \"" + options.fault_plan
       + "\", but a spare for any task injects no faults; leave it empty");
-  auto device_sums = make_device_sums(options, devices.front());
+  auto device_sums = make_device_sums(options, devices);
   const auto spec = resolver.cluster_spec();
   const auto task = own_task(spec, resolver, options.any_task);
   const auto launcher = net::launcher_link::from_environment();
@@ -218,9 +202,9 @@ make_multi_worker_state(runtime& local_runtime,
   }
   auto state = make_strategy_state(
     joined ? make_replica_group(*joined, group_options)
-           : make_respawning_group([&local_runtime, group_options] {
-               return make_replica_group(local_runtime, group_options);
-             }),
+           : make_local_group(local_runtime, group_options,
+                              devices.size() > 1 ? std::move(device_sums)
+                                                 : device_sum_options{}),
     name, std::move(devices), options.threads);
   state->recorder = group_options.recorder;
   state->bytes_per_pack =

@@ -5,6 +5,7 @@
 #include "troupe/net/cluster/cluster_resolver.hpp"
 #include "troupe/net/cluster/tf_config_resolver.hpp"
 #include "troupe/training/strategies/communication.hpp"
+#include "troupe/training/strategies/nccl_devices.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 
 #include <chrono>
@@ -16,7 +17,6 @@
 
 namespace troupe {
 
-class communication_device;
 class runtime;
 
 struct multi_worker_options {
@@ -69,9 +69,8 @@ struct multi_worker_options {
   /// For tests: fault injector for all messages and packets that this worker
   /// sends. Null: that of `fault_plan`.
   std::shared_ptr<fault_injector> faults{};
-  /// For tests: makes the NCCL device of this worker's CUDA device. Null: that
-  /// of the card.
-  std::function<std::shared_ptr<communication_device>()> nccl_device{};
+  /// For tests: makes the NCCL device of a CUDA device. Null: that of the card.
+  nccl_device_maker nccl_device{};
   /// For tests: file with a plan of faults (docs/formats.md) that are injected
   /// into the workers. Empty: the file that the environment variable
   /// TROUPE_FAULTS names. No file: no faults.

@@ -1,6 +1,7 @@
 #include "troupe/training/strategies/reduce_op.hpp"
 
 #include "troupe/tensors/flush_denormals.hpp"
+#include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 
 #include <algorithm>
@@ -133,6 +134,12 @@ void check_reducible(reduce_op op, const tensor& value) {
 
 tensor divide_elements(const tensor& x, double divisor) {
   const flush_denormals flushing;
+  const bool has_kernel =
+    x.type() == dtype::float32 || x.type() == dtype::float64;
+  if (x.device().kind != device_kind::cpu && has_kernel) {
+    const pause_recording meanwhile;
+    return x / divisor; // rounds once too
+  }
   auto out = host_clone(x);
   with_dtype(x.type(), [&](auto zero) {
     using type = decltype(zero);

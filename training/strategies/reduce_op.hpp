@@ -41,7 +41,7 @@ struct partial_sum {
 };
 
 /// Divides every element by `divisor` and rounds once. The result is a new
-/// tensor.
+/// tensor, of float32 and float64 on the device of `x`, else on the CPU.
 tensor divide_elements(const tensor& x, double divisor);
 
 /// Throws if a tape records the value, because gradients do not flow through a

@@ -54,13 +54,9 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
   for (const auto& x : xs) {
     check_unrecorded(x);
     if (is_summed(x))
-      summed.push_back(on_host(x));
+      summed.push_back(x);
   }
-  auto totals =
-    reduce_tensors(op, summed,
-                   options.bytes_per_pack > 0
-                     ? static_cast<std::size_t>(options.bytes_per_pack)
-                     : bytes_per_pack_);
+  auto totals = reduce_tensors(op, summed, options);
   if (totals.size() == xs.size())
     return to_devices_of(xs, std::move(totals));
   // The number of a gather depends on the position of its tensor. So replicas
@@ -76,7 +72,8 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
   return to_devices_of(xs, std::move(out));
 }
 
-/// The collectives read the tensors of several replicas on the CPU.
+/// The collectives read the tensors of several replicas on the CPU, but for
+/// sums by NCCL.
 tensor replica_context::on_host(const tensor& x) const {
   return replicas_ == 1 ? x : x.to({});
 }
@@ -163,16 +160,32 @@ sparse_rows replica_context::reduce_rows(reduce_op op, const sparse_rows& x,
   return {x.dims(), total.indices(), elements.to(x.rows().device())};
 }
 
+bool replica_context::are_summed_on_device(const tensors& xs,
+                                           const call_options& options) const {
+  // NCCL has no such ring.
+  return options.implementation != communication_options::implementations::ring
+         && takes_device_tensors()
+         && std::ranges::all_of(
+           xs, [this](const tensor& x) { return x.device() == device_; });
+}
+
 /// Reduces float32 tensors.
 tensors replica_context::reduce_tensors(reduce_op op, const tensors& xs,
-                                        std::size_t bytes_per_pack) {
+                                        const call_options& options) {
   // With one replica, packing has no benefit.
   const bool is_single_replica = replicas_ == 1;
-  const auto packs =
-    is_single_replica
-      ? std::nullopt
-      : std::optional<tensor_packs>{std::in_place, xs, bytes_per_pack};
-  const auto& inputs = is_single_replica ? xs : packs->packs();
+  auto inputs = xs;
+  if (!are_summed_on_device(xs, options))
+    for (auto& x : inputs)
+      x = on_host(x);
+  std::optional<tensor_packs> packs;
+  if (!is_single_replica)
+    inputs =
+      packs
+        .emplace(inputs, options.bytes_per_pack > 0
+                           ? static_cast<std::size_t>(options.bytes_per_pack)
+                           : bytes_per_pack_)
+        .packs();
   const auto first = next_collective_;
   for (const auto& x : inputs)
     start_sum(next_collective_++, x);

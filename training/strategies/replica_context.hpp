@@ -25,10 +25,13 @@ public:
 
   /// Returns the elementwise sum or mean over all replicas. The result is
   /// bitwise equal on all replicas. The mean divides by the number of replicas.
-  /// A sum may share memory with the sums of other replicas: clone the sum
-  /// before writing to it. A result shares no memory with `x`, so `x` may be
-  /// changed afterwards, and is on the device of `x`.
-  /// @shape x equal on all replicas; float32, float64, int32 or int64. If two
+  /// NCCL adds float32 tensors that are on the devices of the replicas, where
+  /// it adds the gradients of `fit` too; the host adds all others. A sum may
+  /// share memory with the sums of other replicas: clone the sum before writing
+  /// to it. A result shares no memory with `x`, so `x` may be changed
+  /// afterwards, and is on the device of `x`.
+  /// @shape x equal on all replicas, and on the device of the replica or on the
+  ///        host in all of them; float32, float64, int32 or int64. If two
   ///        replicas pass different shapes, or one passes a float32 tensor and
   ///        another a tensor of another dtype, the step fails with an error
   ///        that shows both.
@@ -95,6 +98,8 @@ protected:
       device_{on} {}
 
 private:
+  /// True: `start_sum` takes tensors on the device of this replica too.
+  virtual bool takes_device_tensors() const { return false; }
   /// Starts a sum. `finish_sum` with the same number waits for the sum.
   virtual void start_sum(std::uint32_t number, const tensor& x) = 0;
   virtual tensor finish_sum(std::uint32_t number) = 0;
@@ -110,9 +115,11 @@ private:
   sparse_rows reduce_rows(reduce_op op, const sparse_rows& x,
                           std::uint32_t number);
   tensor on_host(const tensor& x) const;
+  bool are_summed_on_device(const tensors& xs,
+                            const call_options& options) const;
   tensors gather_on_host(std::uint32_t number, const tensor& x);
   tensors reduce_tensors(reduce_op op, const tensors& xs,
-                         std::size_t bytes_per_pack);
+                         const call_options& options);
 
   std::uint32_t id_, replicas_;
   std::size_t bytes_per_pack_;

@@ -28,6 +28,9 @@ public:
       step_{step} {}
 
 private:
+  bool takes_device_tensors() const override {
+    return step_.takes_device_tensors();
+  }
   void start_sum(std::uint32_t number, const tensor& x) override {
     step_.contribute(number, x);
   }

@@ -1,7 +1,5 @@
 #include "troupe/training/strategies/tensor_packs.hpp"
 
-#include <cstring>
-
 namespace troupe {
 
 namespace {
@@ -64,12 +62,11 @@ tensor_packs::tensor_packs(const tensors& xs, std::size_t bytes_per_pack) {
       continue;
     }
     if (!pack)
-      pack = tensor{shape{static_cast<std::int64_t>(sizes[indices[i]])}};
-    auto* destination = pack.raw() + entries_[i].begin * sizeof(float);
-    if (input.bytes() > 0)
-      std::memcpy(destination, input.raw(), input.bytes());
-    const auto gap = round_up(input.size()) * sizeof(float) - input.bytes();
-    std::memset(destination + input.bytes(), 0, gap);
+      pack = tensor{{{static_cast<std::int64_t>(sizes[indices[i]])}},
+                    input.device()};
+    const auto begin = entries_[i].begin, end = begin + input.size();
+    pack.range(begin, end).reshaped(input.dims()).copy_from(input);
+    pack.range(end, begin + round_up(input.size())).set_zero();
   }
 }
 

@@ -21,6 +21,7 @@ pooled<std::uint32_t> pack_indices(std::span<const std::size_t> bytes,
 /// Fuses float32 tensors into packs, and splits packs into tensors again.
 class tensor_packs {
 public:
+  /// @param xs on one device.
   tensor_packs(const tensors& xs, std::size_t bytes_per_pack);
 
   /// Returns the packs, of shape [elements]. A pack of one tensor shares the

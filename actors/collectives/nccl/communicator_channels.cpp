@@ -2,49 +2,80 @@
 
 #include "troupe/net/codec/codec.hpp"
 
-#include <cstring>
-#include <map>
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
-/// Ids that are kept until this process asks for them: it is not many
-/// generations behind process 0.
-constexpr std::size_t max_ids = 64;
+using message_kind = communicator_message_kind;
 
 } // namespace
+
+std::vector<std::byte> encode(const communicator_message& message) {
+  net::writer out;
+  if (const auto* const published = std::get_if<published_id>(&message)) {
+    out(message_kind::id, published->generation);
+    out.raw(published->id);
+  } else {
+    out(message_kind::offer, std::get<device_offer>(message));
+  }
+  return std::move(out).bytes();
+}
+
+std::string decode(std::span<const std::byte> bytes,
+                   communicator_message& message) {
+  net::reader from{bytes};
+  message_kind kind{};
+  from(kind);
+  if (kind == message_kind::id) {
+    auto& published = message.emplace<published_id>();
+    from(published.generation);
+    std::ranges::copy(from.raw(published.id.size(), "id"),
+                      published.id.begin());
+    if (!from.failed() && published.generation == 0)
+      from.fail("an id has generation 0");
+  } else {
+    auto& offer = message.emplace<device_offer>();
+    from(offer);
+    if (!from.failed() && offer.devices.empty() == offer.why_none.empty())
+      from.fail("an offer has neither or both of devices and why there are "
+                "none");
+  }
+  const auto fault = from.finish();
+  return fault ? to_string(*fault) : std::string{};
+}
 
 /// What has arrived. The listeners share it, because they may outlive the
 /// channels.
 struct communicator_channels::received {
   std::mutex lock; ///< Guards the members below.
-  std::vector<std::optional<device_offer>> offers; ///< By rank.
-  /// Of the communicators, by generation.
-  std::map<std::uint64_t, communicator_id> ids;
+  std::vector<std::optional<device_offer>> offers; ///< By process.
+  communicator_ids ids;          ///< Of the view's communicators.
   std::function<void()> changed; ///< Constant.
 
   /// @returns why the message is refused. Empty: it was accepted.
-  std::string accept(std::uint32_t rank, const net::frame& frame) {
+  std::string accept(std::uint32_t index, const net::frame& frame) {
     communicator_message message;
-    if (const auto fault = net::decode(frame.payload, message))
-      return to_string(*fault);
+    if (auto fault = decode(frame.payload, message); !fault.empty())
+      return fault;
     const std::lock_guard hold{lock};
-    if (message.id.empty()) {
-      // Others may have decided by the first one.
-      if (offers[rank])
-        return "it is a second offer";
-      offers[rank] = std::move(message.offer);
-      return {};
-    }
-    communicator_id id;
-    if (message.id.size() != id.size() || rank != 0)
-      return "it is no id of a communicator from process 0";
-    std::memcpy(id.data(), message.id.data(), id.size());
-    ids.emplace(message.generation, id);
-    if (ids.size() > max_ids)
-      ids.erase(ids.begin());
+    return std::visit([&](auto& x) { return accept(index, x); }, message);
+  }
+
+private:
+  std::string accept(std::uint32_t index, device_offer& offer) {
+    // Others may have decided by the first one.
+    if (offers[index])
+      return "it is a second offer";
+    offers[index] = std::move(offer);
+    return {};
+  }
+  std::string accept(std::uint32_t index, const published_id& published) {
+    if (index != 0) // rank 0 is in the first process
+      return "only process 0 makes ids of communicators";
+    ids.publish(published.generation, published.id);
     return {};
   }
 };
@@ -52,19 +83,19 @@ struct communicator_channels::received {
 class communicator_channels::listener final : public net::channel_listener {
 public:
   listener(std::shared_ptr<received> into, std::uint64_t view_id,
-           std::uint32_t rank,
+           std::uint32_t index,
            const std::shared_ptr<net::connection>& connection,
            const std::shared_ptr<net::channel>& channel)
     : into_{std::move(into)},
       view_id_{view_id},
-      rank_{rank},
+      index_{index},
       connection_{connection},
       channel_{channel} {}
 
   void on_frame(net::frame&& frame) override {
     const bool is_of_view = frame.view_id == view_id_;
     const auto refusal =
-      is_of_view ? into_->accept(rank_, frame) : std::string{};
+      is_of_view ? into_->accept(index_, frame) : std::string{};
     if (const auto connection = connection_.lock();
         connection && !refusal.empty())
       return connection->close("a message about NCCL is malformed: " + refusal);
@@ -78,7 +109,7 @@ public:
 private:
   const std::shared_ptr<received> into_;
   const std::uint64_t view_id_;
-  const std::uint32_t rank_;
+  const std::uint32_t index_;
   // The channel owns its listener.
   const std::weak_ptr<net::connection> connection_;
   const std::weak_ptr<net::channel> channel_;
@@ -96,10 +127,11 @@ communicator_channels::communicator_channels(std::vector<peer> peers,
   for (const auto& one : peers_)
     channels_.push_back(one.connection ? one.connection->open(channel)
                                        : nullptr);
-  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
-    if (channels_[rank])
-      channels_[rank]->set_listener(std::make_shared<listener>(
-        received_, view_id_, rank, peers_[rank].connection, channels_[rank]));
+  for (std::uint32_t index = 0; index < peers_.size(); ++index)
+    if (channels_[index])
+      channels_[index]->set_listener(
+        std::make_shared<listener>(received_, view_id_, index,
+                                   peers_[index].connection, channels_[index]));
 }
 
 communicator_channels::~communicator_channels() {
@@ -108,53 +140,46 @@ communicator_channels::~communicator_channels() {
       one->close("the view has ended");
 }
 
-void communicator_channels::post(std::uint32_t rank,
+void communicator_channels::post(std::uint32_t index,
                                  const communicator_message& message) {
   // If the channel accepts no frame, the receiver notices it by its deadline.
-  channels_[rank]->post({net::frame_kind::oneway, net::priority::control,
-                         view_id_, ++last_tag_, net::encode(message)});
+  channels_[index]->post({net::frame_kind::oneway, net::priority::control,
+                          view_id_, ++last_tag_, encode(message)});
 }
 
 void communicator_channels::send(const device_offer& own) {
-  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
-    if (channels_[rank]) {
-      post(rank, {own, 0, {}});
+  for (std::uint32_t index = 0; index < peers_.size(); ++index) {
+    if (channels_[index]) {
+      post(index, own);
       continue;
     }
     const std::lock_guard hold{received_->lock};
-    received_->offers[rank] = own;
+    received_->offers[index] = own;
   }
 }
 
 std::optional<std::vector<named_offer>> communicator_channels::offers() const {
   const std::lock_guard hold{received_->lock};
   std::vector<named_offer> out;
-  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    if (!received_->offers[rank])
+  for (std::size_t index = 0; index < peers_.size(); ++index) {
+    if (!received_->offers[index])
       return std::nullopt;
-    out.push_back({peers_[rank].name, *received_->offers[rank]});
+    out.push_back({peers_[index].name, *received_->offers[index]});
   }
   return out;
 }
 
 void communicator_channels::publish(std::uint64_t generation,
                                     const communicator_id& id) {
-  const std::string text{reinterpret_cast<const char*>(id.data()), id.size()};
-  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
-    if (channels_[rank])
-      post(rank, {{}, generation, text});
+  received_->ids.publish(generation, id); // for other ranks of this process
+  for (std::uint32_t index = 0; index < peers_.size(); ++index)
+    if (channels_[index])
+      post(index, published_id{generation, id});
 }
 
 std::optional<communicator_id>
 communicator_channels::find(std::uint64_t generation) {
-  const std::lock_guard hold{received_->lock};
-  const auto found = received_->ids.find(generation);
-  if (found == received_->ids.end())
-    return std::nullopt;
-  const auto id = found->second;
-  // No rank asks for the id of an older generation any more.
-  received_->ids.erase(received_->ids.begin(), found);
-  return id;
+  return received_->ids.find(generation);
 }
 
 } // namespace troupe

@@ -7,9 +7,10 @@
 
 namespace troupe {
 
-/// Carries the ids of communicators from rank 0 to the other ranks. The owner
-/// of a backend implements it with messages over the authenticated connections
-/// of the job, because an id lets its holder join the communicator. The
+/// Carries the ids of communicators from rank 0 to the other ranks: with
+/// `communicator_ids` in one process, and with `communicator_channels` between
+/// processes, over the authenticated connections of the job, because an id lets
+/// its holder join the communicator. The
 /// functions do not wait, and may be called from any thread.
 class communicator_id_exchange {
 public:

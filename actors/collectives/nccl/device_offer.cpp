@@ -3,7 +3,7 @@
 #include "troupe/actors/collectives/nccl/device_communicator.hpp"
 #include "troupe/net/base/text.hpp"
 
-#include <algorithm>
+#include <map>
 
 namespace troupe {
 
@@ -19,32 +19,56 @@ std::string to_string(device_sum_policy policy) {
 }
 
 device_offer make_device_offer(const device_sum_options& options) {
-  if (!options.device)
+  if (options.devices.empty())
     return {{}, {}, options.why_none};
-  return {options.device->identity(), options.device->library_version(), {}};
+  device_offer out;
+  for (const auto& one : options.devices)
+    out.devices.push_back(one->identity());
+  out.library = options.devices.front()->library_version();
+  return out;
 }
 
+namespace {
+
+using net::printable; // the texts come from other processes
+
+std::string numbered_devices(const named_offer& x) {
+  const auto count = x.offer.devices.size();
+  return x.process + " has " + std::to_string(count)
+         + (count == 1 ? " device" : " devices");
+}
+
+/// Says how an offer differs from the first one. Empty: NCCL can add the sums
+/// of both.
+std::string difference(const named_offer& first, const named_offer& other) {
+  if (other.offer.library != first.offer.library)
+    return first.process + " has NCCL " + printable(first.offer.library)
+           + ", but " + other.process + " has NCCL "
+           + printable(other.offer.library)
+           + "; install one version on all machines";
+  if (other.offer.devices.size() != first.offer.devices.size())
+    return numbered_devices(first) + ", but " + numbered_devices(other)
+           + "; give all workers equally many";
+  return {};
+}
+
+} // namespace
+
 std::string why_not_nccl(std::span<const named_offer> offers) {
-  using net::printable; // the texts come from other processes
-  for (auto one = offers.begin(); one != offers.end(); ++one) {
-    if (one->offer.device.empty())
-      return one->process
-             + " cannot use NCCL: " + printable(one->offer.why_none);
-    const auto& first = offers.front();
-    if (one->offer.library != first.offer.library)
-      return first.process + " has NCCL " + printable(first.offer.library)
-             + ", but " + one->process + " has NCCL "
-             + printable(one->offer.library)
-             + "; install one version on all machines";
-    const auto same =
-      std::ranges::find(offers.begin(), one, one->offer.device,
-                        [](const named_offer& x) { return x.offer.device; });
-    if (same != one)
-      return same->process + " and " + one->process + " have the same card ("
-             + printable(one->offer.device)
-             + "), but NCCL needs one for each worker; give each worker "
-               "another "
-               "device";
+  std::map<std::string, const named_offer*> owners; // by device
+  for (const auto& one : offers) {
+    if (one.offer.devices.empty())
+      return one.process + " cannot use NCCL: " + printable(one.offer.why_none);
+    if (auto text = difference(offers.front(), one); !text.empty())
+      return text;
+    for (const auto& device : one.offer.devices) {
+      const auto [same, is_new] = owners.try_emplace(device, &one);
+      if (!is_new)
+        return same->second->process + " and " + one.process
+               + " have the same card (" + printable(device)
+               + "), but NCCL needs one for each worker; give each worker "
+                 "another device";
+    }
   }
   return {};
 }

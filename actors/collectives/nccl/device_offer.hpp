@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace troupe {
 
@@ -27,8 +28,9 @@ std::string to_string(device_sum_policy policy);
 /// How a process takes part in sums of tensors on devices.
 struct device_sum_options {
   device_sum_policy policy = device_sum_policy::never; ///< Equal in all.
-  /// The device of all replicas of this process. Null: it has none.
-  std::shared_ptr<communication_device> device{};
+  /// The devices of this process, which its replicas take in turn. Empty: it
+  /// has none.
+  std::vector<std::shared_ptr<communication_device>> devices{};
   std::string why_none{}; ///< Why it has none, for a person.
 };
 
@@ -36,10 +38,11 @@ struct device_sum_options {
 /// with replicas get the same offers, so they decide alike whether NCCL adds
 /// their sums.
 struct device_offer {
-  std::string device;   ///< `communication_device::identity`. Empty: no device.
+  /// `communication_device::identity` of each device. Empty: there is none.
+  std::vector<std::string> devices;
   std::string library;  ///< `communication_device::library_version`.
   std::string why_none; ///< Why there is no device. Else empty.
-  auto fields() { return std::tie(device, library, why_none); }
+  auto fields() { return std::tie(devices, library, why_none); }
   friend bool operator==(const device_offer&, const device_offer&) = default;
 };
 
@@ -54,8 +57,8 @@ struct named_offer {
 };
 
 /// Says why NCCL cannot add the sums of these processes: one of them has no
-/// device, two have the same one, or they have different versions of NCCL.
-/// Empty: it can.
+/// device, two have the same one, or they have different numbers of devices or
+/// versions of NCCL. Empty: it can.
 std::string why_not_nccl(std::span<const named_offer> offers);
 
 } // namespace troupe

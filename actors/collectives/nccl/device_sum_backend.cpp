@@ -1,27 +1,29 @@
 #include "troupe/actors/collectives/nccl/device_sum_backend.hpp"
 
+#include "troupe/actors/collectives/tensor_message.hpp"
+
 #include <algorithm>
 #include <utility>
 
 namespace troupe {
 
-device_sum_backend::device_sum_backend(std::shared_ptr<lane_backend> lanes,
+device_sum_backend::device_sum_backend(std::shared_ptr<collective_backend> host,
                                        std::shared_ptr<nccl_rank> rank,
                                        std::uint32_t replica)
-  : lanes_{std::move(lanes), replica},
+  : host_{std::move(host)},
     rank_{std::move(rank)},
     devices_{rank_->collectives(), replica, rank_->compute()} {}
 
 // -- generations and steps ----------------------------------------------------
 
 void device_sum_backend::begin_generation(std::uint64_t generation) {
-  lanes_.begin_generation(generation);
+  host_->begin_generation(generation);
   generation_ = generation;
   has_joined_ = false;
 }
 
 void device_sum_backend::begin_step(std::uint64_t step) {
-  lanes_.begin_step(step);
+  host_->begin_step(step);
   step_ = step;
   device_buckets_.clear();
   if (has_joined_)
@@ -29,13 +31,13 @@ void device_sum_backend::begin_step(std::uint64_t step) {
 }
 
 void device_sum_backend::end_step() {
-  lanes_.end_step();
+  host_->end_step();
   if (has_joined_)
     devices_.end_step();
 }
 
 bool device_sum_backend::is_current() const {
-  return lanes_.is_current() && (!has_joined_ || devices_.is_current());
+  return host_->is_current() && (!has_joined_ || devices_.is_current());
 }
 
 /// Takes part in the communicator of the generation, in the middle of a step.
@@ -57,7 +59,7 @@ void device_sum_backend::contribute(std::uint32_t bucket,
                                     const collective_options& options,
                                     collective::output_placement output) {
   if (contribution.device().kind == device_kind::cpu)
-    return lanes_.contribute(bucket, contribution, options, output);
+    return host_->contribute(bucket, contribution, options, output);
   join_generation();
   if (!is_on_device(bucket)) // else the call throws
     device_buckets_.push_back(bucket);
@@ -67,7 +69,7 @@ void device_sum_backend::contribute(std::uint32_t bucket,
 void device_sum_backend::gather(std::uint32_t bucket,
                                 const tensor& contribution,
                                 const collective_options& options) {
-  lanes_.gather(bucket, contribution, options);
+  host_->gather(bucket, contribution, options);
 }
 
 // -- waiting ------------------------------------------------------------------
@@ -75,38 +77,38 @@ void device_sum_backend::gather(std::uint32_t bucket,
 device_sum_backend::wait_status
 device_sum_backend::wait(const wait_condition& condition, bool blocking) {
   if (!has_joined_)
-    return lanes_.wait(condition, blocking);
+    return host_->wait(condition, blocking);
   switch (condition.event) {
     case wait_condition::kind::sum:
       return is_on_device(condition.bucket)
                ? wait_for_device_sum(condition, blocking)
-               : wait_for_lanes(condition, blocking);
+               : wait_for_host(condition, blocking);
     case wait_condition::kind::gather:
-      return wait_for_lanes(condition, blocking);
+      return wait_for_host(condition, blocking);
     default:
       return wait_for_all(condition, blocking);
   }
 }
 
-/// NCCL does not know that a peer is lost; the lanes do.
+/// NCCL does not know that a peer is lost; lanes do.
 device_sum_backend::wait_status
 device_sum_backend::wait_for_device_sum(const wait_condition& condition,
                                         bool blocking) {
   const auto status = devices_.wait(condition, blocking);
   if (status != wait_status::pending)
     return status;
-  lanes_.wait({wait_condition::kind::complete}, false); // makes progress
-  return lanes_.last_failure() ? wait_status::failed : wait_status::pending;
+  host_->wait({wait_condition::kind::complete}, false); // makes progress
+  return host_->last_failure() ? wait_status::failed : wait_status::pending;
 }
 
-/// Waits for a collective over lanes. While sums on devices are incomplete, the
-/// thread does not sleep in the lanes, since those sums need calls too.
+/// Waits for a collective of the host. While sums on devices are incomplete,
+/// the thread does not sleep there, since those sums need calls too.
 device_sum_backend::wait_status
-device_sum_backend::wait_for_lanes(const wait_condition& condition,
-                                   bool blocking) {
+device_sum_backend::wait_for_host(const wait_condition& condition,
+                                  bool blocking) {
   const wait_condition all{wait_condition::kind::complete};
   const bool is_open = devices_.wait(all, false) == wait_status::pending;
-  const auto status = lanes_.wait(condition, blocking && !is_open);
+  const auto status = host_->wait(condition, blocking && !is_open);
   if (status == wait_status::pending && devices_.last_failure())
     return wait_status::failed;
   if (status == wait_status::pending && blocking && is_open)
@@ -117,42 +119,48 @@ device_sum_backend::wait_for_lanes(const wait_condition& condition,
 device_sum_backend::wait_status
 device_sum_backend::wait_for_all(const wait_condition& condition,
                                  bool blocking) {
-  const auto of_lanes = wait_for_lanes(condition, blocking);
-  if (of_lanes != wait_status::ready)
-    return of_lanes;
+  const auto of_host = wait_for_host(condition, blocking);
+  if (of_host != wait_status::ready)
+    return of_host;
   return wait_for_device_sum({wait_condition::kind::complete}, blocking);
 }
 
 std::optional<collective_backend::failure> device_sum_backend::last_failure() {
-  if (auto of_lanes = lanes_.last_failure())
-    return of_lanes;
+  if (auto of_host = host_->last_failure())
+    return of_host;
   return has_joined_ ? devices_.last_failure() : std::nullopt;
 }
 
 // -- results ------------------------------------------------------------------
 
 tensor device_sum_backend::sum_of(std::uint32_t bucket) {
-  return is_on_device(bucket) ? devices_.sum_of(bucket) : lanes_.sum_of(bucket);
+  return is_on_device(bucket) ? devices_.sum_of(bucket) : host_->sum_of(bucket);
 }
 
 tensors device_sum_backend::gathered(std::uint32_t bucket) {
-  return lanes_.gathered(bucket);
+  return host_->gathered(bucket);
 }
 
 std::optional<std::uint32_t> device_sum_backend::first_incomplete() {
   const auto on_device =
     has_joined_ ? devices_.first_incomplete() : std::nullopt;
-  return on_device ? on_device : lanes_.first_incomplete();
+  return on_device ? on_device : host_->first_incomplete();
 }
 
 std::vector<std::uint32_t>
 device_sum_backend::missing(std::uint64_t step,
                             const std::optional<wait_condition>& condition) {
-  // The lanes know which process they wait for.
-  auto out = lanes_.missing(step, condition);
+  // Lanes know which process they wait for.
+  auto out = host_->missing(step, condition);
   if (out.empty() && has_joined_)
     out = devices_.missing(step, condition);
   return out;
+}
+
+// -- work for other replicas --------------------------------------------------
+
+void device_sum_backend::deliver(tensor_message&& message) {
+  host_->deliver(std::move(message));
 }
 
 } // namespace troupe

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/collectives/lane_replica_backend.hpp"
+#include "troupe/actors/collectives/collective_backend.hpp"
 #include "troupe/actors/collectives/nccl/nccl_backend.hpp"
 #include "troupe/actors/collectives/nccl/nccl_rank.hpp"
 
@@ -10,24 +10,26 @@
 namespace troupe {
 
 /// The collectives of a replica on a device: NCCL adds the sums of tensors that
-/// are on the device, and lanes do all else.
+/// are on the device, and a backend of the host does all else: over lanes in a
+/// job of several processes, in memory otherwise.
 ///
-///   who      one replica. Its process has lanes and a rank
+///   who      one replica. Its device has a rank
 ///   sums     of float32 and float64 tensors on the device: by NCCL. The
 ///            tensors of other sums must be on the host
-///   gathers  over lanes. So are the metrics and the barriers of a step, with
+///   gathers  by the host. So are the metrics and the barriers of a step, with
 ///            which a replica notices that another one is missing
 ///   start    the communicator of a generation is made for its first sum on
 ///            devices. A generation without such a sum has none
 ///   wait     for all collectives of a step: those of both kinds
-///   faults   the lanes notice a lost peer, also while the replica waits for
-///            NCCL, and the replica reports it to the chief. When the replica
+///   faults   lanes notice a lost peer, also while the replica waits for NCCL,
+///            and the replica reports it to the chief. When the replica
 ///            leaves the step, because the chief begins another generation,
 ///            the communicator is aborted
 class device_sum_backend final : public collective_backend {
 public:
-  /// @pre the process of lanes and rank hosts the replica.
-  device_sum_backend(std::shared_ptr<lane_backend> lanes,
+  /// @param host backend of this replica.
+  /// @pre the rank has the replica.
+  device_sum_backend(std::shared_ptr<collective_backend> host,
                      std::shared_ptr<nccl_rank> rank, std::uint32_t replica);
 
   void begin_generation(std::uint64_t generation) override;
@@ -44,7 +46,7 @@ public:
 
   wait_status wait(const wait_condition& condition, bool blocking) override;
   /// NCCL sends no message when a sum is complete.
-  bool wakes() const override { return !has_joined_ && lanes_.wakes(); }
+  bool wakes() const override { return !has_joined_ && host_->wakes(); }
   std::optional<failure> last_failure() override;
 
   tensor sum_of(std::uint32_t bucket) override;
@@ -54,15 +56,19 @@ public:
   missing(std::uint64_t step,
           const std::optional<wait_condition>& condition) override;
 
+  bool serve() override { return host_->serve(); }
+  bool park() override { return host_->park(); }
+  void deliver(tensor_message&& message) override;
+
 private:
   void join_generation();
   bool is_on_device(std::uint32_t bucket) const;
   wait_status wait_for_device_sum(const wait_condition& condition,
                                   bool blocking);
-  wait_status wait_for_lanes(const wait_condition& condition, bool blocking);
+  wait_status wait_for_host(const wait_condition& condition, bool blocking);
   wait_status wait_for_all(const wait_condition& condition, bool blocking);
 
-  lane_replica_backend lanes_;
+  const std::shared_ptr<collective_backend> host_;
   std::shared_ptr<nccl_rank> rank_;
   nccl_backend devices_;
   std::uint64_t generation_ = 0, step_ = 0;

@@ -4,15 +4,16 @@
 #include "troupe/actors/collectives/nccl/nccl_watchdog.hpp"
 
 #include <memory>
-#include <string>
 
 namespace troupe {
 
-/// What the replicas of a process share in a view in which NCCL adds the sums
-/// of tensors on their device.
+/// What the replicas on one device share while NCCL adds the sums of their
+/// tensors: a rank of the communicators, its watchdog and the stream in which
+/// the replicas compute.
 class nccl_rank {
 public:
-  /// @param ranks   the processes that host replicas; each one is a rank.
+  /// @param ranks the placement of the replicas on ranks, as for
+  ///        `nccl_collectives`.
   /// @errors throws device_error.
   nccl_rank(const local_placement& ranks,
             const std::shared_ptr<communication_device>& device,

@@ -39,6 +39,9 @@ public:
     generation = to.generation;
     options = to.options;
   }
+  bool takes_device_tensors() const override {
+    return to_.takes_device_tensors();
+  }
   void contribute(std::uint32_t bucket, const tensor& x) override {
     to_.options = options;
     to_.contribute(bucket, x);

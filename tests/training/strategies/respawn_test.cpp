@@ -1,5 +1,7 @@
+#include "troupe/actors/collectives/nccl/nccl_setup.hpp"
 #include "troupe/actors/group/group_environment.hpp"
 #include "troupe/actors/group/respawning_group.hpp"
+#include "troupe/tests/actors/collectives/nccl/fake_nccl.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/tests/training/strategies/losses.hpp"
 
@@ -11,6 +13,7 @@
 
 #include <future>
 #include <map>
+#include <set>
 
 // Actors of a job of one process that end while it trains.
 
@@ -19,6 +22,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
+using troupe::testing::fake_nccl;
 using kind = role_id::kind;
 
 /// A mirrored strategy whose actors a test can kill.
@@ -27,7 +31,9 @@ public:
   explicit stage(std::uint32_t replicas)
     : stage{std::vector<device>(replicas)} {}
   /// @param devices one for each replica.
-  explicit stage(const std::vector<device>& devices) {
+  /// @param nccl    adds the sums on the devices. Null: the host does.
+  explicit stage(const std::vector<device>& devices,
+                 std::shared_ptr<nccl_setup> nccl = nullptr) {
     replica_group_options options{.replicas =
                                     static_cast<std::uint32_t>(devices.size())};
     options.reducers = replica_group_options::reducer_kind::reducer_actors;
@@ -42,9 +48,13 @@ public:
       }};
     state_ =
       make_strategy_state(make_respawning_group(
-                            [this, environment, options] {
+                            [this, environment, options, nccl] {
                               ++groups_;
-                              return make_replica_group(environment, options);
+                              auto with_ranks = environment;
+                              if (nccl)
+                                with_ranks.ranks = nccl->make_for_one_process(
+                                  options.replicas, options.step_timeout);
+                              return make_replica_group(with_ranks, options);
                             },
                             {.now = [this] { return now_; }}),
                           "mirrored", devices, 1);
@@ -162,17 +172,28 @@ INSTANTIATE_TEST_SUITE_P(
 /// One copy of the parameters may have made an update that another has not.
 TEST(RespawnCases, CopiesOnSeveralDevicesEndWithTheUndisturbedBits) {
   const simulated_devices devices;
-  for (const auto role : {kind::replica, kind::chief})
-    for (const std::uint64_t step : {4, 13, 20}) {
-      stage it{std::vector{device{device_kind::cuda, 0},
-                           device{device_kind::cuda, 1}}};
-      const auto found = fit_on(it.get(), [&](std::uint64_t at) {
-        if (at == step)
-          it.kill(role, role == kind::replica ? 1 : 0);
-      });
-      EXPECT_EQ(it.groups(), 2);
-      expect_equal(found, fit_on(turns(2)));
-    }
+  const std::vector on{device{device_kind::cuda, 0},
+                       device{device_kind::cuda, 1}};
+  const auto expected = fit_on(turns(2));
+  for (const bool uses_nccl : {false, true})
+    for (const auto role : {kind::replica, kind::chief})
+      for (const std::uint64_t step : {4, 13, 20}) {
+        const auto nccl = std::make_shared<fake_nccl>(
+          fake_nccl::options{.seed = 3, .steps_in_queries = true});
+        stage it{on,
+                 uses_nccl ? std::make_shared<nccl_setup>(device_sum_options{
+                   .policy = device_sum_policy::required,
+                   .devices = {nccl->make_device({}), nccl->make_device({})}})
+                           : nullptr};
+        const auto found = fit_on(it.get(), [&](std::uint64_t at) {
+          if (at == step)
+            it.kill(role, role == kind::replica ? 1 : 0);
+        });
+        EXPECT_EQ(it.groups(), 2);
+        expect_equal(found, expected);
+        EXPECT_EQ(nccl->groups_of(1).size() > 10, uses_nccl);
+        EXPECT_EQ(nccl->violations(), std::set<std::string>{});
+      }
 }
 
 TEST(RespawnCases, TheFourthEndWithin60SecondsIsAnErrorThatListsTheOthers) {

@@ -72,7 +72,7 @@ communicator_id id_of(int x) {
 
 TEST(CommunicatorChannels, EachProcessGetsTheOffersOfAll) {
   two_processes job;
-  const device_offer a{"GPU-1", "2.28.3", {}}, b{{}, {}, "it has none"};
+  const device_offer a{{"GPU-1"}, "2.28.3", {}}, b{{}, {}, "it has none"};
   job.ends[0]->send(a);
   job.wire.deliver();
   EXPECT_FALSE(job.ends[0]->offers());
@@ -105,12 +105,26 @@ TEST(CommunicatorChannels, IdsArriveByGenerationBeyondTheCredits) {
 }
 
 TEST(CommunicatorChannels, AMalformedMessageClosesTheConnection) {
-  const std::string id(128, 'x');
-  for (const auto& payload :
-       {std::vector<std::byte>(3), net::encode(std::string(500, 'x')),
-        net::encode(communicator_message{{}, 1, id + "x"}),
-        // Only process 0 makes ids.
-        net::encode(communicator_message{{}, 1, id})}) {
+  const auto offer = encode(device_offer{{"GPU-1"}, "2.28.3", {}});
+  const auto id = encode(published_id{1, id_of(7)});
+  std::vector<std::vector<std::byte>> malformed{
+    {},
+    std::vector<std::byte>(3),
+    net::encode(std::string(500, 'x')),
+    encode(device_offer{}),                    // it says nothing
+    encode(device_offer{{"GPU-1"}, "2", "x"}), // and this too much
+    encode(published_id{0, id_of(7)}),
+    id, // only process 0 makes ids
+  };
+  for (const auto& whole : {offer, id}) {
+    for (std::size_t n = 0; n < whole.size(); ++n)
+      malformed.emplace_back(whole.begin(), whole.begin() + std::ptrdiff_t(n));
+    malformed.push_back(whole);
+    malformed.back().push_back({});
+    malformed.push_back(whole);
+    malformed.back()[0] = std::byte{2}; // there is no such kind
+  }
+  for (const auto& payload : malformed) {
     two_processes job;
     job.send(payload);
     EXPECT_NE(job.connections[0]->closed.find("NCCL"), std::string::npos);
@@ -122,10 +136,10 @@ TEST(CommunicatorChannels, AMalformedMessageClosesTheConnection) {
 /// Otherwise the processes of a view could decide by different offers.
 TEST(CommunicatorChannels, ASecondOfferClosesTheConnection) {
   two_processes job;
-  const device_offer first{"GPU-1", "2.28.3", {}};
-  job.send(net::encode(communicator_message{first, 0, {}}));
+  const device_offer first{{"GPU-1"}, "2.28.3", {}};
+  job.send(encode(first));
   EXPECT_EQ(job.connections[0]->closed, "");
-  job.send(net::encode(communicator_message{{{}, {}, "none"}, 0, {}}));
+  job.send(encode(device_offer{{}, {}, "none"}));
   EXPECT_NE(job.connections[0]->closed.find("a second offer"),
             std::string::npos);
   job.ends[0]->send(first);
@@ -135,19 +149,42 @@ TEST(CommunicatorChannels, ASecondOfferClosesTheConnection) {
 /// The number of a channel is used again after many views.
 TEST(CommunicatorChannels, DropsTheMessagesOfAnotherView) {
   two_processes job;
-  const device_offer own{"GPU-0", "2.28.3", {}}, other{"GPU-1", "2.28.3", {}};
+  const device_offer own{{"GPU-0"}, "2.28.3", {}},
+    other{{"GPU-1"}, "2.28.3", {}};
   job.ends[0]->send(own);
   const std::vector<std::byte> malformed(3);
   for (int i = 0; i < 20; ++i) { // more than the credits
-    job.send(net::encode(communicator_message{own, 0, {}}), view + 1);
+    job.send(encode(own), view + 1);
     job.send(malformed, view - 1);
   }
   EXPECT_EQ(job.connections[0]->closed, "");
   EXPECT_FALSE(job.ends[0]->offers());
   EXPECT_EQ(job.changes[0], 0);
-  job.send(net::encode(communicator_message{other, 0, {}}));
+  job.send(encode(other));
   ASSERT_TRUE(job.ends[0]->offers());
   EXPECT_EQ(job.ends[0]->offers()->at(1).offer, other);
+}
+
+/// Other ranks of the process that publishes it ask for it too.
+TEST(CommunicatorChannels, APublishedIdIsFoundInItsProcess) {
+  two_processes job;
+  job.ends[0]->publish(3, id_of(3));
+  EXPECT_EQ(job.ends[0]->find(3), id_of(3));
+  EXPECT_FALSE(job.ends[0]->find(4));
+}
+
+TEST(CommunicatorMessages, HaveTheseBytes) {
+  const auto text_of = [](const std::vector<std::byte>& bytes) {
+    return std::string(reinterpret_cast<const char*>(bytes.data()),
+                       bytes.size());
+  };
+  // The first byte is that of all values.
+  const auto id = text_of(encode(published_id{0x0102, id_of(9)}));
+  EXPECT_EQ(id,
+            std::string("\1\1\2\1\0\0\0\0\0\0", 10) + std::string(128, '\t'));
+  const auto offer = text_of(encode(device_offer{{"A"}, "B", {}}));
+  EXPECT_EQ(offer.substr(0, 2), std::string("\1\0", 2));
+  EXPECT_NE(offer.find('A'), offer.npos);
 }
 
 /// A process does not keep any number of ids that it does not ask for.

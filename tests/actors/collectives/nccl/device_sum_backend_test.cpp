@@ -1,3 +1,4 @@
+#include "troupe/actors/collectives/lane_replica_backend.hpp"
 #include "troupe/actors/collectives/nccl/device_sum_backend.hpp"
 #include "troupe/tests/actors/collectives/lane_backends.hpp"
 #include "troupe/tests/actors/collectives/nccl/fake_ranks.hpp"
@@ -23,7 +24,7 @@ TEST(DeviceSumBackend, WakesNoReplicaOnceTheGenerationHasASumOnDevices) {
   const auto job = placement::contiguous({1});
   const lane_backends lanes{job, "stream", {.wake = [] {}}};
   device_sum_backend replica{
-    lanes.by_process[0],
+    std::make_shared<lane_replica_backend>(lanes.by_process[0], 0),
     std::make_shared<nccl_rank>(local_placement{job, 0}, nccl->make_device(),
                                 std::make_shared<shared_ids>(), nccl_options{}),
     0};

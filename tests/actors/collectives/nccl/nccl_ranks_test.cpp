@@ -1,0 +1,57 @@
+#include "troupe/actors/collectives/nccl/communicator_ids.hpp"
+#include "troupe/actors/collectives/nccl/nccl_setup.hpp"
+#include "troupe/tests/actors/collectives/nccl/fake_nccl.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace troupe;
+using troupe::testing::fake_nccl;
+using lists = std::vector<placement::id_list>;
+
+placement of(const lists& ids) {
+  return placement{ids};
+}
+
+TEST(PlacementOnDevices, DevicesTakeTheReplicasOfTheirProcessInTurn) {
+  EXPECT_EQ(placement_on_devices(of({{0, 1}, {2, 3}}), 2),
+            of({{0}, {1}, {2}, {3}}));
+  EXPECT_EQ(placement_on_devices(of({{0, 1, 4}, {2, 3, 5}}), 2),
+            of({{0, 4}, {1}, {2, 5}, {3}}));
+  EXPECT_EQ(placement_on_devices(of({{0, 1, 2}, {3}}), 1),
+            of({{0, 1, 2}, {3}}));
+}
+
+TEST(PlacementOnDevices, ADeviceWithoutReplicasIsNoRank) {
+  EXPECT_EQ(placement_on_devices(of({{0}, {}, {1, 2}}), 2),
+            of({{0}, {1}, {2}}));
+}
+
+TEST(NcclRanks, AReplicaHasTheRankOfItsDevice) {
+  const auto nccl = std::make_shared<fake_nccl>(fake_nccl::options{});
+  const local_placement processes{of({{0, 2}, {1, 3, 4}}), 1};
+  const nccl_ranks ranks{processes,
+                         {nccl->make_device(), nccl->make_device()},
+                         std::make_shared<communicator_ids>(),
+                         nccl_options{}};
+  const auto rank_of = [&](std::uint32_t replica) {
+    return ranks.of_replica(replica)->collectives()->ranks();
+  };
+  EXPECT_EQ(ranks.of_replica(1), ranks.of_replica(4));
+  EXPECT_NE(ranks.of_replica(1), ranks.of_replica(3));
+  EXPECT_EQ(rank_of(1), (local_placement{of({{0}, {2}, {1, 4}, {3}}), 2}));
+  EXPECT_EQ(rank_of(3).process, 3u);
+}
+
+TEST(CommunicatorIds, KeepABoundedNumber) {
+  communicator_ids ids;
+  for (std::uint64_t generation = 1; generation <= 100; ++generation)
+    ids.publish(generation, {});
+  EXPECT_FALSE(ids.find(100 - communicator_ids::max_ids));
+  EXPECT_TRUE(ids.find(100));
+  EXPECT_FALSE(ids.find(99)) << "no rank asks for it any more";
+  EXPECT_TRUE(ids.find(100)) << "another rank asks for it";
+}
+
+} // namespace
