@@ -52,6 +52,43 @@ public:
     virtual bool is_done() = 0;
   };
 
+  /// Work that was captured, and that one call gives to a device again. It has
+  /// the addresses of its capture. Not thread-safe.
+  class graph {
+  public:
+    /// Releases the memory of the graph. Does not wait for launched work.
+    virtual ~graph() = default;
+
+    /// Gives the work to the stream `compute`.
+    /// @param step random ops draw the numbers of this step (`random_key`).
+    /// @errors throws `device_error`.
+    virtual void launch(std::uint64_t step) = 0;
+  };
+
+  /// While it lives, a device does not do the work that the calling thread
+  /// gives to the stream `compute`: the work becomes a graph. The work of other
+  /// threads is done as usual.
+  ///
+  /// The memory that the thread allocates meanwhile belongs to the graph: until
+  /// the graph is destroyed, it is used by nothing else. Other memory that the
+  /// work reads or writes must live as long as the graph.
+  ///
+  /// Calls that need the host throw `device_error`: copies between a device and
+  /// the CPU, and the functions of an event.
+  class capture {
+  public:
+    /// Gives the work up, unless `end` has returned. The thread that began the
+    /// capture calls it.
+    virtual ~capture() = default;
+
+    /// Number of captured ops that draw random numbers. The step of a launch
+    /// decides which.
+    virtual std::uint32_t random_ops() const = 0;
+    /// Ends the capture. The device has done nothing of the work.
+    /// @errors throws `device_error` if some work cannot be in a graph.
+    virtual std::unique_ptr<graph> end() = 0;
+  };
+
   virtual ~device_backend() = default;
 
   /// Number of devices, from index 0.
@@ -105,6 +142,13 @@ public:
   /// Sets all bytes to zero.
   virtual void set_zero(const device& on, std::byte* target,
                         std::size_t bytes) = 0;
+
+  // -- graphs -----------------------------------------------------------------
+
+  /// Begins to capture the work of the calling thread on a device.
+  /// @errors throws `device_error`, and std::logic_error if the thread captures
+  ///         already.
+  virtual std::unique_ptr<capture> begin_capture(const device& on) = 0;
 
   // -- kernels ----------------------------------------------------------------
 

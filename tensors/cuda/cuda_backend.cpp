@@ -1,6 +1,7 @@
 #include "troupe/tensors/cuda/cuda_backend.hpp"
 
 #include "troupe/tensors/cuda/convert.hpp"
+#include "troupe/tensors/cuda/graph.hpp"
 #include "troupe/tensors/cuda/kernels/row_sums.hpp"
 #include "troupe/tensors/cuda/memory_cache.hpp"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
@@ -84,14 +85,17 @@ public:
   cuda_event& operator=(const cuda_event&) = delete;
 
   void record(device_backend::stream in) override {
+    refuse_in_capture("an event");
     check(cudaEventRecord(event_, stream_of(on_, in)), "cudaEventRecord");
   }
   void block(device_backend::stream later) override {
+    refuse_in_capture("an event");
     check(cudaStreamWaitEvent(stream_of(on_, later), event_, 0),
           "cudaStreamWaitEvent");
   }
   void synchronize() override { cuda::synchronize(on_, event_); }
   bool is_done() override {
+    refuse_in_capture("an event");
     if (cudaEventQuery(event_) == cudaErrorNotReady) {
       cudaGetLastError(); // forgets that it is not ready
       return false;
@@ -150,6 +154,8 @@ public:
     const bool to_host = to.kind == device_kind::cpu,
                from_host = from.kind == device_kind::cpu;
     const auto& on = to_host ? from : to;
+    if (to_host || from_host)
+      refuse_in_capture("a copy between the CPU and a device");
     if (!to_host && !from_host && to != from)
       synchronize(from); // so that the elements are there
     const auto stream = compute_stream(on);
@@ -163,6 +169,7 @@ public:
   void start_copy(const device& to, std::byte* target, const device& from,
                   const std::byte* source, std::size_t bytes,
                   device_backend::stream in) override {
+    refuse_in_capture("a copy between the CPU and a device");
     const auto& on = to.kind == device_kind::cpu ? from : to;
     check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault,
                           stream_of(on, in)),
@@ -186,6 +193,12 @@ public:
                 std::size_t bytes) override {
     check(cudaMemsetAsync(target, 0, bytes, compute_stream(on)),
           "cudaMemsetAsync");
+  }
+
+  // -- graphs -----------------------------------------------------------------
+
+  std::unique_ptr<capture> begin_capture(const device& on) override {
+    return cuda::begin_capture(on, devices_[on.index].memory);
   }
 
   // -- kernels ----------------------------------------------------------------

@@ -9,24 +9,66 @@
 
 namespace troupe::cuda {
 
+namespace {
+
+/// Lets a thread that captures allocate and free memory: these calls are not
+/// captured.
+class uncaptured_calls {
+public:
+  explicit uncaptured_calls(const device& on) {
+    if (find_capture(on))
+      cudaThreadExchangeStreamCaptureMode(&mode_);
+    else
+      is_capturing_ = false;
+  }
+  ~uncaptured_calls() {
+    if (is_capturing_)
+      cudaThreadExchangeStreamCaptureMode(&mode_);
+  }
+  uncaptured_calls(const uncaptured_calls&) = delete;
+  uncaptured_calls& operator=(const uncaptured_calls&) = delete;
+
+private:
+  /// That of the thread is kept here meanwhile.
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  bool is_capturing_ = true;
+};
+
+} // namespace
+
 std::byte* memory_cache::allocate(std::size_t bytes) {
-  const auto [index, size] = class_of(bytes);
-  const auto stream = compute_stream(on_);
+  const auto size = class_of(bytes);
+  const auto* const capture = find_capture(on_);
   const std::lock_guard locked{lock_};
+  if (!capture)
+    return allocate_locked(bytes, size);
+  if (auto* const block = graph_blocks_.take(capture->graph, size))
+    return block;
+  // The launch comes later than all work that has used the block.
+  auto* const block = allocate_locked(bytes, size);
+  graph_blocks_.add(capture->graph, block, size);
+  return block;
+}
+
+std::byte* memory_cache::allocate_locked(std::size_t bytes,
+                                         const size_class& size) {
+  const auto index = size.index;
+  const auto stream = uncaptured_stream(on_);
   if (index < classes && !free_[index].empty()) {
     auto* const block = free_[index].back();
     free_[index].pop_back();
-    usage_.live += size;
-    usage_.cached -= size;
+    usage_.live += size.bytes;
+    usage_.cached -= size.bytes;
     return block;
   }
+  const uncaptured_calls these{on_};
   void* block = nullptr;
   const auto take = [&] {
     const auto used = usage_.live + usage_.cached;
     if (index >= classes
-        || (limit_ != 0 && (size > limit_ || used > limit_ - size)))
+        || (limit_ != 0 && (size.bytes > limit_ || used > limit_ - size.bytes)))
       return cudaErrorMemoryAllocation;
-    return cudaMallocAsync(&block, size, stream);
+    return cudaMallocAsync(&block, size.bytes, stream);
   };
   auto result = take();
   if (result == cudaErrorMemoryAllocation) {
@@ -46,23 +88,40 @@ std::byte* memory_cache::allocate(std::size_t bytes) {
                        + std::to_string(usage_.live)};
   }
   check(result, "cudaMallocAsync");
-  usage_.live += size;
+  usage_.live += size.bytes;
   usage_.peak = std::max(usage_.peak, usage_.live + usage_.cached);
   return static_cast<std::byte*>(block);
 }
 
 void memory_cache::release(std::byte* block, std::size_t bytes) noexcept {
-  const auto [index, size] = class_of(bytes);
   const std::lock_guard locked{lock_};
-  usage_.live -= size;
-  usage_.cached += size;
+  if (!graph_blocks_.release(block))
+    keep_locked(block, class_of(bytes));
+}
+
+void memory_cache::keep_locked(std::byte* block,
+                               const size_class& size) noexcept {
+  usage_.live -= size.bytes;
+  usage_.cached += size.bytes;
   try {
-    free_[index].push_back(block);
+    free_[size.index].push_back(block);
   } catch (...) { // no memory of the host
-    usage_.cached -= size;
+    usage_.cached -= size.bytes;
     cudaSetDevice(static_cast<int>(on_.index));
     cudaFree(block);
   }
+}
+
+std::uint64_t memory_cache::add_graph() {
+  const std::lock_guard locked{lock_};
+  return ++last_graph_;
+}
+
+void memory_cache::remove_graph(std::uint64_t graph) noexcept {
+  const std::lock_guard locked{lock_};
+  graph_blocks_.remove(graph, [&](std::byte* block, const size_class& size) {
+    keep_locked(block, size);
+  });
 }
 
 memory::usage memory_cache::used() const {
@@ -90,7 +149,7 @@ void memory_cache::trim() {
 
 void memory_cache::trim_locked() noexcept {
   try {
-    const auto stream = compute_stream(on_);
+    const auto stream = uncaptured_stream(on_);
     for (auto& list : free_) {
       for (auto* block : list)
         cudaFreeAsync(block, stream);

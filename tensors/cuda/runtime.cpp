@@ -33,6 +33,8 @@ constexpr std::uint32_t max_devices = 64;
 std::atomic<std::uint64_t> waits = 0;
 std::atomic<int> used_device = -1; ///< -1: none.
 
+thread_local thread_capture* captured_here = nullptr;
+
 /// Never destroyed, because static tensors could be destroyed later.
 device_state& state_of(std::uint32_t index) {
   static auto* const list = new std::array<device_state, max_devices>;
@@ -125,14 +127,37 @@ std::uint32_t device_count() {
   return count;
 }
 
-cudaStream_t compute_stream(const device& on) {
+cudaStream_t uncaptured_stream(const device& on) {
   return open(on).stream.load(std::memory_order_relaxed);
 }
 
+cudaStream_t compute_stream(const device& on) {
+  const auto stream = uncaptured_stream(on);
+  const auto* const capture = find_capture(on);
+  return capture ? capture->stream : stream;
+}
+
 cudaStream_t compute_stream(const op_call& call) {
-  auto& state = open(call.on);
-  state.last.store(call.definition, std::memory_order_relaxed);
-  return state.stream.load(std::memory_order_relaxed);
+  state_of(call.on.index)
+    .last.store(call.definition, std::memory_order_relaxed);
+  return compute_stream(call.on);
+}
+
+thread_capture* find_capture(const device& on) {
+  return captured_here && captured_here->on == on ? captured_here : nullptr;
+}
+
+void set_capture(thread_capture* next) {
+  if (captured_here && next)
+    throw std::logic_error("a thread that captures a graph begins another one");
+  captured_here = next;
+}
+
+void refuse_in_capture(const char* call) {
+  if (captured_here)
+    throw device_error{std::string{call} + " cannot be in a graph of "
+                       + to_string(captured_here->on)
+                       + ": it needs the host in each step"};
 }
 
 cudaStream_t copy_stream(const device& on) {
@@ -152,12 +177,14 @@ void check_launch(const op_call& call, cudaError_t result) {
 }
 
 void synchronize(const device& on) {
+  refuse_in_capture("a wait for a device");
   auto& state = open(on);
   waits.fetch_add(1, std::memory_order_relaxed);
   check_wait(on, state, cudaStreamSynchronize(state.stream));
 }
 
 void synchronize(const device& on, cudaEvent_t event) {
+  refuse_in_capture("a wait for a device");
   auto& state = open(on);
   waits.fetch_add(1, std::memory_order_relaxed);
   check_wait(on, state, cudaEventSynchronize(event));

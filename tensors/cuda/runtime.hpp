@@ -24,9 +24,15 @@ void check(cudaError_t result, const char* call);
 std::uint32_t device_count();
 
 /// Returns the stream of a device, and selects the device for the calls of this
-/// thread.
+/// thread. If the thread captures work of the device, the stream is that of the
+/// capture.
 /// @errors throws device_error.
 cudaStream_t compute_stream(const device& on);
+
+/// Returns the stream of a device, also if the thread captures, and selects the
+/// device.
+/// @errors throws device_error.
+cudaStream_t uncaptured_stream(const device& on);
 
 /// Returns the stream for the kernels of a call. An error that `synchronize`
 /// finds names the op of the last call.
@@ -36,6 +42,28 @@ cudaStream_t compute_stream(const op_call& call);
 /// selects the device for the calls of this thread.
 /// @errors throws device_error.
 cudaStream_t copy_stream(const device& on);
+
+/// A capture by a thread (graph.hpp).
+struct thread_capture {
+  device on{};
+  /// Only the thread of the capture gives work to this stream.
+  cudaStream_t stream = nullptr;
+  std::uint64_t graph = 0; ///< Owns the memory that the thread allocates.
+  /// In memory of the device: the step whose random numbers ops draw.
+  const std::int64_t* step = nullptr;
+  std::uint32_t random_ops = 0; ///< How many ops read `step`.
+};
+
+/// Returns the capture by the calling thread on a device. Null: none.
+thread_capture* find_capture(const device& on);
+
+/// Sets the capture by the calling thread. Null: none.
+/// @errors throws std::logic_error if it has another one.
+void set_capture(thread_capture* next);
+
+/// @errors throws device_error that names the call if the calling thread
+///         captures.
+void refuse_in_capture(const char* call);
 
 /// Selects a device that this process has used, if there is one. Otherwise a
 /// thread that only allocates memory of the host would initialize device 0.

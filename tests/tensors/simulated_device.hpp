@@ -7,6 +7,7 @@
 #include "troupe/tensors/sparse_rows.hpp"
 #include "troupe/tensors/tensor.hpp"
 #include "troupe/tensors/update_rules.hpp"
+#include "troupe/tests/tensors/simulated_graph.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -39,6 +41,9 @@
 //
 // If a kernel of the CPU refuses a value in a tensor, the results of the op are
 // NaN, and the next wait for a device throws the error.
+//
+// Work that a thread captures is done by the launches of its graph only. A test
+// fails if a launch uses memory that was released since the capture.
 
 namespace troupe::test {
 
@@ -67,7 +72,14 @@ public:
 
   std::byte* allocate(const device& on, std::size_t bytes) override {
     EXPECT_GT(bytes, 0u);
+    const auto* const capture = simulated_capture::find(on);
     const std::lock_guard hold{lock_};
+    if (capture)
+      for (auto& [address, x] : blocks_)
+        if (x.graph == capture->graph && !x.is_used && x.bytes == bytes) {
+          x.is_used = true;
+          return address;
+        }
     auto& usage = used_.at(on.index);
     if (usage.live + bytes > limit)
       throw device_error(to_string(on) + " has " + std::to_string(limit)
@@ -82,7 +94,12 @@ public:
         ::mmap(nullptr, size, access, MAP_SHARED, file, 0));
     };
     auto* const address = map(PROT_NONE);
-    blocks_[address] = {map(PROT_READ | PROT_WRITE), bytes, on, ++calls_};
+    auto& made = blocks_[address];
+    made = {map(PROT_READ | PROT_WRITE), bytes, on, ++calls_};
+    if (capture) {
+      made.graph = capture->graph;
+      std::memset(made.readable, 0xff, bytes);
+    }
     ::close(file);
     usage.live += bytes;
     usage.peak = std::max(usage.peak, usage.live);
@@ -97,10 +114,9 @@ public:
     EXPECT_NE(at, blocks_.end());
     EXPECT_EQ(at->second.on, on);
     EXPECT_EQ(at->second.bytes, bytes);
-    ::munmap(block, size_of_mapping(bytes));
-    ::munmap(at->second.readable, size_of_mapping(bytes));
-    blocks_.erase(at);
-    used_.at(on.index).live -= bytes;
+    at->second.is_used = false;
+    if (at->second.graph == 0)
+      unmap(at);
   }
 
   memory::usage used(const device& on) override {
@@ -131,16 +147,21 @@ public:
   void copy(const device& to, std::byte* target, const device& from,
             const std::byte* source, std::size_t bytes) override {
     ++copies;
+    if (to.kind == device_kind::cpu || from.kind == device_kind::cpu)
+      simulated_capture::refuse("a copy between the CPU and a device");
     if (to.kind == device_kind::cpu)
       refuse_invalid_value();
-    auto* const into = on_host(to, target);
-    const auto* const out_of = on_host(from, source);
-    EXPECT_TRUE(into + bytes <= out_of || out_of + bytes <= into) << "overlap";
-    std::memcpy(into, out_of, bytes);
+    give_work(to, [into = place_of(to, target), out_of = place_of(from, source),
+                   bytes](std::uint64_t) {
+      EXPECT_TRUE(into() + bytes <= out_of() || out_of() + bytes <= into())
+        << "overlap";
+      std::memcpy(into(), out_of(), bytes);
+    });
   }
   void start_copy(const device& to, std::byte* target, const device& from,
                   const std::byte* source, std::size_t bytes,
                   stream in) override {
+    simulated_capture::refuse("a copy between the CPU and a device");
     const bool to_host = to.kind == device_kind::cpu;
     auto* const into = on_host(to, target);
     const auto* const out_of = on_host(from, source);
@@ -172,20 +193,40 @@ public:
                const std::byte* source, dtype from,
                std::size_t count) override {
     EXPECT_GT(count, 0u);
-    tensor values{{{std::int64_t(count)}, from}};
-    std::memcpy(values.raw(), on_host(on, source), values.bytes());
-    const auto converted = values.as(to);
-    std::memcpy(on_host(on, target), converted.raw(), converted.bytes());
+    give_work(on, [=, into = place_of(on, target),
+                   out_of = place_of(on, source)](std::uint64_t) {
+      tensor values{{{std::int64_t(count)}, from}};
+      std::memcpy(values.raw(), out_of(), values.bytes());
+      const auto converted = values.as(to);
+      std::memcpy(into(), converted.raw(), converted.bytes());
+    });
   }
   void fill(const device& on, std::byte* target, dtype type, double value,
             std::size_t count) override {
     EXPECT_GT(count, 0u);
-    const auto values = tensor::full({std::int64_t(count)}, value, type);
-    std::memcpy(on_host(on, target), values.raw(), values.bytes());
+    give_work(on, [=, into = place_of(on, target)](std::uint64_t) {
+      const auto values = tensor::full({std::int64_t(count)}, value, type);
+      std::memcpy(into(), values.raw(), values.bytes());
+    });
   }
   void set_zero(const device& on, std::byte* target,
                 std::size_t bytes) override {
-    std::memset(on_host(on, target), 0, bytes);
+    give_work(on, [bytes, into = place_of(on, target)](std::uint64_t) {
+      std::memset(into(), 0, bytes);
+    });
+  }
+
+  // -- graphs -----------------------------------------------------------------
+
+  std::unique_ptr<capture> begin_capture(const device& on) override {
+    ++captures;
+    std::uint64_t graph = 0;
+    {
+      const std::lock_guard hold{lock_};
+      graph = ++graphs_;
+    }
+    return std::make_unique<simulated_capturing>(
+      on, graph, [this] { ++launches; }, [this, graph] { end_graph(graph); });
   }
 
   // -- kernels ----------------------------------------------------------------
@@ -206,6 +247,7 @@ public:
   // -- rows of tensors --------------------------------------------------------
 
   void add_rows(const sparse_rows& rows, tensor& sum) override {
+    simulated_capture::refuse("add_rows");
     const simulated_work of_the_device;
     ++row_sums;
     auto host = sum.to({});
@@ -213,6 +255,7 @@ public:
     sum.copy_from(host);
   }
   sparse_rows sum_rows(const sparse_rows& rows) override {
+    simulated_capture::refuse("sum_rows");
     const simulated_work of_the_device;
     ++row_sums;
     const auto host = rows_on_host(rows).sorted();
@@ -224,6 +267,7 @@ public:
   void update(const device& on, const rule_coefficients& step, float* values,
               const float* gradient, const std::array<float*, 2>& slots,
               std::size_t n, const std::int32_t* is_skipped) override {
+    simulated_capture::refuse("an update");
     EXPECT_GT(n, 0u);
     ++updates;
     if (is_skipped && *element_of(on, is_skipped) != 0)
@@ -254,6 +298,7 @@ public:
   }
   void find_exceeding(const device& on, const float* x, std::size_t n,
                       float limit, std::int32_t* found) override {
+    simulated_capture::refuse("a check");
     EXPECT_GT(n, 0u);
     ++checks;
     if (kernels().any_exceeds(element_of(on, x), n, limit))
@@ -275,6 +320,8 @@ public:
   std::atomic<int> copies_ahead = 0; ///< Copies in the stream `copy`.
   std::atomic<int> waits = 0;        ///< Calls of `event::synchronize`.
   std::atomic<int> row_sums = 0;     ///< Calls of `add_rows` and `sum_rows`.
+  std::atomic<int> captures = 0;     ///< That were begun.
+  std::atomic<int> launches = 0;     ///< Of all graphs.
 
 private:
   struct block {
@@ -282,7 +329,10 @@ private:
     std::size_t bytes = 0;
     device on;
     std::uint64_t allocated = 0; ///< Number of the call.
+    std::uint64_t graph = 0;     ///< That owns the block. 0: none.
+    bool is_used = true;         ///< By a tensor.
   };
+  using block_map = std::map<std::byte*, block>;
 
   /// A copy that has not taken place, or of which the host does not know it.
   struct delayed_copy {
@@ -301,11 +351,13 @@ private:
   public:
     explicit event(simulated_devices& owner) : owner_{owner} {}
     void record(stream in) override {
+      simulated_capture::refuse("an event");
       const std::lock_guard hold{owner_.lock_};
       in_ = in;
       number_ = owner_.calls_;
     }
     void block(stream later) override {
+      simulated_capture::refuse("an event");
       const std::lock_guard hold{owner_.lock_};
       if (later == in_)
         return;
@@ -316,6 +368,7 @@ private:
     }
     // After a call of these, the host knows which copies have taken place.
     void synchronize() override {
+      simulated_capture::refuse("an event");
       ++owner_.waits;
       {
         const std::lock_guard hold{owner_.lock_};
@@ -325,6 +378,7 @@ private:
       owner_.refuse_invalid_value();
     }
     bool is_done() override {
+      simulated_capture::refuse("an event");
       const std::lock_guard hold{owner_.lock_};
       if (std::ranges::any_of(owner_.delayed_, [&](const auto& x) {
             return x.in == in_ && x.number <= number_ && !x.is_made;
@@ -360,6 +414,59 @@ private:
       EXPECT_NE(x.host, begin) << "memory of the host was released too early";
       EXPECT_FALSE(!x.is_made && x.in == stream::copy && x.block == begin)
         << "a copy was released too early";
+    }
+  }
+
+  /// Does work of a device, or captures it if the calling thread captures.
+  /// @param work called with the number of the step.
+  template <class F>
+  static void give_work(const device& on, F&& work) {
+    if (auto* const capture = simulated_capture::find(on))
+      capture->list.emplace_back(std::forward<F>(work));
+    else
+      work(0);
+  }
+
+  /// Returns a function that returns where the host has an address. It fails if
+  /// the block was released meanwhile.
+  template <class Byte>
+  std::function<Byte*()> place_of(const device& on, Byte* address) {
+    const auto allocated = allocated_at(on, address);
+    return [this, on, address, allocated] {
+      EXPECT_EQ(allocated_at(on, address), allocated)
+        << "a graph uses memory that was released";
+      return on_host(on, address);
+    };
+  }
+
+  /// Returns the number of the call that has allocated a block.
+  std::uint64_t allocated_at(const device& on, const std::byte* address) {
+    if (on.kind == device_kind::cpu)
+      return 0;
+    const std::lock_guard hold{lock_};
+    const auto after = blocks_.upper_bound(const_cast<std::byte*>(address));
+    return after == blocks_.begin() ? 0 : std::prev(after)->second.allocated;
+  }
+
+  block_map::iterator unmap(block_map::iterator at) {
+    const auto& [address, x] = *at;
+    ::munmap(address, size_of_mapping(x.bytes));
+    ::munmap(x.readable, size_of_mapping(x.bytes));
+    used_.at(x.on.index).live -= x.bytes;
+    return blocks_.erase(at);
+  }
+
+  /// Releases the memory of a graph that no tensor uses.
+  void end_graph(std::uint64_t graph) {
+    const std::lock_guard hold{lock_};
+    for (auto at = blocks_.begin(); at != blocks_.end();) {
+      auto& x = at->second;
+      if (x.graph != graph) {
+        ++at;
+        continue;
+      }
+      x.graph = 0;
+      at = x.is_used ? std::next(at) : unmap(at);
     }
   }
 
@@ -453,8 +560,53 @@ private:
     }
   }
 
+  captured_tensor captured(const tensor& x) {
+    if (!x)
+      return {};
+    return {x.spec(), place_of(x.device(), x.address())};
+  }
+  template <class List>
+  captured_tensors captured(const List& list) {
+    captured_tensors out;
+    for (const auto& x : list)
+      out.push_back(captured(x));
+    return out;
+  }
+
+  /// Captures a call of a kernel.
+  void capture_call(op_call& call, op_kernel kernel, bool is_forward,
+                    simulated_capture& into) {
+    for (std::size_t i = 0; i < call.grad_rows.size(); ++i)
+      if (call.wants_rows(i))
+        simulated_capture::refuse("a sparse gradient");
+    captured_call made{.definition = call.definition,
+                       .type = call.type,
+                       .options = std::as_const(call.options),
+                       .in = captured(call.in),
+                       .out = captured(call.out),
+                       .saved = {},
+                       .grad_out = captured(call.grad_out),
+                       .grad_in = captured(call.grad_in),
+                       .accumulate = {},
+                       .is_forward = is_forward};
+    for (const auto x : call.accumulate)
+      made.accumulate.push_back(x);
+    if (is_forward)
+      for (const auto& spec : made.specs_of_saved(kernel))
+        call.saved.push_back(tensor{spec, call.on});
+    made.saved = captured(call.saved);
+    into.random_ops += made.is_random() ? 1 : 0;
+    into.list.emplace_back([this, kernel,
+                            made = std::move(made)](std::uint64_t step) {
+      made.run(step, [&](op_call& host) { call_kernel(host, kernel, *this); });
+    });
+  }
+
   /// Runs a kernel of the CPU on copies of the tensors of a call.
-  static void run(op_call& call, op_kernel kernel) {
+  static void run(op_call& call, op_kernel kernel, bool is_forward) {
+    if (auto* const capture = simulated_capture::find(call.on))
+      return backend_of_call(call).capture_call(call, kernel, is_forward,
+                                                *capture);
     const simulated_work of_the_device;
     op_call host = call;
     host.on = {};
@@ -488,17 +640,18 @@ private:
   }
 
   static void forward(op_call& call) {
-    run(call, call.definition->find_kernels(call.type)->forward);
+    run(call, call.definition->find_kernels(call.type)->forward, true);
   }
   static void backward(op_call& call) {
-    run(call, call.definition->find_kernels(call.type)->backward);
+    run(call, call.definition->find_kernels(call.type)->backward, false);
   }
 
   const std::uint32_t count_;
   std::mutex lock_;
-  std::map<std::byte*, block> blocks_;
+  block_map blocks_;
   std::vector<delayed_copy> delayed_;
-  std::uint64_t calls_ = 0; ///< Of `allocate` and `start_copy`.
+  std::uint64_t calls_ = 0;  ///< Of `allocate` and `start_copy`.
+  std::uint64_t graphs_ = 0; ///< Number of the last one.
   /// The stream `copy` follows the calls up to this number.
   std::uint64_t copies_follow_ = 0;
   std::set<std::byte*> pinned_;

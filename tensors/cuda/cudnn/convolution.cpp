@@ -35,8 +35,12 @@ public:
     if (!handle_) {
       cudnnHandle_t made = nullptr;
       check(cudnn().create(&made), "cudnnCreate");
-      check(cudnn().set_stream(made, stream), "cudnnSetStream");
       handle_ = made;
+    }
+    // A later capture can have a stream with the same address.
+    if (stream != stream_ || find_capture(on_)) {
+      check(cudnn().set_stream(handle_, stream), "cudnnSetStream");
+      stream_ = stream;
     }
     const auto& plan = find(operation);
     if (!plan.plan)
@@ -96,6 +100,7 @@ private:
   device on_;
   std::mutex lock_;
   cudnnHandle_t handle_ = nullptr; ///< Null: not yet created.
+  cudaStream_t stream_ = nullptr;  ///< Of the handle. Null: not yet set.
   std::map<key, convolution_plan> plans_;
 };
 

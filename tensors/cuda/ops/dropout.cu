@@ -31,6 +31,35 @@ __device__ philox_words philox(std::uint64_t block, std::uint32_t high0,
   return {{c0, c1, c2, c3}};
 }
 
+/// The stream of random words of a key, as `random_stream`. A graph has one
+/// kernel for all steps, so there the kernel reads the step.
+struct device_random_stream {
+  philox_words name{};                ///< Of the key.
+  const std::int64_t* step = nullptr; ///< Null: `name` is known.
+  random_key key{};
+
+  __device__ philox_words block(std::uint64_t i) const {
+    const auto of_key =
+      step ? philox(static_cast<std::uint64_t>(*step), key.replica, key.op,
+                    static_cast<std::uint32_t>(key.seed),
+                    static_cast<std::uint32_t>(key.seed >> 32))
+           : name;
+    return philox(i, of_key.word[2], of_key.word[3], of_key.word[0],
+                  of_key.word[1]);
+  }
+};
+
+device_random_stream stream_of(const device& on, const random_key& key) {
+  if (auto* const capture = find_capture(on)) {
+    ++capture->random_ops;
+    return {.step = capture->step, .key = key};
+  }
+  const random_stream stream{key};
+  const auto name = stream.key();
+  const auto high = stream.upper_counter();
+  return {.name = {{name[0], name[1], high[0], high[1]}}};
+}
+
 /// Writes `lanes` elements of the mask and of the result, from element i on.
 /// @param limit the bits of a kept element are below.
 template <int lanes, class T>
@@ -58,17 +87,14 @@ void forward(op_call& c) {
   const auto* const x = elements<T>(c.in[0]);
   auto* const y = mutable_elements<T>(c.out[0]);
   const auto n = c.out[0].size();
-  const random_stream stream{key};
-  const auto high = stream.upper_counter();
-  const auto name = stream.key();
+  const auto stream = stream_of(c.on, key);
   const auto limit =
     static_cast<std::uint64_t>((1.0 - double(rate)) * 0x1p32 + 0.5);
   const float kept = 1 / (1 - rate);
-  const auto high0 = high[0], high1 = high[1], key0 = name[0], key1 = name[1];
   constexpr int drawn = 4; // words of one block of the generator
   const bool is_packed = are_aligned<drawn>(x, y) && are_aligned<drawn>(mask);
   run(c, (n + drawn - 1) / drawn, [=] __device__(std::size_t block) {
-    const auto words = philox(block, high0, high1, key0, key1);
+    const auto words = stream.block(block);
     const auto first = block * drawn;
     if (is_packed && first + drawn <= n)
       return drop<drawn>(first, words.word, limit, kept, x, mask, y);

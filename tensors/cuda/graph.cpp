@@ -1,0 +1,139 @@
+#include "troupe/tensors/cuda/graph.hpp"
+
+#include "troupe/tensors/cuda/convert.hpp"
+#include "troupe/tensors/cuda/memory_cache.hpp"
+#include "troupe/tensors/cuda/runtime.hpp"
+#include "troupe/tensors/tensor.hpp"
+
+#include <type_traits>
+#include <utility>
+
+namespace troupe::cuda {
+
+namespace {
+
+/// A handle that a function of CUDA destroys.
+template <class T, auto destroy>
+struct handle_deleter {
+  void operator()(T handle) const { destroy(handle); }
+};
+template <class T, auto destroy>
+using owned =
+  std::unique_ptr<std::remove_pointer_t<T>, handle_deleter<T, destroy>>;
+
+using owned_stream = owned<cudaStream_t, cudaStreamDestroy>;
+using owned_graph = owned<cudaGraph_t, cudaGraphDestroy>;
+using owned_executable = owned<cudaGraphExec_t, cudaGraphExecDestroy>;
+
+/// The memory of a graph.
+class graph_memory {
+public:
+  graph_memory(const device& on, memory_cache& cache)
+    : step{{{1}, dtype::int64}, on}, cache_{cache}, graph_{cache.add_graph()} {}
+  ~graph_memory() { cache_.remove_graph(graph_); }
+  graph_memory(const graph_memory&) = delete;
+  graph_memory& operator=(const graph_memory&) = delete;
+
+  std::uint64_t graph() const { return graph_; }
+
+  const tensor step; ///< int64 [1]: of the launch. For random ops.
+
+private:
+  memory_cache& cache_;
+  const std::uint64_t graph_;
+};
+
+class executable_graph final : public device_backend::graph {
+public:
+  executable_graph(std::unique_ptr<graph_memory> memory,
+                   owned_executable executable, bool is_random)
+    : memory_{std::move(memory)},
+      executable_{std::move(executable)},
+      is_random_{is_random} {}
+
+  void launch(std::uint64_t step) override {
+    const auto stream = compute_stream(memory_->step.device());
+    if (is_random_)
+      check(fill(memory_->step.address(), dtype::int64,
+                 static_cast<double>(step), 1, stream),
+            "the kernel of fill");
+    check(cudaGraphLaunch(executable_.get(), stream), "cudaGraphLaunch");
+  }
+
+private:
+  // Work that was launched may use the memory when the graph is destroyed. What
+  // uses the memory later comes after this work, in the stream `compute`.
+  const std::unique_ptr<graph_memory> memory_;
+  const owned_executable executable_;
+  const bool is_random_; ///< Ops read the step.
+};
+
+class stream_capture final : public device_backend::capture {
+public:
+  stream_capture(const device& on, memory_cache& cache)
+    : memory_{std::make_unique<graph_memory>(on, cache)} {
+    compute_stream(on); // selects the device
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+          "cudaStreamCreateWithFlags");
+    stream_.reset(stream);
+    state_ = {.on = on,
+              .stream = stream,
+              .graph = memory_->graph(),
+              .step =
+                reinterpret_cast<const std::int64_t*>(memory_->step.address())};
+    set_capture(&state_);
+    // In this mode a call that a graph cannot have, such as cudaMalloc, fails
+    // if this thread makes it. Other threads are not restricted.
+    if (const auto result =
+          cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+        result != cudaSuccess) {
+      set_capture(nullptr);
+      check(result, "cudaStreamBeginCapture");
+    }
+    is_active_ = true;
+  }
+
+  ~stream_capture() override {
+    if (!is_active_)
+      return;
+    if (auto* const given_up = end_capture().second)
+      cudaGraphDestroy(given_up);
+    cudaGetLastError(); // forgets why a call was not captured
+  }
+
+  std::uint32_t random_ops() const override { return state_.random_ops; }
+
+  std::unique_ptr<device_backend::graph> end() override {
+    const auto [result, graph] = end_capture();
+    const owned_graph captured{graph};
+    check(result, "cudaStreamEndCapture");
+    cudaGraphExec_t executable = nullptr;
+    check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    return std::make_unique<executable_graph>(
+      std::move(memory_), owned_executable{executable}, state_.random_ops > 0);
+  }
+
+private:
+  std::pair<cudaError_t, cudaGraph_t> end_capture() {
+    is_active_ = false;
+    set_capture(nullptr);
+    cudaGraph_t graph = nullptr;
+    const auto result = cudaStreamEndCapture(stream_.get(), &graph);
+    return {result, graph};
+  }
+
+  std::unique_ptr<graph_memory> memory_;
+  owned_stream stream_;
+  thread_capture state_;
+  bool is_active_ = false;
+};
+
+} // namespace
+
+std::unique_ptr<device_backend::capture> begin_capture(const device& on,
+                                                       memory_cache& memory) {
+  return std::make_unique<stream_capture>(on, memory);
+}
+
+} // namespace troupe::cuda
