@@ -35,6 +35,7 @@ public:
 
   bool contributes_in_backward_pass() const override { return false; }
   bool reports_in_update() const override { return true; }
+  bool supports_graphs() const override { return true; }
   void begin(const replica_step& /*step*/) override {}
   void on_gradient(const replica_step& /*step*/,
                    std::size_t /*parameter*/) override {}

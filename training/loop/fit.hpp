@@ -90,6 +90,17 @@ enum class on_deviation : std::uint8_t {
   heal,
 };
 
+/// Whether the steps of `fit` are captured as graphs of a device
+/// (docs/gpu.md). A step whose graph is launched costs the host less time, and
+/// has the same bits.
+enum class graph_capture : std::uint8_t {
+  off,
+  /// The forward and the backward pass are captured, if the job has one process
+  /// whose replicas share a CUDA device. A layer or a loss of a program must
+  /// not have a state that changes from step to step.
+  on,
+};
+
 struct fit_options {
   /// Number of epochs of this fit. In a resumed fit, the epochs before the
   /// interruption count too.
@@ -127,6 +138,10 @@ struct fit_options {
   /// audits. No effect in a job of one process, whose replicas share one copy.
   std::uint64_t audit_steps = 100;
   troupe::on_deviation on_deviation = troupe::on_deviation::stop;
+  /// No effect in a job of several processes, on the CPU, and if the pass
+  /// cannot be captured, for example because a layer reads elements on the
+  /// host.
+  graph_capture graph = graph_capture::off;
   /// Maximum number of steps of this call. Zero: no limit.
   std::uint64_t max_steps = 0;
   /// Number of batches that a thread reads ahead. Zero: no prefetching. None:

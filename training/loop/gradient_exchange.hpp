@@ -107,6 +107,10 @@ public:
   /// results are on a device, and sets the report of the context.
   virtual bool reports_in_update() const { return false; }
 
+  /// True: until `update`, a step gives all its work to one device, and needs
+  /// no result of it. So the work can be a graph (step_graph.hpp).
+  virtual bool supports_graphs() const { return false; }
+
   /// The update of tables, whose rows a replica sets in its backward pass.
   /// Null: there are none.
   virtual table_update* tables() { return nullptr; }

@@ -42,6 +42,10 @@ train_step::train_step(std::shared_ptr<model_state> model,
       exchange_->on_gradient(self.step, trained_.dense()[i]);
     };
   }
+  if (options.graph == graph_capture::on && exchange_->supports_graphs()
+      && model_.net.categories() == 0) // the categories are on the CPU
+    for (auto& one : replicas_)
+      one.graph.emplace(model_.strategy->tensor_device(), captures_no_graph_);
   for (auto& [step, total] : totals_)
     total.reset(metrics_.sum_count());
 }
@@ -77,16 +81,33 @@ void train_step::forward_and_backward(replica& self, const batch& rows,
   if (rows.rows() == 0)
     return exchange_->begin_without_examples(self.step);
   const sharing_scope activations_are_not_contributed{false};
+  self.labels = rows.labels;
+  const auto class_weights = weights_of_classes(rows.labels, class_weights_);
+  if (self.graph)
+    self.step.computed = self.graph->run(
+      on_device, class_weights, [&](const batch& read, const tensor& weights) {
+        return compute(self, read, weights);
+      });
+  else
+    compute(self, on_device, class_weights);
+  if (!exchange_->contributes_in_backward_pass()
+      && !exchange_->reports_in_update())
+    report_now(self);
+}
+
+gradient_exchange::step_results
+train_step::compute(replica& self, const batch& on_device,
+                    const tensor& class_weights) {
   tape t;
   const auto outputs =
     model_.net.forward(inputs_of(on_device, model_.net,
                                  model_.strategy->device_of(self.step.index)),
                        model_.variables(), {.training = true});
   const auto losses =
-    example_losses(*model_.loss, outputs, on_device,
-                   weights_of_classes(rows.labels, class_weights_));
-  self.labels = rows.labels;
-  self.step.computed = {losses.detach(), outputs.detach()};
+    example_losses(*model_.loss, outputs, on_device, class_weights);
+  const gradient_exchange::step_results results{losses.detach(),
+                                                outputs.detach()};
+  self.step.computed = results;
   if (exchange_->contributes_in_backward_pass())
     report_now(self);
   exchange_->begin(self.step);
@@ -97,9 +118,7 @@ void train_step::forward_and_backward(replica& self, const batch& rows,
   else
     t.gradient_into_variables(losses, dense_variables_,
                               self.on_gradient_complete);
-  if (!exchange_->contributes_in_backward_pass()
-      && !exchange_->reports_in_update())
-    report_now(self);
+  return results;
 }
 
 void train_step::report_now(replica& self) {

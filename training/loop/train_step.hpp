@@ -6,10 +6,13 @@
 #include "troupe/training/loop/host_copies.hpp"
 #include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/step_graph.hpp"
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -82,8 +85,9 @@ private:
     explicit replica(const device& on) : copies{on} {}
 
     gradient_exchange::replica_step step;
-    tensor labels;      ///< Of the step, on the CPU.
-    host_copies copies; ///< Of the results.
+    tensor labels;                   ///< Of the step, on the CPU.
+    host_copies copies;              ///< Of the results.
+    std::optional<step_graph> graph; ///< None: the steps have no graph.
     /// Called when a gradient is complete.
     tape::completed on_gradient_complete;
     bool stopped = false;
@@ -96,6 +100,10 @@ private:
   /// @param on_device the same rows.
   void forward_and_backward(replica& self, const batch& rows,
                             const batch& on_device);
+  /// Computes the losses, the outputs and the gradients of a replica.
+  /// @param class_weights by example. Empty: 1.
+  gradient_exchange::step_results compute(replica& self, const batch& on_device,
+                                          const tensor& class_weights);
   /// Sets the report of the step of a replica. Waits for its results.
   void report_now(replica& self);
   /// Sets the metrics of a replica from its results on the CPU.
@@ -118,7 +126,8 @@ private:
   std::vector<variable> dense_variables_; ///< By index in `trained_.dense()`.
   std::shared_ptr<batch_feed> feed_;
   std::unique_ptr<gradient_exchange> exchange_;
-  std::deque<replica> replicas_; ///< Replicas of this process.
+  std::atomic<bool> captures_no_graph_ = false; ///< A capture has failed.
+  std::deque<replica> replicas_;                ///< Replicas of this process.
   /// Metrics of the last steps, by step number modulo the size.
   std::vector<std::pair<std::uint64_t, step_metrics>> totals_;
   mutable std::mutex totals_lock_;

@@ -28,8 +28,8 @@ using kind = role_id::kind;
 /// A mirrored strategy whose actors a test can kill.
 class stage {
 public:
-  explicit stage(std::uint32_t replicas)
-    : stage{std::vector<device>(replicas)} {}
+  explicit stage(std::uint32_t replicas, const device& on = {})
+    : stage{std::vector(replicas, on)} {}
   /// @param devices one for each replica.
   /// @param nccl    adds the sums on the devices. Null: the host does.
   explicit stage(const std::vector<device>& devices,
@@ -112,10 +112,11 @@ struct outcome {
 /// Fits epochs of 13 steps.
 outcome fit_on(const strategy& on,
                const std::function<void(std::uint64_t)>& on_step = {},
-               std::uint64_t epochs = 2) {
+               std::uint64_t epochs = 2,
+               graph_capture graph = graph_capture::off) {
   const auto scope = on.scope();
   auto it = small_model();
-  fit_options how{.epochs = epochs};
+  fit_options how{.epochs = epochs, .graph = graph};
   how.validation = uneven_batches();
   outcome out;
   how.callbacks.push_back({.on_step = [&](const step_record& x) {
@@ -225,6 +226,22 @@ TEST(RespawnCases, TheFourthEndWithin60SecondsIsAnErrorThatListsTheOthers) {
     }
     EXPECT_EQ(it.groups(), in_time ? 4 : 5);
   }
+}
+
+TEST(RespawnCases, AGraphIsCapturedAnewInALaterView) {
+  simulated_devices devices;
+  stage it{1, {device_kind::cuda, 0}};
+  const auto found = fit_on(
+    it.get(),
+    [&](std::uint64_t step) {
+      if (step == 6)
+        it.kill(kind::replica, 0);
+    },
+    2, graph_capture::on);
+  EXPECT_EQ(it.groups(), 2);
+  EXPECT_EQ(devices.captures, 2);
+  EXPECT_GT(devices.launches, 10);
+  expect_equal(found, fit_on(turns(1)));
 }
 
 /// An exception of user code is not an end of a role.

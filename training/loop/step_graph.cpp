@@ -1,0 +1,97 @@
+#include "troupe/training/loop/step_graph.hpp"
+
+#include "troupe/actors/core/log.hpp"
+#include "troupe/tensors/context.hpp"
+#include "troupe/tensors/device_error.hpp"
+
+#include <exception>
+
+namespace troupe {
+
+step_graph::step_inputs step_graph::inputs_of(const batch& rows,
+                                              const tensor& class_weights) {
+  const auto* const weights = rows.find("weights");
+  return {rows.inputs, rows.labels, weights ? *weights : tensor{},
+          class_weights};
+}
+
+step_graph::results step_graph::run(const batch& rows,
+                                    const tensor& class_weights,
+                                    const pass& compute) {
+  const auto given = inputs_of(rows, class_weights);
+  if (!has_form_of(given)) {
+    if (is_given_up_ || rows.rows() <= rows_)
+      return compute(rows, class_weights);
+    begin_warm_up(rows, given);
+  }
+  if (!graph_) {
+    if (is_given_up_ || passes_ < warm_up_passes) {
+      ++passes_;
+      return compute(rows, class_weights);
+    }
+    if (!capture(compute))
+      return compute(rows, class_weights);
+  }
+  copy_inputs(given);
+  graph_->launch(current_context().random.step);
+  return results_;
+}
+
+bool step_graph::has_form_of(const step_inputs& x) const {
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (x[i].spec() != form_[i])
+      return false;
+  return true;
+}
+
+void step_graph::begin_warm_up(const batch& rows, const step_inputs& x) {
+  graph_.reset();
+  buffers_ = {};
+  results_ = {};
+  passes_ = 0;
+  rows_ = rows.rows();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    form_[i] = x[i].spec();
+}
+
+void step_graph::copy_inputs(const step_inputs& from) {
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (from[i])
+      buffers_[i].copy_from(from[i]);
+}
+
+bool step_graph::capture(const pass& compute) {
+  const auto random = current_context().random;
+  std::string reason = "an exception that is no std::exception";
+  try {
+    capture_pass(compute);
+    return true;
+  } catch (const std::exception& e) {
+    reason = e.what();
+  } catch (...) {
+  }
+  current_context().random = random;
+  results_ = {};
+  buffers_ = {};
+  if (!is_given_up_.exchange(true))
+    log(log_level::info, "the steps of this fit have no graph of "
+                           + to_string(on_) + ": " + reason);
+  return false;
+}
+
+void step_graph::capture_pass(const pass& compute) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    if (form_[i] != tensor_spec{})
+      buffers_[i] = tensor{form_[i], on_};
+  batch rows{
+    .inputs = buffers_[0], .labels = buffers_[1], .global_rows = rows_};
+  if (buffers_[2])
+    rows.others.push_back({"weights", buffers_[2]});
+  const auto capture = backend_of(on_).begin_capture(on_);
+  results_ = compute(rows, buffers_[3]);
+  if (current_context().random.op != capture->random_ops())
+    throw device_error{"a random op would draw the same numbers in each step"};
+  graph_ = capture->end();
+}
+
+} // namespace troupe
