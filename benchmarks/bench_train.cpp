@@ -63,7 +63,8 @@ void print(const training_options& o, const measured& result, bool json) {
   if (o.config.device != "cpu:0")
     name += "/" + o.config.device + "/"
             + std::string{models::to_string(o.config.precision)}
-            + (o.config.host_batches ? "/host-batches" : "");
+            + (o.config.host_batches ? "/host-batches" : "")
+            + (o.config.graph ? "/graph" : "");
   if (json)
     std::cout << nlohmann::json{{"case", name},
                                 {"examples_per_s", examples / step.median},

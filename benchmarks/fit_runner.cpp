@@ -50,6 +50,7 @@ fit_runner::fit_runner(const std::string& name, std::uint64_t batch,
 
 void fit_runner::begin(const std::string& name, std::uint64_t batch,
                        const strategy& chosen, const run_config& config) {
+  graph_ = config.graph ? graph_capture::on : graph_capture::off;
   const auto& on = chosen.devices().front();
   batches_ =
     synthetic_batches(
@@ -73,6 +74,7 @@ void fit_runner::fit(const std::function<bool(std::uint64_t)>& continue_after) {
   fit_options options;
   options.stop = &stop;
   options.audit_steps = audit_steps_;
+  options.graph = graph_;
   options.callbacks.push_back({.on_step = [&](const step_record& x) {
     if (x.repeated)
       return;

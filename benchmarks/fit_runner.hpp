@@ -27,6 +27,7 @@ struct run_config {
   /// True: the batches are on the CPU, so that a step on another device needs
   /// copies. False: their inputs are on the device before the measurement.
   bool host_batches = false;
+  bool graph = false; ///< The steps are captured (`fit_options::graph`).
   /// Number of worker processes with one replica each. Zero: only this process
   /// trains.
   std::uint32_t workers = 0;
@@ -81,6 +82,7 @@ private:
   std::unique_ptr<troupe::model> model_;
   std::optional<data::dataset> batches_;
   std::uint64_t audit_steps_ = fit_options{}.audit_steps;
+  graph_capture graph_ = graph_capture::off;
   double last_loss_ = 0;
 };
 

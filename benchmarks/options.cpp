@@ -25,6 +25,8 @@ void training_options::add_to(CLI::App& app) {
     ->capture_default_str();
   app.add_flag("--host-batches", config.host_batches,
                "with fit on a GPU, the batches are on the CPU before a step");
+  app.add_flag("--graph", config.graph,
+               "with fit on a GPU, the steps are captured as graphs");
   app
     .add_option_function<std::string>(
       "--precision",

@@ -129,6 +129,17 @@ rate() {
   sed -n 's/.*"examples_per_s": *\([0-9.e+]*\).*/\1/p' | tail -n 1 | awk '{ printf "%.0f", $1 }'
 }
 
+# graphs <model> <batch>: prints a line of the table of graphs.
+graphs() {
+  local without with
+  without=$(run_program bench_train --model "$1" --batch "$2" --device gpu:0 \
+    --strategy one_device --windows 5 --window-s 0.2 --json | rate)
+  with=$(run_program bench_train --model "$1" --batch "$2" --device gpu:0 \
+    --strategy one_device --graph --windows 5 --window-s 0.2 --json | rate)
+  if [ -z "$without" ] || [ -z "$with" ]; then failed=1; fi
+  echo "| $1, $2 | ${without:-failed} | ${with:-failed} |"
+}
+
 # bench <model> <batch> <precision>: prints a line of the table.
 bench() {
   local model=$1 batch=$2 precision=$3 ours peer best=0 mode line modes='eager fused compile'
@@ -208,6 +219,13 @@ for precision in float32 bf16; do
   bench mlp 4096 $precision
   bench lenet 64 $precision
   bench lenet 1024 $precision
+done
+
+echo
+echo "| model, batch | examples/s | with graphs of steps |"
+echo "|---|---|---|"
+for model in mlp lenet; do
+  graphs "$model" 64
 done
 
 echo

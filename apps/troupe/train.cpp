@@ -251,6 +251,7 @@ fit_options fit_options_of(const train_arguments& arguments,
     options.early_stopping = early_stopping{.patience = config.patience};
   options.progress =
     arguments.quiet ? progress_style::none : progress_style::automatic;
+  options.graph = config.graph;
   options.on_nan = config.on_nan;
   options.audit_steps = config.audit_steps;
   options.on_deviation = config.on_deviation;

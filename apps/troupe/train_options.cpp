@@ -218,6 +218,11 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
       "devices), host (the processors), or auto (nccl if all of them "
       "can use it) [auto]")
     ->type_name("NAME");
+  command
+    .add_option("--graph", options.graph,
+                "Capture the steps as graphs of a GPU, in one process: on or "
+                "off [off]")
+    ->type_name("WHAT");
   add_number(command, "--threads", options.threads, 1,
              train_option_limits::threads,
              "Number of threads of each replica [1]")

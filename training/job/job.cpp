@@ -171,6 +171,27 @@ void check_precision(const train_config& out) {
                   "float32 or bf16");
 }
 
+/// @pre `out.devices` and `out.strategy` are set.
+graph_capture resolve_graph(const train_options& options,
+                            const train_config& out) {
+  const auto name = options.graph.value_or("off");
+  if (name == "off")
+    return graph_capture::off;
+  if (name != "on")
+    reject_option("--graph", "\"" + name + "\"", "give on or off");
+  if (out.devices.empty()
+      || parse_device(out.devices.front()).kind == device_kind::cpu)
+    reject_option("--graph", name,
+                  "only GPUs have graphs, and the devices are CPUs; leave it "
+                  "out");
+  if (out.strategy == "multi_worker_mirrored"
+      || out.strategy == "parameter_server")
+    reject_option("--graph", name,
+                  "the steps of several processes cannot be captured yet; "
+                  "leave it out");
+  return graph_capture::on;
+}
+
 } // namespace
 
 train_config resolve_options(const train_options& options) {
@@ -214,6 +235,7 @@ train_config resolve_options(const train_options& options) {
   resolve_audits(options, out);
   resolve_placement(options, out);
   check_precision(out);
+  out.graph = resolve_graph(options, out);
   if (out.batch < out.replicas_of_batch())
     reject_option("--batch", std::to_string(out.batch),
                   "it is divided over " + std::to_string(out.replicas)
@@ -235,6 +257,7 @@ train_options to_options(const train_config& config) {
   out.optimizer = config.optimizer;
   out.schedule = config.schedule;
   out.strategy = config.strategy;
+  out.graph = config.graph == graph_capture::on ? "on" : "off";
   out.on_nan = config.on_nan == on_nan::skip ? "skip" : "stop";
   out.audit_steps = static_cast<std::int64_t>(config.audit_steps);
   out.on_deviation =

@@ -51,6 +51,7 @@ struct train_options {
   std::optional<std::int64_t> workers{};
   std::optional<std::string> transport{};
   std::optional<std::string> collectives{};
+  std::optional<std::string> graph{};
   std::optional<std::int64_t> servers{};
   std::optional<std::string> consistency{};
   std::optional<std::string> table_consistency{};
@@ -85,6 +86,7 @@ struct train_config {
   std::uint64_t seed = 1;
   double learning_rate = 0;
   models::precision precision = models::precision::float32;
+  troupe::graph_capture graph = troupe::graph_capture::off;
   troupe::on_nan on_nan = troupe::on_nan::stop;
   std::uint64_t audit_steps = 100; ///< Zero: no audits.
   troupe::on_deviation on_deviation = troupe::on_deviation::stop;

@@ -37,6 +37,7 @@ void each_option(F fn, Jobs&... option_sets) {
   fn("workers", option_sets.workers...);
   fn("transport", option_sets.transport...);
   fn("collectives", option_sets.collectives...);
+  fn("graph", option_sets.graph...);
   fn("servers", option_sets.servers...);
   fn("consistency", option_sets.consistency...);
   fn("table-consistency", option_sets.table_consistency...);
@@ -99,7 +100,7 @@ bool may_change_on_resume(std::string_view option) {
   return concerns_faults(option) || option == "epochs" || option == "strategy"
          || option == "devices" || option == "replicas" || option == "workers"
          || option == "transport" || option == "collectives"
-         || option == "servers" || option == "consistency"
+         || option == "graph" || option == "servers" || option == "consistency"
          || option == "table-consistency" || option == "replication";
 }
 
@@ -154,7 +155,8 @@ train_options merge_for_resume(const train_options& saved,
           "--" + std::string{name} + " " + printed(changed_value)
           + ": the run to resume has " + printed(saved_value)
           + "; leave the option out");
-      if (std::string_view{name} == "epochs" || concerns_faults(name))
+      const std::string_view option = name;
+      if (option == "epochs" || option == "graph" || concerns_faults(option))
         target = changed_value;
     },
     out, saved, changes);

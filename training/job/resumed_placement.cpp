@@ -83,6 +83,7 @@ void change_placement(train_options& out, const train_options& saved,
   out.devices = changes.devices;
   out.transport = changes.transport;
   out.collectives = changes.collectives;
+  out.graph = changes.graph;
   const auto was = resolve_options(saved);
   out.replicas = changes.replicas;
   if (!changes.replicas && !changes.devices)

@@ -182,6 +182,39 @@ TEST(TrainOptions, ReplicasAreDividedEvenlyOverWorkers) {
   has({.batch = 3, .workers = 4}, "--batch 3", "at least 4");
 }
 
+TEST(TrainOptions, GraphsNeedOneProcessOnAGpu) {
+  const test::simulated_devices devices;
+  const names gpu{"gpu:0"};
+  EXPECT_EQ(resolve_options({.devices = gpu}).graph, graph_capture::off);
+  EXPECT_EQ(resolve_options({.devices = gpu, .graph = "on"}).graph,
+            graph_capture::on);
+  EXPECT_EQ(resolve_options({.workers = 2, .graph = "off"}).graph,
+            graph_capture::off);
+  EXPECT_EQ(error_text_of({.graph = "on"}),
+            "--graph on: only GPUs have graphs, and the devices are CPUs; "
+            "leave it out");
+  EXPECT_EQ(error_text_of({.devices = gpu, .workers = 2, .graph = "on"}),
+            "--graph on: the steps of several processes cannot be captured "
+            "yet; leave it out");
+  EXPECT_EQ(error_text_of({.devices = gpu, .graph = "auto"}),
+            "--graph \"auto\": give on or off");
+}
+
+TEST(MergeForResume, GraphsCanChangeAndDependOnTheDevices) {
+  const test::simulated_devices devices;
+  const auto saved =
+    to_options(resolve_options({.devices = names{"gpu:0"}, .graph = "on"}));
+  const auto resumed = [&](const train_options& changes) {
+    return resolve_options(merge_for_resume(saved, changes)).graph;
+  };
+  EXPECT_EQ(read_train_options(write_train_options(saved)), saved);
+  EXPECT_EQ(resumed({}), graph_capture::on);
+  EXPECT_EQ(resumed({.graph = "off"}), graph_capture::off);
+  EXPECT_EQ(resumed({.devices = names{"cpu:0"}}), graph_capture::off);
+  EXPECT_EQ(resumed({.devices = names{"gpu:1"}, .graph = "on"}),
+            graph_capture::on);
+}
+
 TEST(TrainOptions, ResumeAllowsOtherProcessesWithEqualReplicas) {
   const auto saved = to_options(resolve_options({.replicas = 4, .workers = 2}));
   EXPECT_EQ(resolve_options(merge_for_resume(saved, {})).workers, 2u);
@@ -279,7 +312,7 @@ TEST(TrainOptions, ErrorsAreOneShortLine) {
         train_options{.on_nan = strange}, train_options{.strategy = strange},
         train_options{.devices = names{strange}},
         train_options{.transport = strange},
-        train_options{.collectives = strange},
+        train_options{.collectives = strange}, train_options{.graph = strange},
         train_options{.optimizer = "sgd:" + strange},
         train_options{.devices = many_names}}) {
     const auto message = error_text_of(options);
