@@ -9,9 +9,9 @@
 
 #include <limits>
 
-// Captured work is done by launches only. A launch fails the test if it uses
-// memory that was released since the capture. So equal weights show that each
-// launch gets its inputs, and that its results are those of its step.
+// Captured work is done by launches only, and a launch throws if it uses memory
+// that was released since the capture. So equal weights show that each launch
+// gets its inputs, and that its results are those of its step.
 
 namespace {
 
