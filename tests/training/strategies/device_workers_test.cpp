@@ -54,6 +54,19 @@ TEST(DeviceWorkers, FitHasTheBitsOfTheCpu) {
   expect_on_devices(weights_after_fit);
 }
 
+TEST(DeviceWorkers, StepsHaveNoGraph) {
+  const auto run = [](const strategy& on) {
+    const auto scope = on.scope();
+    auto it = small_model();
+    it.fit(uneven_batches(), {.epochs = 2, .graph = graph_capture::on});
+    auto* const backend = find_device_backend(device_kind::cuda);
+    if (const auto* devices = dynamic_cast<simulated_devices*>(backend))
+      EXPECT_EQ(devices->captures, 0);
+    return it.weights_sha256();
+  };
+  expect_on_devices(run);
+}
+
 TEST(DeviceWorkers, FrozenVariablesAndSkippedStepsHaveTheBitsOfTheCpu) {
   const auto run = [](const strategy& on) {
     auto all = digits_200().examples(0, 80);
