@@ -5,6 +5,7 @@
 #include "troupe/tensors/device_error.hpp"
 
 #include <exception>
+#include <string>
 
 namespace troupe {
 
