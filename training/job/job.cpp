@@ -185,10 +185,10 @@ graph_capture resolve_graph(const train_options& options,
                   "only GPUs have graphs, and the devices are CPUs; leave it "
                   "out");
   if (out.strategy == "multi_worker_mirrored"
-      || out.strategy == "parameter_server")
+      || out.strategy == "parameter_server" || out.devices.size() > 1)
     reject_option("--graph", name,
-                  "the steps of several processes cannot be captured yet; "
-                  "leave it out");
+                  "the steps of several processes or devices cannot be "
+                  "captured yet; leave it out");
   return graph_capture::on;
 }
 

@@ -45,7 +45,8 @@ train_step::train_step(std::shared_ptr<model_state> model,
   if (options.graph == graph_capture::on && exchange_->supports_graphs()
       && model_.net.categories() == 0) // the categories are on the CPU
     for (auto& one : replicas_)
-      one.graph.emplace(model_.strategy->tensor_device(), captures_no_graph_);
+      one.graph.emplace(model_.strategy->device_of(one.step.index),
+                        captures_no_graph_);
   for (auto& [step, total] : totals_)
     total.reset(metrics_.sum_count());
 }

@@ -170,7 +170,11 @@ struct strategy_state {
   /// True: replicas of this process have tensors on different devices, so they
   /// cannot share a copy of the parameters.
   bool has_several_devices() const {
-    return devices.size() > 1 && devices.front().kind != device_kind::cpu;
+    const auto is_other = [this](const device& x) {
+      return x != devices.front();
+    };
+    return std::ranges::any_of(devices, is_other)
+           && devices.front().kind != device_kind::cpu;
   }
 
   /// True if the job has, or once had, other processes.

@@ -194,8 +194,11 @@ TEST(TrainOptions, GraphsNeedOneProcessOnAGpu) {
             "--graph on: only GPUs have graphs, and the devices are CPUs; "
             "leave it out");
   EXPECT_EQ(error_text_of({.devices = gpu, .workers = 2, .graph = "on"}),
-            "--graph on: the steps of several processes cannot be captured "
-            "yet; leave it out");
+            "--graph on: the steps of several processes or devices cannot be "
+            "captured yet; leave it out");
+  EXPECT_EQ(error_text_of({.devices = names{"gpu:0", "gpu:1"}, .graph = "on"}),
+            "--graph on: the steps of several processes or devices cannot be "
+            "captured yet; leave it out");
   EXPECT_EQ(error_text_of({.devices = gpu, .graph = "auto"}),
             "--graph \"auto\": give on or off");
 }
