@@ -149,8 +149,11 @@ public:
     ++copies;
     if (to.kind == device_kind::cpu || from.kind == device_kind::cpu)
       simulated_capture::refuse("a copy between the CPU and a device");
-    if (to.kind == device_kind::cpu)
+    if (to.kind == device_kind::cpu) {
+      if (!simulated_work::is_under_way())
+        ++copies_to_host;
       refuse_invalid_value();
+    }
     give_work(to, [into = place_of(to, target), out_of = place_of(from, source),
                    bytes](std::uint64_t) {
       EXPECT_TRUE(into() + bytes <= out_of() || out_of() + bytes <= into())
@@ -315,6 +318,8 @@ public:
   /// The devices have no kernels for the op with this name.
   std::string without_kernels;
   std::atomic<int> copies = 0;       ///< Calls of `copy`.
+  /// Calls of `copy` to the CPU by a program, which wait for the device.
+  std::atomic<int> copies_to_host = 0;
   std::atomic<int> updates = 0;      ///< Calls of `update`.
   std::atomic<int> checks = 0;       ///< Calls of `find_exceeding`.
   std::atomic<int> copies_ahead = 0; ///< Copies in the stream `copy`.

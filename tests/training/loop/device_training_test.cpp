@@ -155,6 +155,12 @@ TEST(DeviceTraining, AStepWaitsOnceForTheDevice) {
     EXPECT_EQ(devices.updates, steps);
     EXPECT_EQ(devices.checks, steps * int(replicas + 1))
       << "the losses of each replica, and the sum of the gradients";
+    const auto copies_to_host = [&](std::uint64_t epochs) {
+      const int before = devices.copies_to_host;
+      it.fit(batches(), {.epochs = epochs});
+      return devices.copies_to_host - before;
+    };
+    EXPECT_EQ(copies_to_host(1), copies_to_host(3)) << "a step makes none";
   }
 }
 
