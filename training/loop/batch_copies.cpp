@@ -9,12 +9,11 @@ batch_copies::batch_copies(const std::vector<device>& devices,
   : placement_{placement} {
   const auto& first = devices.front();
   const bool has_one_device =
-    std::ranges::count(devices, first) == std::ssize(devices);
-  if (has_one_device)
-    copies_.emplace_back(first);
-  else
-    for (const auto& on : devices)
-      copies_.emplace_back(on);
+    placement.count() < 2
+    || std::ranges::count(devices, first) == std::ssize(devices);
+  const std::size_t copies = has_one_device ? 1 : placement.count();
+  for (std::size_t i = 0; i < copies; ++i)
+    copies_.emplace_back(devices[i % devices.size()]);
 }
 
 local_batch batch_copies::part_of(const local_batch& rows,

@@ -12,7 +12,9 @@ namespace troupe {
 /// object can copy for one step after another. Not thread-safe.
 class batch_copies {
 public:
-  /// @param devices of the replicas, by index in this process. None is the CPU.
+  /// @param devices which the replicas of this process take in turn. None is
+  /// the
+  ///        CPU.
   batch_copies(const std::vector<device>& devices,
                const local_placement& placement);
 

@@ -38,7 +38,8 @@ public:
   /// @param start position in the dataset of the batch of step `first_step`.
   /// @param group the replica group whose local replicas request the batches.
   /// @param shares of the replicas; see `rows_of_replicas`.
-  /// @param devices of the replicas of this process, by index. Empty: the CPU.
+  /// @param devices which the replicas of this process take in turn. Empty: the
+  ///        CPU.
   batch_feed(const data::dataset& batches, const data::position& start,
              std::uint64_t first_step, const replica_group& group,
              const batch_shares& shares = {},

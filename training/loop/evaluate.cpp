@@ -68,7 +68,7 @@ evaluation evaluate(const std::shared_ptr<model_state>& state,
     totals = {};
     const auto feed = std::make_shared<batch_feed>(
       prefetched(batches), data::position{}, 0, *state->strategy->group,
-      batch_shares{}, state->strategy->replica_devices());
+      batch_shares{}, state->strategy->tensor_devices());
     run_request request;
     request.steps = *batches.size();
     request.step = [state, feed, metrics](step_context& at) {

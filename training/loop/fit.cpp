@@ -311,7 +311,7 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
   mark_position();
   step_->set_batches(std::make_shared<batch_feed>(
     batches_, position_.next_batch, model_.steps, *model_.strategy->group,
-    options_.replica_shares, model_.strategy->replica_devices()));
+    options_.replica_shares, model_.strategy->tensor_devices()));
   // A stop in a failed run had no effect if the run was repeated.
   end_ = fit_end::done;
   wants_to_leave_ = false;

@@ -27,7 +27,7 @@ model_state::model_state(const models::model_description& architecture,
     seed{seed},
     model_parameters{net.parameters(), strategy->copies,
                      std::max(strategy->placement.count(), 1u),
-                     strategy->replica_devices()},
+                     strategy->tensor_devices()},
     loop_optimizer{*this} {
   if (strategy->spans_processes())
     for (const auto& x : variables())

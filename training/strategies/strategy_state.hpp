@@ -157,11 +157,11 @@ struct strategy_state {
       devices.empty() ? device{} : devices[index % devices.size()];
     return on.kind == device_kind::cpu ? device{} : on;
   }
-  /// Devices of the tensors of all replicas of this process, by index. At least
-  /// one.
-  std::vector<device> replica_devices() const {
+  /// Devices of the tensors of this process, which its replicas take in turn.
+  /// At least one.
+  std::vector<device> tensor_devices() const {
     std::vector<device> all;
-    for (std::uint32_t i = 0; i < std::max(placement.count(), 1u); ++i)
+    for (std::size_t i = 0; i < std::max<std::size_t>(devices.size(), 1); ++i)
       all.push_back(device_of(i));
     return all;
   }

@@ -169,7 +169,7 @@ TEST(SeveralDevices, GetTheRowsOfTheirReplicas) {
   const mirrored_strategy on{actors, {"cuda:0", "cuda:1"}};
   const auto& group = *on.state()->group;
   batch_feed feed{digits_200().batch(9).prefetch(2), {}, 0, group, {},
-                  on.state()->replica_devices()};
+                  on.state()->tensor_devices()};
   const auto whole = digits_200().examples(0, 9);
   for (std::uint32_t r = 0; r < 2; ++r) {
     const auto got = feed.batch_of_step(0, r);

@@ -36,7 +36,7 @@ struct case_of_join {
   std::optional<std::uint64_t> lost_after;
   join_point join;
   bool early_stopping = false;
-  std::string device = "cpu:0"; ///< Of each replica.
+  std::vector<std::string> devices{"cpu:0"}; ///< Of each worker.
 };
 
 void PrintTo(const case_of_join& x, std::ostream* out) {
@@ -44,7 +44,8 @@ void PrintTo(const case_of_join& x, std::ostream* out) {
   *out << "worker " << x.lost << " is lost "
        << (x.lost_after ? "after step " + std::to_string(*x.lost_after)
                         : "in evaluate")
-       << " on " << x.device << " and joins ";
+       << " on " << x.devices.size() << " devices, as " << x.devices.front()
+       << ", and joins ";
   constexpr const char* places[] = {"", "before evaluate", "in evaluate",
                                     "before the second fit"};
   if (x.join.where == step)
@@ -134,8 +135,9 @@ void run_program(model& it, program_outcome& out, fit_options how,
   out.weights = it.weights_sha256();
 }
 
-program_outcome undisturbed_program(bool early_stopping) {
-  const auto on = turns(workers);
+program_outcome undisturbed_program(bool early_stopping,
+                                    std::uint32_t replicas = workers) {
+  const auto on = turns(replicas);
   const auto scope = on.scope();
   auto it = small_model();
   program_outcome out;
@@ -160,10 +162,10 @@ void expect_equal_epochs(const history& found, const history& expected) {
 class Join : public ::testing::TestWithParam<case_of_join> {};
 
 TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
-  const auto& [lost, lost_after, join, early_stopping, device] = GetParam();
+  const auto& [lost, lost_after, join, early_stopping, of_each] = GetParam();
   const simulated_devices devices;
   multi_worker_options options;
-  options.devices = {device};
+  options.devices = of_each;
   gate all;
   std::vector<program_outcome> found(workers);
   std::vector<step_list> steps(workers);
@@ -207,7 +209,8 @@ TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
     }
   };
   const auto thrown = run_on_cluster(workers, options, run);
-  const auto expected = undisturbed_program(early_stopping);
+  const auto expected = undisturbed_program(
+    early_stopping, workers * static_cast<std::uint32_t>(of_each.size()));
   for (std::uint32_t w = 0; w < workers; ++w) {
     SCOPED_TRACE("worker " + std::to_string(w));
     EXPECT_EQ(exception_text(thrown[w]), "");
@@ -247,8 +250,10 @@ INSTANTIATE_TEST_SUITE_P(
     case_of_join{1, 20, {before_second_fit}},
     case_of_join{0, 20, {before_second_fit}}, case_of_join{2, 5, {step, 30}},
     case_of_join{0, 5, {step, 30}, true},
-    case_of_join{0, 3, {step, 9}, true, "cuda:0"},
-    case_of_join{2, 12, {before_evaluate}, false, "cuda:1"}));
+    case_of_join{0, 3, {step, 9}, true, {"cuda:0"}},
+    case_of_join{2, 12, {before_evaluate}, false, {"cuda:1"}},
+    case_of_join{1, 3, {step, 9}, false, {"cuda:0", "cuda:1"}},
+    case_of_join{0, 12, {in_evaluate}, true, {"cuda:1", "cuda:0"}}));
 
 /// Runs two epochs on three workers. Worker 2 is lost, and starts again with
 /// another program or other options. Expects that the others go on without it.
