@@ -357,7 +357,7 @@ optimizer::optimizer(const update_rule& rule)
   : impl_{std::make_shared<impl>(rule, get_strategy(), nullptr)} {
   const auto& state = impl_->made_in.state();
   const auto* scope = current_execution_scope();
-  if (state->spans_processes() && !(scope && scope->replica))
+  if (state->has_copies() && !(scope && scope->replica))
     state->observe(impl_);
 }
 optimizer::optimizer(model_state& model)

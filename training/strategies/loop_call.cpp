@@ -44,6 +44,22 @@ std::string to_text(const tensor& bytes) {
   return {reinterpret_cast<const char*>(bytes.raw()) + 1, bytes.bytes() - 1};
 }
 
+/// Keeps what a step of a loop may change in this process.
+void keep_state(const strategy_state& state) {
+  for (const auto& one : state.observers)
+    if (const auto observer = one.lock())
+      observer->keep_state();
+}
+
+/// Undoes a step. No effect if a replica may still change the state.
+void restore_state(const strategy_state& state) {
+  if (state.has_stuck_replica)
+    return;
+  for (const auto& one : state.observers)
+    if (const auto observer = one.lock())
+      observer->restore_state();
+}
+
 /// One step of a loop as a call of the job.
 class loop_step {
 public:
@@ -76,7 +92,7 @@ public:
       make_call(state_, call);
     } catch (...) {
       if (texts_)
-        undo();
+        restore_state(*state_);
       throw;
     }
     results_->set_gathered(std::move(*texts_));
@@ -90,9 +106,7 @@ private:
 
   /// Makes the step with the replicas that this process hosts now.
   void attempt() {
-    for (const auto& one : state_->observers)
-      if (const auto observer = one.lock())
-        observer->keep_state();
+    keep_state(*state_);
     results_->clear();
     const auto gathered = std::make_shared<gathered_texts>();
     try {
@@ -112,21 +126,13 @@ private:
       if (state_->has_stuck_replica)
         throw;
       if (!gathered->is_complete) {
-        undo();
+        restore_state(*state_);
         throw;
       }
       texts_ = std::move(gathered->texts);
       throw;
     }
     texts_ = std::move(gathered->texts);
-  }
-
-  void undo() {
-    if (state_->has_stuck_replica)
-      return;
-    for (const auto& one : state_->observers)
-      if (const auto observer = one.lock())
-        observer->restore_state();
   }
 
   /// Reads the results of the step from another process.
@@ -143,6 +149,21 @@ private:
   /// Results of the step. None: this process has not made it.
   std::optional<result_texts> texts_;
 };
+
+/// Makes a step in a job of one process. If the replicas have copies of the
+/// parameters, a step that fails changes none of them.
+void make_local_step(const std::shared_ptr<strategy_state>& state,
+                     const std::function<void(replica_context&)>& step) {
+  if (!state->has_copies())
+    return run_one_step(state, step);
+  keep_state(*state);
+  try {
+    run_one_step(state, step);
+  } catch (...) {
+    restore_state(*state);
+    throw;
+  }
+}
 
 /// A process that joins the job cannot begin between two such calls.
 void reject_candidates(const strategy_state& state) {
@@ -165,7 +186,9 @@ void make_step(const std::shared_ptr<strategy_state>& state,
     current_context().random.step = number;
     fn(self);
   };
-  if (!state->spans_processes() || is_candidate(*state)) {
+  if (!state->spans_processes()) {
+    make_local_step(state, step);
+  } else if (is_candidate(*state)) {
     run_one_step(state, step);
   } else {
     if (!state->are_calls_copied())

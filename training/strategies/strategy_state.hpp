@@ -182,6 +182,9 @@ struct strategy_state {
     return cluster || !is_one_process || placement.job.processes() > 1;
   }
 
+  /// True if the replicas of the job have several copies of the parameters.
+  bool has_copies() const { return spans_processes() || copies > 1; }
+
   void observe(std::weak_ptr<placement_observer> added) {
     std::erase_if(observers, [](const auto& x) { return x.expired(); });
     observers.push_back(std::move(added));
