@@ -28,7 +28,7 @@ std::vector<communicator_channels::peer> peers_of(const world& job) {
 void cluster::impl::connect_devices(world& job,
                                     const replica_group_options& group_options,
                                     peer_table::clock::time_point deadline) {
-  const auto& wanted = options.device_sums;
+  const auto& wanted = nccl_.options();
   uses_nccl = false;
   if (wanted.policy == device_sum_policy::never || !job.backend)
     return;

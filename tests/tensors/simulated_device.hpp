@@ -317,7 +317,7 @@ public:
   std::size_t limit = std::size_t{1} << 30;
   /// The devices have no kernels for the op with this name.
   std::string without_kernels;
-  std::atomic<int> copies = 0;       ///< Calls of `copy`.
+  std::atomic<int> copies = 0; ///< Calls of `copy`.
   /// Calls of `copy` to the CPU by a program, which wait for the device.
   std::atomic<int> copies_to_host = 0;
   std::atomic<int> updates = 0;      ///< Calls of `update`.

@@ -49,7 +49,8 @@ struct local_batch {
   /// @pre the replica runs in this process.
   batch batch_of_replica(std::uint32_t replica, std::uint32_t replicas) const;
   /// Returns a batch that has the rows of one replica only. The result shares
-  /// the elements of `rows`. @pre the replica runs in this process.
+  /// the elements of `rows`.
+  /// @pre the replica runs in this process.
   local_batch part_of_replica(std::uint32_t replica,
                               std::uint32_t replicas) const;
 };

@@ -165,8 +165,9 @@ bool replica_context::are_summed_on_device(const tensors& xs,
   // NCCL has no such ring.
   return options.implementation != communication_options::implementations::ring
          && takes_device_tensors()
-         && std::ranges::all_of(
-           xs, [this](const tensor& x) { return x.device() == device_; });
+         && std::ranges::none_of(xs, [](const tensor& x) {
+              return x.device().kind == device_kind::cpu;
+            });
 }
 
 /// Reduces float32 tensors.
@@ -175,9 +176,9 @@ tensors replica_context::reduce_tensors(reduce_op op, const tensors& xs,
   // With one replica, packing has no benefit.
   const bool is_single_replica = replicas_ == 1;
   auto inputs = xs;
-  if (!are_summed_on_device(xs, options))
-    for (auto& x : inputs)
-      x = on_host(x);
+  const bool is_on_device = are_summed_on_device(xs, options);
+  for (auto& x : inputs)
+    x = is_on_device ? x.to(device_) : on_host(x);
   std::optional<tensor_packs> packs;
   if (!is_single_replica)
     inputs =

@@ -28,7 +28,7 @@ struct published_id {
 /// A message between two processes that set up NCCL in a view.
 using communicator_message = std::variant<device_offer, published_id>;
 
-/// The first byte of a message. The numbers are a wire format: never change
+/// The first field of a message. The numbers are a wire format: never change
 /// one.
 enum class communicator_message_kind : std::uint8_t { offer = 0, id = 1 };
 

@@ -7,11 +7,11 @@
 
 namespace troupe {
 
-/// Carries the ids of communicators from rank 0 to the other ranks: with
-/// `communicator_ids` in one process, and with `communicator_channels` between
-/// processes, over the authenticated connections of the job, because an id lets
-/// its holder join the communicator. The
-/// functions do not wait, and may be called from any thread.
+/// Carries the ids of communicators from rank 0 to the other ranks:
+/// `communicator_ids` in one process, and `communicator_channels` between
+/// processes. An id lets its holder join the communicator, so it passes over
+/// the authenticated connections of the job. The functions do not wait, and may
+/// be called from any thread.
 class communicator_id_exchange {
 public:
   virtual ~communicator_id_exchange() = default;

@@ -32,7 +32,7 @@ namespace {
 
 using net::printable; // the texts come from other processes
 
-std::string numbered_devices(const named_offer& x) {
+std::string device_count_text(const named_offer& x) {
   const auto count = x.offer.devices.size();
   return x.process + " has " + std::to_string(count)
          + (count == 1 ? " device" : " devices");
@@ -47,7 +47,7 @@ std::string difference(const named_offer& first, const named_offer& other) {
            + printable(other.offer.library)
            + "; install one version on all machines";
   if (other.offer.devices.size() != first.offer.devices.size())
-    return numbered_devices(first) + ", but " + numbered_devices(other)
+    return device_count_text(first) + ", but " + device_count_text(other)
            + "; give all workers equally many";
   return {};
 }
@@ -63,6 +63,8 @@ std::string why_not_nccl(std::span<const named_offer> offers) {
       return text;
     for (const auto& device : one.offer.devices) {
       const auto [same, is_new] = owners.try_emplace(device, &one);
+      if (!is_new && same->second == &one)
+        return one.process + " has the card " + printable(device) + " twice";
       if (!is_new)
         return same->second->process + " and " + one.process
                + " have the same card (" + printable(device)

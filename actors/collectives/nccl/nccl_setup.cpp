@@ -1,6 +1,7 @@
 #include "troupe/actors/collectives/nccl/nccl_setup.hpp"
 
 #include "troupe/actors/collectives/nccl/communicator_ids.hpp"
+#include "troupe/actors/core/log.hpp"
 
 #include <algorithm>
 #include <array>
@@ -64,9 +65,12 @@ nccl_setup::make_for_one_process(std::uint32_t replicas,
   auto [offer, ranks] = make(
     {placement{replicas}}, std::make_shared<communicator_ids>(), step_timeout);
   const std::array own{named_offer{"this process", std::move(offer)}};
+  const bool is_first = !std::exchange(has_begun_, true);
   if (const auto refusal = why_not_nccl(own); !refusal.empty()) {
-    if (options_.policy == device_sum_policy::required)
+    if (options_.policy == device_sum_policy::required && is_first)
       throw std::invalid_argument(refusal + ", or let the host add the sums");
+    log(log_level::warning,
+        "the host adds the sums of the devices: " + refusal);
     return nullptr;
   }
   return std::move(ranks);

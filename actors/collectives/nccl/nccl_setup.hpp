@@ -12,7 +12,7 @@ namespace troupe {
 
 /// Makes the ranks of this process for each view of its job, as long as NCCL
 /// works here. A job of one process has a view for each time that its actors
-/// are made. Thread-safe.
+/// are made.
 class nccl_setup {
 public:
   explicit nccl_setup(device_sum_options options);
@@ -32,9 +32,11 @@ public:
               const std::shared_ptr<communicator_id_exchange>& ids,
               std::chrono::milliseconds step_timeout);
 
-  /// Makes the ranks of a job of one process. Null: the host adds the sums.
+  /// Makes the ranks of a job of one process. Null: the host adds the sums,
+  /// which the log says.
   /// @errors throws std::invalid_argument if NCCL is required and cannot be
-  ///         used.
+  /// used
+  ///         in the first view.
   std::shared_ptr<nccl_ranks>
   make_for_one_process(std::uint32_t replicas,
                        std::chrono::milliseconds step_timeout);
@@ -50,6 +52,7 @@ private:
   nccl_options options_of_ranks(std::chrono::milliseconds step_timeout) const;
 
   const device_sum_options options_;
+  bool has_begun_ = false; ///< The job of one process has had a view.
   /// Shared with the ranks.
   const std::shared_ptr<failure> failure_ = std::make_shared<failure>();
 };

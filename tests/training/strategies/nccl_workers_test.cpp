@@ -212,9 +212,49 @@ TEST(NcclDevices, AddTheSumsOfALoop) {
   expect_by_nccl(2, weights_after_loop, expected);
 }
 
+/// A tensor of the program may be on the device of another replica.
+TEST(NcclDevices, AddTensorsOfOtherDevices) {
+  nccl_process it{backends::nccl};
+  const auto shared = tensor::of<float>({2}, {1, 2}).to({device_kind::cuda, 0});
+  const auto found = it.on.run(
+    [&](replica_context& self) { return self.all_reduce(sum, shared).to({}); });
+  EXPECT_EQ(found.values()[1].data<float>()[1], 4);
+  EXPECT_GT(it.groups(), 0u);
+}
+
+/// One replica has updated its copy, and the other one has not.
+TEST(NcclDevices, AStepOfALoopThatFailsChangesNoCopy) {
+  for (const auto how : {backends::nccl, backends::host}) {
+    nccl_process it{how};
+    const auto scope = it.on.scope();
+    auto trained = small_model();
+    optimizer own{adam{}};
+    const auto before = trained.weights_sha256();
+    const auto step = [&](bool fails) {
+      it.on.run([&](replica_context& self) {
+        const auto gradient =
+          tensor::full(trained.variables()[0].dims(), 1).to(self.device());
+        const auto total = self.all_reduce(sum, gradient);
+        if (!fails || self.replica_id() == 0)
+          own.apply(std::vector{total},
+                    std::vector<variable>{trained.variables()[0]});
+        self.all_reduce(sum, tensor::full({1}, 1));
+        if (fails && self.replica_id() == 1)
+          throw std::out_of_range("the user's error");
+      });
+    };
+    EXPECT_THROW(step(true), std::out_of_range);
+    EXPECT_EQ(trained.weights_sha256(), before);
+    trained.evaluate(uneven_batches()); // compares the copies
+    EXPECT_EQ(own.steps(), 0u);
+    step(false);
+    EXPECT_NE(trained.weights_sha256(), before);
+    trained.evaluate(uneven_batches());
+  }
+}
+
 TEST(NcclDevices, ThatCannotBeUsedLetTheHostAdd) {
-  const fake_device_options broken{.broken = broken_call::make_stream},
-    same{.identity = "GPU-7"}, other_version{.library_version = "2.27.7"};
+  const fake_device_options broken{.broken = broken_call::make_stream};
   {
     nccl_process it{backends::automatic, broken};
     EXPECT_EQ(weights_after_fit(it.on), weights_after_fit(turns(2)));

@@ -284,6 +284,31 @@ private:
   std::array<blocks_by_size, 2> free_; ///< Of the device, pinned.
 };
 
+namespace {
+
+/// Lets the other cards of this machine access the memory of a card, if they
+/// can: NCCL may use buffers of another rank of this process directly.
+/// @param count of cards.
+void allow_access_to_memory(int device, int count) {
+  cudaMemPool_t pool = nullptr;
+  check(cudaDeviceGetDefaultMemPool(&pool, device),
+        "cudaDeviceGetDefaultMemPool");
+  for (int peer = 0; peer < count; ++peer) {
+    int is_possible = 0;
+    if (peer != device)
+      check(cudaDeviceCanAccessPeer(&is_possible, peer, device),
+            "cudaDeviceCanAccessPeer");
+    if (is_possible == 0)
+      continue;
+    cudaMemAccessDesc access{};
+    access.location = {cudaMemLocationTypeDevice, peer};
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    check(cudaMemPoolSetAccess(pool, &access, 1), "cudaMemPoolSetAccess");
+  }
+}
+
+} // namespace
+
 communication_device::communication_device(std::uint32_t index)
   : index_{static_cast<int>(index)} {
   const auto name = "cuda:" + std::to_string(index);
@@ -298,6 +323,7 @@ communication_device::communication_device(std::uint32_t index)
     throw device_error{name + " does not exist; this machine has "
                        + std::to_string(count) + " CUDA devices"};
   nccl();
+  allow_access_to_memory(index_, count);
   copies_ = std::make_shared<stream>(index_);
   cache_ = std::make_shared<memory_cache>(index_, copies_);
 }

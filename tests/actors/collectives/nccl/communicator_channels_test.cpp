@@ -122,7 +122,9 @@ TEST(CommunicatorChannels, AMalformedMessageClosesTheConnection) {
     malformed.push_back(whole);
     malformed.back().push_back({});
     malformed.push_back(whole);
-    malformed.back()[0] = std::byte{2}; // there is no such kind
+    malformed.back()[0] = std::byte{0}; // another order of bytes
+    malformed.push_back(whole);
+    malformed.back()[1] = std::byte{2}; // there is no such kind
   }
   for (const auto& payload : malformed) {
     two_processes job;

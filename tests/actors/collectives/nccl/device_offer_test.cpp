@@ -43,6 +43,8 @@ TEST(DeviceOffer, SeveralDevicesOfAProcessAreCompared) {
                         two("worker 1", "GPU-3", "GPU-2")}),
             "worker 0 and worker 1 have the same card (GPU-2), but NCCL needs "
             "one for each worker; give each worker another device");
+  EXPECT_EQ(refusal_of({two("worker 0", "GPU-1", "GPU-1")}),
+            "worker 0 has the card GPU-1 twice");
   EXPECT_EQ(refusal_of({two("worker 0", "GPU-1", "GPU-3"), second}),
             "worker 0 has 2 devices, but worker 1 has 1 device; give all "
             "workers equally many");
