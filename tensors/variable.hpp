@@ -70,9 +70,7 @@ public:
   /// @param copies Number of copies of the values: 1 if the replicas share the
   ///        values, else one per replica.
   /// @param replicas Number of gradient buffers.
-  /// @param devices of the copies and gradients; the replicas take them in
-  /// turn.
-  ///        Empty: the CPU.
+  /// @param devices of copies and gradients, in turn. Empty: the CPU.
   /// @errors throws std::logic_error if replicas on different devices share one
   ///         copy.
   parameters(std::vector<parameter_spec> specs, std::uint32_t copies = 1,

@@ -159,8 +159,14 @@ public:
     if (!to_host && !from_host && to != from)
       synchronize(from); // so that the elements are there
     const auto stream = compute_stream(on);
-    check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream),
-          "cudaMemcpyAsync");
+    if (!to_host && !from_host && to != from)
+      // Also if the devices cannot access the memory of each other.
+      check(cudaMemcpyPeerAsync(target, static_cast<int>(to.index), source,
+                                static_cast<int>(from.index), bytes, stream),
+            "cudaMemcpyPeerAsync");
+    else
+      check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream),
+            "cudaMemcpyAsync");
     // Memory that is not pinned was copied before the call returned.
     if (to_host || (from_host && is_pinned(source))
         || (!from_host && to != from)) // `source` may be released

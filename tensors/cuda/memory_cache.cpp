@@ -61,7 +61,7 @@ std::byte* memory_cache::allocate_locked(std::size_t bytes,
     usage_.cached -= size.bytes;
     return block;
   }
-  const uncaptured_calls these{on_};
+  const uncaptured_calls allowed{on_};
   void* block = nullptr;
   const auto take = [&] {
     const auto used = usage_.live + usage_.cached;
@@ -135,7 +135,7 @@ void memory_cache::set_limit(std::size_t bytes) {
 }
 
 void memory_cache::trim() {
-  const auto stream = compute_stream(on_);
+  const auto stream = uncaptured_stream(on_);
   {
     const std::lock_guard locked{lock_};
     trim_locked();

@@ -12,9 +12,8 @@ namespace troupe {
 /// object can copy for one step after another. Not thread-safe.
 class batch_copies {
 public:
-  /// @param devices which the replicas of this process take in turn. None is
-  /// the
-  ///        CPU.
+  /// @param devices which the replicas of this process take in turn. The CPU is
+  ///        none of them.
   batch_copies(const std::vector<device>& devices,
                const local_placement& placement);
 

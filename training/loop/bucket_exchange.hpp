@@ -9,11 +9,11 @@
 
 namespace troupe {
 
-/// The exchange of a job of several processes, in which each replica has a copy
-/// of the parameters: all-reduce and local update. Each bucket of gradients is
-/// reduced as soon as the backward pass has completed it, and each replica
-/// updates its copy. The metrics of a step are gathered with the sums, so its
-/// outcome is known in all processes.
+/// The exchange of a job of several processes or devices, in which each replica
+/// has a copy of the parameters: all-reduce and local update. Each bucket of
+/// gradients is reduced as soon as the backward pass has completed it, and each
+/// replica updates its copy. The metrics of a step are gathered with the sums,
+/// so its outcome is known in all processes.
 ///
 /// The gradients of replicas on a device are copied to the host, and the sums
 /// back, unless the backend of the collectives takes tensors on the device.

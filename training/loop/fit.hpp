@@ -135,7 +135,8 @@ struct fit_options {
   /// The copies of the parameters and of the optimizer's state are compared
   /// before each step whose number is a multiple of this one, and in the first
   /// step and at the end of each epoch (docs/protocols/audit.md). Zero: no
-  /// audits. No effect in a job of one process, whose replicas share one copy.
+  /// audits. No effect if all replicas of the job share one copy, as in one
+  /// process on CPUs or on one device.
   std::uint64_t audit_steps = 100;
   troupe::on_deviation on_deviation = troupe::on_deviation::stop;
   /// No effect in a job of several processes, on the CPU, and if the pass

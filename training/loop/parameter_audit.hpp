@@ -17,7 +17,7 @@ namespace troupe {
 /// Compares the copies of the parameters and of the optimizer's slots in some
 /// steps of a fit (docs/protocols/audit.md):
 ///
-///   who       all replicas of a job of several processes, and `fit`
+///   who       all replicas of a job with several copies, and `fit`
 ///   when      in the first step of a run, in each step whose number is a
 ///             multiple of `fit_options::audit_steps`, and when a run has ended
 ///   messages  a hash of its copy, in the values that each replica gathers

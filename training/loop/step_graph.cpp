@@ -75,8 +75,8 @@ bool step_graph::capture(const pass& compute) {
   results_ = {};
   buffers_ = {};
   if (!is_given_up_.exchange(true))
-    log(log_level::info, "the steps of this fit have no graph of "
-                           + to_string(on_) + ": " + reason);
+    log(log_level::warning, "the steps of this fit have no graph of "
+                              + to_string(on_) + ": " + reason);
   return false;
 }
 

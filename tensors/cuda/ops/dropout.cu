@@ -49,7 +49,7 @@ struct device_random_stream {
   }
 };
 
-device_random_stream stream_of(const device& on, const random_key& key) {
+device_random_stream random_stream_of(const device& on, const random_key& key) {
   if (auto* const capture = find_capture(on)) {
     ++capture->random_ops;
     return {.step = capture->step, .key = key};
@@ -87,7 +87,7 @@ void forward(op_call& c) {
   const auto* const x = elements<T>(c.in[0]);
   auto* const y = mutable_elements<T>(c.out[0]);
   const auto n = c.out[0].size();
-  const auto stream = stream_of(c.on, key);
+  const auto stream = random_stream_of(c.on, key);
   const auto limit =
     static_cast<std::uint64_t>((1.0 - double(rate)) * 0x1p32 + 0.5);
   const float kept = 1 / (1 - rate);
