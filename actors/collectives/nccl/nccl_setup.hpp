@@ -34,9 +34,8 @@ public:
 
   /// Makes the ranks of a job of one process. Null: the host adds the sums,
   /// which the log says.
-  /// @errors throws std::invalid_argument if NCCL is required and cannot be
-  /// used
-  ///         in the first view.
+  /// @errors throws std::invalid_argument if NCCL is required, and cannot be
+  ///         used in the first view.
   std::shared_ptr<nccl_ranks>
   make_for_one_process(std::uint32_t replicas,
                        std::chrono::milliseconds step_timeout);
