@@ -55,6 +55,7 @@ public:
     try {
       return group_->run(request);
     } catch (const job_error& e) {
+      // Within a process, nothing else is unreachable.
       const bool has_nccl_failed = e.code == ec::unreachable;
       if ((is_end_of_role(e.report()) || has_nccl_failed)
           && e.report().inside.empty())
