@@ -170,7 +170,8 @@ INSTANTIATE_TEST_SUITE_P(
     std::pair{2u, std::vector<killed_role>{{kind::chief, 0, 6}}},
     std::pair{4u, std::vector<killed_role>{{kind::reducer, 1, 2}}}));
 
-/// One copy of the parameters may have made an update that another has not.
+/// Depending on the time, one copy of the parameters has made an update that
+/// another has not.
 TEST(RespawnCases, CopiesOnSeveralDevicesEndWithTheUndisturbedBits) {
   const simulated_devices devices;
   const std::vector on{device{device_kind::cuda, 0},
