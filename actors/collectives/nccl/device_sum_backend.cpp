@@ -26,6 +26,7 @@ void device_sum_backend::begin_step(std::uint64_t step) {
   host_->begin_step(step);
   step_ = step;
   device_buckets_.clear();
+  has_open_sums_ = false;
   if (has_joined_)
     devices_.begin_step(step);
 }
@@ -63,6 +64,7 @@ void device_sum_backend::contribute(std::uint32_t bucket,
   join_generation();
   if (!is_on_device(bucket)) // else the call throws
     device_buckets_.push_back(bucket);
+  has_open_sums_ = true;
   devices_.contribute(bucket, contribution, options, output);
 }
 
@@ -97,21 +99,23 @@ device_sum_backend::wait_for_device_sum(const wait_condition& condition,
   const auto status = devices_.wait(condition, blocking);
   if (status != wait_status::pending)
     return status;
+  has_open_sums_ = true; // again, if NCCL has failed since the last look
   host_->wait({wait_condition::kind::complete}, false); // makes progress
   return host_->last_failure() ? wait_status::failed : wait_status::pending;
 }
 
 /// Waits for a collective of the host. While sums on devices are incomplete,
-/// the thread does not sleep there, since those sums need calls too.
+/// the thread does not sleep there, since those sums need calls too. The host
+/// then sends no message either, also if the sums are complete afterwards.
 device_sum_backend::wait_status
 device_sum_backend::wait_for_host(const wait_condition& condition,
                                   bool blocking) {
   const wait_condition all{wait_condition::kind::complete};
-  const bool is_open = devices_.wait(all, false) == wait_status::pending;
-  const auto status = host_->wait(condition, blocking && !is_open);
+  has_open_sums_ = devices_.wait(all, false) == wait_status::pending;
+  const auto status = host_->wait(condition, blocking && !has_open_sums_);
   if (status == wait_status::pending && devices_.last_failure())
     return wait_status::failed;
-  if (status == wait_status::pending && blocking && is_open)
+  if (status == wait_status::pending && blocking && has_open_sums_)
     devices_.wait(all, true);
   return status;
 }

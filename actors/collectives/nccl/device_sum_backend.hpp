@@ -46,7 +46,7 @@ public:
 
   wait_status wait(const wait_condition& condition, bool blocking) override;
   /// NCCL sends no message when a sum is complete.
-  bool wakes() const override { return !has_joined_ && host_->wakes(); }
+  bool wakes() const override { return !has_open_sums_ && host_->wakes(); }
   std::optional<failure> last_failure() override;
 
   tensor sum_of(std::uint32_t bucket) override;
@@ -74,6 +74,9 @@ private:
   std::uint64_t generation_ = 0, step_ = 0;
   bool has_joined_ = false; ///< The generation has a sum on devices.
   std::vector<std::uint32_t> device_buckets_; ///< Of the step.
+  /// Sums on devices were incomplete at the last wait for the host, or one was
+  /// added since.
+  bool has_open_sums_ = false;
 };
 
 } // namespace troupe
