@@ -58,13 +58,15 @@ std::string why_not_nccl(std::span<const named_offer> offers) {
   std::map<std::string, const named_offer*> owners; // by device
   for (const auto& one : offers) {
     if (one.offer.devices.empty())
-      return one.process + " cannot use NCCL: " + printable(one.offer.why_none);
+      return one.process + " cannot use NCCL: " + printable(one.offer.why_none)
+             + "; correct this";
     if (auto text = difference(offers.front(), one); !text.empty())
       return text;
     for (const auto& device : one.offer.devices) {
       const auto [same, is_new] = owners.try_emplace(device, &one);
       if (!is_new && same->second == &one)
-        return one.process + " has the card " + printable(device) + " twice";
+        return one.process + " has the card " + printable(device)
+               + " twice; name each card once";
       if (!is_new)
         return same->second->process + " and " + one.process
                + " have the same card (" + printable(device)

@@ -28,7 +28,7 @@ TEST(DeviceOffer, ARefusalNamesBothWorkers) {
             "worker 0 has NCCL 2.28.3, but worker 1 has NCCL 2.27.7; install "
             "one version on all machines");
   EXPECT_EQ(refusal_of({first, {"worker 1", {{}, {}, "cpu:0 is no device"}}}),
-            "worker 1 cannot use NCCL: cpu:0 is no device");
+            "worker 1 cannot use NCCL: cpu:0 is no device; correct this");
 }
 
 TEST(DeviceOffer, SeveralDevicesOfAProcessAreCompared) {
@@ -44,7 +44,7 @@ TEST(DeviceOffer, SeveralDevicesOfAProcessAreCompared) {
             "worker 0 and worker 1 have the same card (GPU-2), but NCCL needs "
             "one for each worker; give each worker another device");
   EXPECT_EQ(refusal_of({two("worker 0", "GPU-1", "GPU-1")}),
-            "worker 0 has the card GPU-1 twice");
+            "worker 0 has the card GPU-1 twice; name each card once");
   EXPECT_EQ(refusal_of({two("worker 0", "GPU-1", "GPU-3"), second}),
             "worker 0 has 2 devices, but worker 1 has 1 device; give all "
             "workers equally many");
