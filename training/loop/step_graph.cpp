@@ -21,12 +21,12 @@ step_graph::results step_graph::run(const batch& rows,
                                     const pass& compute) {
   const auto given = inputs_of(rows, class_weights);
   if (!has_form_of(given)) {
-    if (is_given_up_ || rows.rows() <= rows_)
+    if (capture_has_failed_ || rows.rows() <= rows_)
       return compute(rows, class_weights);
     begin_warm_up(rows, given);
   }
   if (!graph_) {
-    if (is_given_up_ || passes_ < warm_up_passes) {
+    if (capture_has_failed_ || passes_ < warm_up_passes) {
       ++passes_;
       return compute(rows, class_weights);
     }
@@ -74,7 +74,7 @@ bool step_graph::capture(const pass& compute) {
   current_context().random = random;
   results_ = {};
   buffers_ = {};
-  if (!is_given_up_.exchange(true))
+  if (!capture_has_failed_.exchange(true))
     log(log_level::warning, "the steps of this fit have no graph of "
                               + to_string(on_) + ": " + reason);
   return false;

@@ -48,9 +48,10 @@ public:
   using pass =
     std::function<results(const batch& rows, const tensor& class_weights)>;
 
-  /// @param is_given_up true: no capture is tried. Shared by all replicas.
-  step_graph(const device& on, std::atomic<bool>& is_given_up)
-    : on_{on}, is_given_up_{is_given_up} {}
+  /// @param capture_has_failed true: no capture is tried. Shared by all
+  /// replicas.
+  step_graph(const device& on, std::atomic<bool>& capture_has_failed)
+    : on_{on}, capture_has_failed_{capture_has_failed} {}
 
   /// Computes a pass. If a capture fails, `compute` is called twice.
   /// @param rows on the device, not empty.
@@ -73,7 +74,7 @@ private:
   static constexpr int warm_up_passes = 2;
 
   const device on_;
-  std::atomic<bool>& is_given_up_;
+  std::atomic<bool>& capture_has_failed_;
   std::array<tensor_spec, 4> form_{}; ///< Of the inputs.
   std::int64_t rows_ = 0;             ///< Of a batch with this form.
   int passes_ = 0;                    ///< With this form, before the capture.
