@@ -5,8 +5,11 @@
 #include "troupe/tensors/cuda/runtime.hpp"
 #include "troupe/tensors/tensor.hpp"
 
+#include <map>
+#include <mutex>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace troupe::cuda {
 
@@ -21,9 +24,60 @@ template <class T, auto destroy>
 using owned =
   std::unique_ptr<std::remove_pointer_t<T>, handle_deleter<T, destroy>>;
 
-using owned_stream = owned<cudaStream_t, cudaStreamDestroy>;
 using owned_graph = owned<cudaGraph_t, cudaGraphDestroy>;
 using owned_executable = owned<cudaGraphExec_t, cudaGraphExecDestroy>;
+
+/// Streams for captures. They are used again and never destroyed, because the
+/// handle of cuDNN keeps the last stream that it got.
+class capture_streams {
+public:
+  cudaStream_t take(const device& on) {
+    compute_stream(on); // selects the device
+    const std::lock_guard hold{lock_};
+    auto& [idle, count] = of_[on.index];
+    if (!idle.empty()) {
+      const auto last = idle.back();
+      idle.pop_back();
+      return last;
+    }
+    idle.reserve(count + 1); // so that put_back allocates nothing
+    cudaStream_t made = nullptr;
+    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
+          "cudaStreamCreateWithFlags");
+    ++count;
+    return made;
+  }
+
+  void put_back(const device& on, cudaStream_t stream) noexcept {
+    const std::lock_guard hold{lock_};
+    of_[on.index].idle.push_back(stream);
+  }
+
+private:
+  struct device_streams {
+    std::vector<cudaStream_t> idle;
+    std::size_t count = 0; ///< That were made.
+  };
+  std::mutex lock_;
+  std::map<std::uint32_t, device_streams> of_; ///< By device.
+};
+
+capture_streams& streams() {
+  static auto* const all = new capture_streams;
+  return *all;
+}
+
+struct stream_return {
+  device on{};
+  void operator()(cudaStream_t stream) const noexcept {
+    streams().put_back(on, stream);
+  }
+};
+
+/// A stream for one capture. If the capture fails, `release` drops it, since it
+/// may capture still.
+using pooled_stream =
+  std::unique_ptr<std::remove_pointer_t<cudaStream_t>, stream_return>;
 
 /// The memory of a graph.
 class graph_memory {
@@ -71,24 +125,21 @@ private:
 class stream_capture final : public device_backend::capture {
 public:
   stream_capture(const device& on, memory_cache& cache)
-    : memory_{std::make_unique<graph_memory>(on, cache)} {
-    compute_stream(on); // selects the device
-    cudaStream_t stream = nullptr;
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-          "cudaStreamCreateWithFlags");
-    stream_.reset(stream);
+    : memory_{std::make_unique<graph_memory>(on, cache)},
+      stream_{streams().take(on), stream_return{on}} {
     state_ = {.on = on,
-              .stream = stream,
+              .stream = stream_.get(),
               .graph = memory_->graph(),
               .step =
                 reinterpret_cast<const std::int64_t*>(memory_->step.address())};
     set_capture(&state_);
     // In this mode a call that a graph cannot have, such as cudaMalloc, fails
     // if this thread makes it. Other threads are not restricted.
-    if (const auto result =
-          cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    if (const auto result = cudaStreamBeginCapture(
+          stream_.get(), cudaStreamCaptureModeThreadLocal);
         result != cudaSuccess) {
       set_capture(nullptr);
+      stream_.release();
       check(result, "cudaStreamBeginCapture");
     }
     is_active_ = true;
@@ -120,11 +171,13 @@ private:
     set_capture(nullptr);
     cudaGraph_t graph = nullptr;
     const auto result = cudaStreamEndCapture(stream_.get(), &graph);
+    if (result != cudaSuccess)
+      stream_.release();
     return {result, graph};
   }
 
   std::unique_ptr<graph_memory> memory_;
-  owned_stream stream_;
+  pooled_stream stream_;
   thread_capture state_;
   bool is_active_ = false;
 };

@@ -37,8 +37,7 @@ public:
       check(cudnn().create(&made), "cudnnCreate");
       handle_ = made;
     }
-    // A later capture can have a stream with the same address.
-    if (stream != stream_ || find_capture(on_)) {
+    if (stream != stream_) {
       check(cudnn().set_stream(handle_, stream), "cudnnSetStream");
       stream_ = stream;
     }
