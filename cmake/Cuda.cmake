@@ -51,9 +51,10 @@ message(STATUS "CUDA devices: ${TROUPE_HAS_CUDA}")
 
 if(TROUPE_HAS_CUDA)
   enable_language(CUDA)
-  # troupe_cuda_folder(<folder> <subfolder> <library>...): adds the sources of a
-  # subfolder to a folder. The libraries are those that it opens.
-  function(troupe_cuda_folder folder subfolder)
+  # troupe_cuda_folder(<folder> <subfolder> <user> <library>...): adds the sources of
+  # a subfolder to a folder. The user is the source outside that includes its headers,
+  # the libraries are those that it opens.
+  function(troupe_cuda_folder folder subfolder user)
     file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${subfolder}/*.cu)
     add_library(troupe_${folder}_cuda OBJECT ${kernels})
     # As on the CPU: no contraction, and denormals of float32 are flushed to zero.
@@ -67,15 +68,24 @@ if(TROUPE_HAS_CUDA)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${subfolder}/*.cpp)
     target_sources(troupe_${folder} PRIVATE
       ${sources} $<TARGET_OBJECTS:troupe_${folder}_cuda>)
-    target_compile_definitions(troupe_${folder} PRIVATE TROUPE_HAS_CUDA)
+    target_link_libraries(troupe_${folder} PRIVATE $<LINK_ONLY:CUDA::cudart_static>)
+    # Only these sources need CUDA. The objects of all others are equal with and
+    # without, so a compiler cache can reuse them.
+    set(definitions TROUPE_HAS_CUDA)
+    set(includes ${CUDAToolkit_INCLUDE_DIRS})
     foreach(product ${ARGN})
-      target_compile_definitions(troupe_${folder} PRIVATE
-        TROUPE_${product}_LIBRARY="${TROUPE_${product}_LIBRARY}")
-      target_include_directories(troupe_${folder} SYSTEM PRIVATE
-        ${TROUPE_${product}_INCLUDE})
+      list(APPEND definitions TROUPE_${product}_LIBRARY="${TROUPE_${product}_LIBRARY}")
+      list(APPEND includes ${TROUPE_${product}_INCLUDE})
     endforeach()
-    target_link_libraries(troupe_${folder} PRIVATE CUDA::cudart_static)
+    list(REMOVE_DUPLICATES includes)
+    # -isystem/usr/include would hide headers that the standard library includes.
+    list(REMOVE_ITEM includes ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
+    list(TRANSFORM includes PREPEND -isystem)
+    list(TRANSFORM user PREPEND ${PROJECT_SOURCE_DIR}/)
+    set_property(SOURCE ${sources} ${user} APPEND PROPERTY COMPILE_DEFINITIONS ${definitions})
+    set_property(SOURCE ${sources} ${user} APPEND PROPERTY COMPILE_OPTIONS ${includes})
   endfunction()
-  troupe_cuda_folder(tensors tensors/cuda CUBLASLT CUDNN)
-  troupe_cuda_folder(actors actors/collectives/nccl/cuda NCCL)
+  troupe_cuda_folder(tensors tensors/cuda tensors/device_backend.cpp CUBLASLT CUDNN)
+  troupe_cuda_folder(actors actors/collectives/nccl/cuda
+                     actors/collectives/nccl/nccl_device.cpp NCCL)
 endif()
