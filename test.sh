@@ -19,9 +19,13 @@ cd "$(dirname "$0")"
 . scripts/setup.sh
 . scripts/build.sh
 
+# Tests of several processes wait for each other much of the time, so one more test
+# runs than there are processors.
+at_once=$(($(nproc) + 1))
+
 run() {
   build "$1"
-  ctest --preset "$1" -j 2
+  ctest --preset "$1" -j "$at_once"
 }
 
 # run_folders <preset> <folder>...
@@ -44,7 +48,7 @@ run_folders() {
     if setarch -R true 2>/dev/null; then fixed=(setarch -R); fi
   fi
   build "$preset" "${targets[@]}"
-  "${fixed[@]}" ctest --preset "$preset" -j 2 -L "^($labels)\$"
+  "${fixed[@]}" ctest --preset "$preset" -j "$at_once" -L "^($labels)\$"
 }
 
 case ${1-dev} in

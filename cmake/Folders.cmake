@@ -14,16 +14,6 @@ target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-cont
   # clang gives false warnings for a `this` that only some instantiations use.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-unused-lambda-capture>)
 
-# troupe_precompile(<target> <header>...): precompiles headers of other projects
-# for a target. It is off by default: a compiler cache is faster, and precompiled
-# headers hide missing includes.
-function(troupe_precompile target)
-  if(TROUPE_PRECOMPILE)
-    target_precompile_headers(${target} PRIVATE <algorithm> <chrono> <functional> <map> <memory>
-      <optional> <sstream> <stdexcept> <string> <thread> <vector> ${ARGN})
-  endif()
-endfunction()
-
 # troupe_folder(<folder> [MAY_USE <folder or imported target>...]
 #                        [PRIVATE <imported target>...]
 #                        [SUBFOLDERS <subfolder>:<subfolder>,...  ...]

@@ -9,10 +9,13 @@ build() {
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache}
     export CMAKE_CUDA_COMPILER_LAUNCHER=${CMAKE_CUDA_COMPILER_LAUNCHER-ccache}
+    # An object can be used in another checkout. Its debug information then names
+    # the folder of the first one.
+    export CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR-1}
   fi
   mkdir -p "build/$preset"
   echo "Building into build/$preset ..."
-  if ! cmake --preset "$preset" ${TROUPE_PRECOMPILE:+-DTROUPE_PRECOMPILE="$TROUPE_PRECOMPILE"} \
+  if ! cmake --preset "$preset" \
     ${TROUPE_CUDA:+-DTROUPE_CUDA="$TROUPE_CUDA"} \
     ${TROUPE_CUDA_ARCHITECTURES:+-DTROUPE_CUDA_ARCHITECTURES="$TROUPE_CUDA_ARCHITECTURES"} \
     >"$log" 2>&1; then
