@@ -23,13 +23,10 @@ std::optional<std::uint32_t> parse_index(std::string_view digits) {
 }
 
 /// Says why there is no CUDA device with this number. Empty: there is one.
-std::string why_no_cuda_device(std::uint32_t index) {
-  const auto* const backend = find_device_backend(device_kind::cuda);
-  const auto count = backend ? backend->count() : 0;
-  if (count == 0)
-    return "cannot be used: this build of Troupe or this machine has no CUDA "
-           "devices; devices are named "
-           + std::string{cpu_names};
+std::string why_not_cuda(std::uint32_t index) {
+  if (const auto why = why_no_cuda_device(); !why.empty())
+    return "cannot be used: " + why + ", or name " + std::string{cpu_names};
+  const auto count = find_device_backend(device_kind::cuda)->count();
   if (index < count)
     return {};
   const device first{device_kind::cuda, 0}, last{device_kind::cuda, count - 1};
@@ -63,12 +60,12 @@ device parse_device(std::string_view text) {
   if (colon != std::string_view::npos) {
     const auto index = parse_index(text.substr(colon + 1));
     if (!index)
-      refuse("has no number; devices are named "
+      refuse("has no number from 0 to 65535; devices are named "
              + std::string{is_cuda ? "cuda:0, cuda:1, ..." : cpu_names});
     out.index = index.value_or(0);
   }
   if (is_cuda)
-    if (const auto why = why_no_cuda_device(out.index); !why.empty())
+    if (const auto why = why_not_cuda(out.index); !why.empty())
       refuse(why);
   return out;
 }

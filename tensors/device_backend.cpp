@@ -42,6 +42,19 @@ device_backend* find_device_backend(device_kind kind) {
   return nullptr;
 }
 
+std::string why_no_cuda_device() {
+  const auto* const backend = find_device_backend(device_kind::cuda);
+  if (backend)
+    return backend->count() > 0
+             ? ""
+             : "this machine has no CUDA device; use one that has";
+#ifdef TROUPE_HAS_CUDA
+  return cuda::why_no_devices();
+#else
+  return "Troupe was built without CUDA; build it with TROUPE_CUDA=ON";
+#endif
+}
+
 device_backend& backend_of(const device& on) {
   auto* const found = find_device_backend(on.kind);
   if (!found || on.index >= found->count())

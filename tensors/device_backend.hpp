@@ -198,6 +198,9 @@ void set_device_backend(device_kind kind, device_backend* backend);
 /// Returns the backend of a kind of device. Null: there are no such devices.
 device_backend* find_device_backend(device_kind kind);
 
+/// Says why there is no CUDA device, and what would do. Empty: there is one.
+std::string why_no_cuda_device();
+
 /// Returns the backend of a device.
 /// @errors throws std::logic_error that names the device if it does not exist.
 device_backend& backend_of(const device& on);

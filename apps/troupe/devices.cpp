@@ -21,6 +21,8 @@ int list() {
   for (std::uint32_t i = 0; i < count; ++i)
     std::cout << to_string(device{device_kind::cuda, i}) << "  "
               << cuda->describe(i) << '\n';
+  if (const auto why = troupe::why_no_cuda_device(); !why.empty())
+    std::cerr << "no CUDA devices: " << why << '\n';
   return ok;
 }
 

@@ -272,4 +272,9 @@ device_backend* find_devices() {
   return devices;
 }
 
+std::string why_no_devices() {
+  return "CUDA finds no device (" + device_search_text()
+         + "); check the card and its driver";
+}
+
 } // namespace troupe::cuda

@@ -67,6 +67,23 @@ device_state& open(const device& on) {
   return state;
 }
 
+struct device_search {
+  cudaError_t result = cudaSuccess;
+  std::uint32_t count = 0;
+};
+
+const device_search& found_devices() {
+  static const auto found = [] {
+    int count = 0;
+    const auto result = cudaGetDeviceCount(&count);
+    return device_search{
+      result, result == cudaSuccess
+                ? std::min(static_cast<std::uint32_t>(count), max_devices)
+                : 0u};
+  }();
+  return found;
+}
+
 [[noreturn]] void refuse(const invalid_value& x) {
   const auto value = std::to_string(x.value), at = std::to_string(x.position),
              limit = std::to_string(x.limit);
@@ -118,13 +135,11 @@ void check(cudaError_t result, const char* call) {
 }
 
 std::uint32_t device_count() {
-  static const auto count = [] {
-    int found = 0;
-    return cudaGetDeviceCount(&found) == cudaSuccess
-             ? std::min(static_cast<std::uint32_t>(found), max_devices)
-             : 0u;
-  }();
-  return count;
+  return found_devices().count;
+}
+
+std::string device_search_text() {
+  return text_of(found_devices().result);
 }
 
 cudaStream_t uncaptured_stream(const device& on) {

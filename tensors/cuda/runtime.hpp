@@ -22,6 +22,8 @@ void check(cudaError_t result, const char* call);
 /// Number of devices. 0 also without a driver.
 /// @cost loads the driver at the first call.
 std::uint32_t device_count();
+/// Returns what the driver, or the lack of one, says of the search for devices.
+std::string device_search_text();
 
 /// Returns the stream of a device, and selects the device for the calls of this
 /// thread. If the thread captures work of the device, the stream is that of the

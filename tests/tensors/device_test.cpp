@@ -49,8 +49,22 @@ TEST(Device, SaysThatThereAreNoCudaDevices) {
   for (const std::string text : {"cuda:0", "gpu:0", "cuda"})
     EXPECT_EQ(refusal_of(text),
               "device '" + text
-                + "' cannot be used: this build of Troupe or this machine has "
-                  "no CUDA devices; devices are named cpu:0, cpu:1, ...");
+                + "' cannot be used: this machine has no CUDA device; use one "
+                  "that has, or name cpu:0, cpu:1, ...");
+}
+
+TEST(Device, SaysWhyThisBuildOrMachineHasNoCudaDevices) {
+  const auto why = troupe::why_no_cuda_device();
+  const auto* const backend =
+    troupe::find_device_backend(troupe::device_kind::cuda);
+  ASSERT_EQ(why.empty(), backend && backend->count() > 0);
+  if (why.empty())
+    return;
+  EXPECT_TRUE(why.starts_with("Troupe was built without CUDA; build it with ")
+              || why.starts_with("CUDA finds no device ("))
+    << why;
+  EXPECT_EQ(refusal_of("gpu:0"), "device 'gpu:0' cannot be used: " + why
+                                   + ", or name cpu:0, cpu:1, ...");
 }
 
 TEST(Device, NamesCudaDevices) {
@@ -61,8 +75,9 @@ TEST(Device, NamesCudaDevices) {
   EXPECT_EQ(refusal_of("gpu:2"),
             "device 'gpu:2' does not exist: there are 2 CUDA devices, cuda:0 "
             "to cuda:1; CPUs are named cpu:0, cpu:1, ...");
-  EXPECT_EQ(refusal_of("cuda:x"), "device 'cuda:x' has no number; devices are "
-                                  "named cuda:0, cuda:1, ...");
+  EXPECT_EQ(refusal_of("cuda:x"),
+            "device 'cuda:x' has no number from 0 to 65535; devices are "
+            "named cuda:0, cuda:1, ...");
 }
 
 } // namespace

@@ -606,8 +606,8 @@ TEST(DeviceStrategy, RefusesDevicesThatCannotBeUsed) {
     const simulated_devices none{0};
     EXPECT_EQ(
       text_of([] { one_device_strategy{"gpu:0"}; }),
-      "device 'gpu:0' cannot be used: this build of Troupe or this machine has "
-      "no CUDA devices; devices are named cpu:0, cpu:1, ...");
+      "device 'gpu:0' cannot be used: this machine has no CUDA device; use one "
+      "that has, or name cpu:0, cpu:1, ...");
   }
   simulated_devices devices;
   runtime actors;
