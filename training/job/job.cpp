@@ -183,7 +183,7 @@ graph_capture resolve_graph(const train_options& options,
       || parse_device(out.devices.front()).kind == device_kind::cpu)
     reject_option("--graph", name,
                   "only GPUs have graphs, and the devices are CPUs; leave it "
-                  "out");
+                  "out, or give --devices gpu:0");
   if (out.strategy == "multi_worker_mirrored"
       || out.strategy == "parameter_server" || out.devices.size() > 1)
     reject_option("--graph", name,

@@ -19,6 +19,14 @@ namespace {
 
 constexpr auto reject = reject_option;
 
+/// Returns the value of --devices.
+std::string list_of(const std::vector<std::string>& names) {
+  std::string out;
+  for (const auto& name : names)
+    out += (out.empty() ? "" : ",") + name;
+  return out;
+}
+
 device parse_device_option(const std::string& name) {
   try {
     return parse_device(name);
@@ -51,9 +59,7 @@ void check_devices(const std::vector<std::string>& names,
         "a device is named twice; name each device once, as in cpu:0,cpu:1");
     seen.push_back(one);
   }
-  std::string list;
-  for (const auto& name : names)
-    list += (list.empty() ? "" : ",") + name;
+  const auto list = list_of(names);
   if (const auto why = why_not_together(seen); !why.empty())
     reject("--devices", list, why);
   if (are_divided(seen) && seen.size() % workers != 0)
@@ -62,6 +68,18 @@ void check_devices(const std::vector<std::string>& names,
              + " workers cannot have equally many of them; give --workers "
              + std::to_string(seen.size()) + ", or a multiple of "
              + std::to_string(workers) + " devices");
+}
+
+/// @pre `out.collectives` and `out.devices` are set.
+void check_nccl_devices(const train_config& out) {
+  if (out.collectives == "nccl"
+      && std::ranges::any_of(out.devices, [](const std::string& name) {
+           return parse_device(name).kind == device_kind::cpu;
+         }))
+    reject("--collectives", out.collectives,
+           "NCCL adds on CUDA devices only, and the devices are "
+             + list_of(out.devices)
+             + "; leave it out, or name CUDA devices, as in --devices gpu:0");
 }
 
 /// Returns the number of devices that each worker has.
@@ -120,7 +138,7 @@ void resolve_devices(const train_options& options, std::uint64_t replicas,
 
 void resolve_one_device(std::uint64_t replicas, train_config& out) {
   if (out.devices.size() > 1)
-    reject("--devices", std::to_string(out.devices.size()) + " devices",
+    reject("--devices", list_of(out.devices),
            "one_device has one device; use --strategy mirrored for several");
   if (out.devices.empty())
     out.devices = {"cpu:0"};
@@ -133,7 +151,7 @@ void resolve_default(std::uint64_t replicas, train_config& out) {
     reject("--replicas", std::to_string(replicas),
            "the default strategy has one replica; use --strategy one_device");
   if (!out.devices.empty() && out.devices != std::vector<std::string>{"cpu:0"})
-    reject("--devices", out.devices.front(),
+    reject("--devices", list_of(out.devices),
            "the default strategy computes on cpu:0; use --strategy "
            "one_device or mirrored");
   out.devices = {"cpu:0"};
@@ -248,7 +266,7 @@ void resolve_servers(const train_options& options, std::uint64_t replicas,
   const auto rule = parse_consistency(out.consistency);
   resolve_table_consistency(options, out);
   if (!out.devices.empty() && out.devices != std::vector<std::string>{"cpu:0"})
-    reject("--devices", out.devices.front(),
+    reject("--devices", list_of(out.devices),
            "the workers of parameter servers compute on cpu:0; leave --devices "
            "out");
   out.devices = {"cpu:0"};
@@ -360,10 +378,13 @@ void resolve_placement(const train_options& options, train_config& out) {
   if (options.transport && !is_multi_worker)
     reject("--transport", out.transport,
            "it applies to tensors between workers; give --workers too");
+  if (options.collectives && has_servers)
+    reject("--collectives", out.collectives,
+           "parameter servers have no collectives; leave it out");
   if (options.collectives && !is_multi_worker && out.strategy != "mirrored")
     reject("--collectives", out.collectives,
            "it applies to the sums of several workers or CUDA devices; give "
-           "--workers or several --devices");
+           "--workers, or name several CUDA devices");
   if (is_multi_worker)
     resolve_workers(options, replicas, out);
   else if (has_servers)
@@ -378,6 +399,7 @@ void resolve_placement(const train_options& options, train_config& out) {
     reject("--strategy", "\"" + out.strategy + "\"",
            "give default, one_device, mirrored, central_storage, "
            "multi_worker_mirrored or parameter_server");
+  check_nccl_devices(out);
 }
 
 } // namespace troupe

@@ -116,9 +116,9 @@ TEST(TrainOptions, ErrorsNameOptionAndValue) {
   has({.devices = names{"cpu:0", "cpu:0"}}, "--devices cpu:0", "twice");
   has({.devices = names{"cpu", "cpu:0"}}, "--devices cpu:0", "twice");
   has({.devices = names{"tpu:0"}}, "tpu:0", "cpu:0");
-  has({.devices = names{"gpu:0"}}, "--devices gpu:0",
-      "device 'gpu:0' cannot be used: this build of Troupe or this machine has "
-      "no CUDA devices");
+  has({.devices = names{"gpu:0"}},
+      "--devices gpu:0: device 'gpu:0' cannot be used: ",
+      ", or name cpu:0, cpu:1, ...");
   has({.strategy = "mirrored"}, "mirrored", "--devices");
   has({.devices = names{"cpu:0", "cpu:1"}, .replicas = 3}, "--replicas 3",
       "2 devices");
@@ -136,7 +136,7 @@ TEST(TrainOptions, ErrorsNameOptionAndValue) {
   has({.strategy = "default", .devices = names{"cpu:1"}}, "cpu:1",
       "one_device");
   has({.strategy = "one_device", .devices = names{"cpu:0", "cpu:1"}},
-      "2 devices", "mirrored");
+      "--devices cpu:0,cpu:1", "mirrored");
   has({.batch = 1, .replicas = 2}, "--batch 1", "at least 2");
   using shares = std::vector<std::int64_t>;
   has({.replicas = 2, .replica_shares = shares{3}}, "--replica-shares 3",
@@ -178,6 +178,14 @@ TEST(TrainOptions, ReplicasAreDividedEvenlyOverWorkers) {
   has({.transport = "tcp"}, "--transport tcp", "--workers");
   has({.workers = 2, .transport = "udp"}, "--transport \"udp\"", "tls");
   has({.collectives = "nccl"}, "--collectives nccl", "--workers");
+  has({.workers = 2, .collectives = "nccl"}, "--collectives nccl",
+      "the devices are cpu:0");
+  has({.devices = names{"cpu:0", "cpu:1"}, .collectives = "nccl"},
+      "--collectives nccl", "the devices are cpu:0,cpu:1; leave it out");
+  has({.workers = 2, .collectives = "nccl", .servers = 1}, "--collectives nccl",
+      "parameter servers have no collectives");
+  has({.strategy = "default", .devices = names{"cpu:0", "cpu:1"}},
+      "--devices cpu:0,cpu:1", "the default strategy computes on cpu:0");
   has({.workers = 2, .collectives = "mpi"}, "--collectives \"mpi\"", "nccl");
   has({.batch = 3, .workers = 4}, "--batch 3", "at least 4");
 }
@@ -192,7 +200,7 @@ TEST(TrainOptions, GraphsNeedOneProcessOnAGpu) {
             graph_capture::off);
   EXPECT_EQ(error_text_of({.graph = "on"}),
             "--graph on: only GPUs have graphs, and the devices are CPUs; "
-            "leave it out");
+            "leave it out, or give --devices gpu:0");
   EXPECT_EQ(error_text_of({.devices = gpu, .workers = 2, .graph = "on"}),
             "--graph on: the steps of several processes or devices cannot be "
             "captured yet; leave it out");
