@@ -40,9 +40,21 @@ constexpr auto examples =
   "saved (only train). launch ends with the code of the process that failed\n"
   "first.\n";
 
+/// Names the first unknown option, or the first argument that no option takes.
+std::string unexpected_text(const CLI::App& tool) {
+  const auto unexpected = tool.remaining(/*recurse*/ true);
+  const auto option = std::ranges::find_if(
+    unexpected, [](const std::string& x) { return x.starts_with('-'); });
+  if (option != unexpected.end())
+    return *option + ": there is no such option";
+  return unexpected.front() + ": this argument was not expected";
+}
+
 /// Returns the parser's error in one line, with the help command to run.
 std::string parse_error_text(const CLI::App& tool, const CLI::ParseError& e) {
-  std::string text = e.what();
+  std::string text = dynamic_cast<const CLI::ExtrasError*>(&e)
+                       ? unexpected_text(tool)
+                       : e.what();
   std::ranges::replace(text, '\n', ' ');
   const auto commands = tool.get_subcommands();
   return text + "; see troupe "

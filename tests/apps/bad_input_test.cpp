@@ -207,7 +207,15 @@ TEST_F(BadInput, IsNotADeviceThatTheToolLists) {
   const auto all = troupe("devices");
   EXPECT_EQ(all.code, 0);
   EXPECT_EQ(all.out.find("cpu:0  processor 1 of "), 0u) << all.out;
-  expect_rejected("devices cpu:0", 2, {"cpu:0", "troupe devices --help"});
+  EXPECT_EQ(all.out.find("cuda:0 ") == all.out.npos,
+            all.err.starts_with("no CUDA devices: "))
+    << all.err;
+  expect_rejected(
+    "devices cpu:0", 2,
+    {"cpu:0: this argument was not expected", "troupe devices --help"});
+  expect_rejected(
+    "train --devcies cpu:0 --epochs 1", 2,
+    {"--devcies: there is no such option", "troupe train --help"});
 }
 
 } // namespace
