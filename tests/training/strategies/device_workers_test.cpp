@@ -60,8 +60,9 @@ TEST(DeviceWorkers, StepsHaveNoGraph) {
     auto it = small_model();
     it.fit(uneven_batches(), {.epochs = 2, .graph = graph_capture::on});
     auto* const backend = find_device_backend(device_kind::cuda);
-    if (const auto* devices = dynamic_cast<simulated_devices*>(backend))
+    if (const auto* devices = dynamic_cast<simulated_devices*>(backend)) {
       EXPECT_EQ(devices->captures, 0);
+    }
     return it.weights_sha256();
   };
   expect_on_devices(run);
