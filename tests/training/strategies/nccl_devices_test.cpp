@@ -21,12 +21,7 @@ namespace {
 
 using namespace troupe;
 using namespace troupe::test;
-using troupe::testing::fake_device_options;
-using troupe::testing::fake_nccl;
 using namespace std::chrono_literals;
-using implementations = communication_options::implementations;
-using backends = communication_options::backends;
-using broken_call = fake_device_options::broken_call;
 
 TEST(NcclDevices, OfSeveralProcessesHaveARankEach) {
   nccl_workers workers;

@@ -19,21 +19,25 @@
 
 namespace troupe::test {
 
+using testing::fake_device_options;
+using testing::fake_nccl;
+using broken_call = fake_device_options::broken_call;
+using implementations = communication_options::implementations;
+using backends = communication_options::backends;
+
 /// The devices of all workers of a test.
 struct nccl_workers {
   /// @param of_worker what the device of each worker tells of itself.
-  explicit nccl_workers(
-    std::vector<troupe::testing::fake_device_options> of_worker = {}) {
+  explicit nccl_workers(std::vector<fake_device_options> of_worker = {}) {
     options.devices = {"cuda:0"};
-    options.communication.collectives = communication_options::backends::nccl;
+    options.communication.collectives = backends::nccl;
     // The workers are constructed in any order.
     options.nccl_device =
       [nccl = nccl, of_worker,
        next = std::make_shared<std::atomic<std::size_t>>(0)](const device&) {
         const auto w = (*next)++;
-        return nccl->make_device(w < of_worker.size()
-                                   ? of_worker[w]
-                                   : troupe::testing::fake_device_options{});
+        return nccl->make_device(w < of_worker.size() ? of_worker[w]
+                                                      : fake_device_options{});
       };
   }
   ~nccl_workers() { EXPECT_EQ(nccl->violations(), std::set<std::string>{}); }
@@ -43,9 +47,8 @@ struct nccl_workers {
   std::size_t groups() { return nccl->groups_of(0).size(); }
 
   simulated_devices devices;
-  std::shared_ptr<troupe::testing::fake_nccl> nccl =
-    std::make_shared<troupe::testing::fake_nccl>(
-      troupe::testing::fake_nccl::options{.seed = 5, .steps_in_queries = true});
+  std::shared_ptr<fake_nccl> nccl = std::make_shared<fake_nccl>(
+    fake_nccl::options{.seed = 5, .steps_in_queries = true});
   multi_worker_options options;
 };
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -77,13 +78,14 @@ struct replica_on_device {
 
   std::shared_ptr<fake_nccl> nccl;
   std::shared_ptr<waiting_host> host = std::make_shared<waiting_host>();
-  std::chrono::steady_clock::time_point now{};
+  /// Read by the watchdog of the rank too.
+  std::atomic<std::chrono::steady_clock::time_point> now{};
   device_sum_backend backend{
     host,
-    std::make_shared<nccl_rank>(local_placement{placement{1}, 0},
-                                nccl->make_device(),
-                                std::make_shared<shared_ids>(),
-                                nccl_options{.now = [this] { return now; }}),
+    std::make_shared<nccl_rank>(
+      local_placement{placement{1}, 0}, nccl->make_device(),
+      std::make_shared<shared_ids>(),
+      nccl_options{.now = [this] { return now.load(); }}),
     0};
 };
 
@@ -133,7 +135,7 @@ TEST(DeviceSumBackend, WakesNoReplicaWhoseSumWasCompleteWhenNcclFails) {
   it.nccl->fail_communicators("a cable is broken");
   EXPECT_EQ(it.wait(device_sum), wait_status::pending);
   EXPECT_FALSE(it.backend.wakes());
-  it.now += std::chrono::minutes{1};
+  it.now = it.now.load() + std::chrono::minutes{1};
   EXPECT_EQ(it.wait(device_sum), wait_status::failed);
   it.backend.end_step();
 }

@@ -73,8 +73,8 @@ struct fake_ranks {
   ~fake_ranks() {
     now += std::chrono::hours{1}; // after all deadlines
     for (const auto& rank : ranks)
-      for (std::uint64_t of_rank = 1; of_rank <= generation; ++of_rank)
-        rank->abort(of_rank, {ec::cancelled, "the test ends"});
+      for (std::uint64_t number = 1; number <= generation; ++number)
+        rank->abort(number, {ec::cancelled, "the test ends"});
     EXPECT_TRUE(run_until([&] {
       return std::ranges::all_of(ranks,
                                  [](const auto& x) { return x->is_drained(); });
