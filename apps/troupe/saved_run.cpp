@@ -1,10 +1,13 @@
 #include "saved_run.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/models/zoo.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/support/atomic_file.hpp"
 
+#include <exception>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -31,6 +34,12 @@ auto read_intact(const std::filesystem::path& file, const F& read) {
                               + previous.string() + "\", is used");
     return std::pair{std::move(found), true};
   }
+}
+
+/// True on the worker that writes files. Another worker succeeds a chief that
+/// is lost.
+bool is_chief(const model& of) {
+  return of.made_in().worker() == 0;
 }
 
 } // namespace
@@ -78,11 +87,52 @@ train_options options_of(const train_arguments& arguments) {
                           arguments.options);
 }
 
-void check_outputs(const train_arguments& arguments) {
-  if (!arguments.save.empty() || !arguments.resume.empty())
-    check_writable(arguments.save_path());
+void check_outputs(const train_arguments& arguments,
+                   const train_config& config) {
+  if (!arguments.resume.empty()) {
+    std::error_code none; // The version before the file may be used.
+    const auto bytes = std::filesystem::file_size(arguments.resume, none);
+    check_writable(arguments.save_path(), none ? 0 : bytes);
+  } else if (!arguments.save.empty()) {
+    check_writable(
+      arguments.save_path(),
+      saved_bytes(models::find_model(config.model), config.rule()));
+  }
   if (!arguments.summary.empty())
     check_writable(arguments.summary);
+}
+
+std::exception_ptr save_run(const model& model,
+                            const train_arguments& arguments,
+                            const train_config& config) {
+  const auto note = write_train_options(to_options(config));
+  const std::filesystem::path file{arguments.save_path()};
+  std::exception_ptr problem;
+  try {
+    model.save(file, note);
+    return nullptr;
+  } catch (const job_error&) {
+    throw; // The caller saves what this process has.
+  } catch (const std::runtime_error&) {
+    problem = std::current_exception();
+  }
+  try {
+    // The name is equal on all workers, and no other run has it.
+    const auto other =
+      std::filesystem::temp_directory_path()
+      / (file.stem().string() + "." + model.weights_sha256().substr(0, 12)
+         + file.extension().string());
+    model.save(other, note);
+    if (is_chief(model))
+      log(log_level::error, "the model is saved in " + other.string()
+                              + ", because " + file.string()
+                              + " cannot be written");
+  } catch (const job_error&) {
+    throw;
+  } catch (const std::runtime_error& e) {
+    log(log_level::error, e.what());
+  }
+  return problem;
 }
 
 void check_epochs(const model& model, const train_config& config) {

@@ -6,6 +6,7 @@
 #include "troupe/training/model.hpp"
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <string>
 
@@ -41,9 +42,20 @@ std::string resumed_note(const train_arguments& arguments);
 ///         std::invalid_argument as `merge_for_resume`.
 troupe::train_options options_of(const train_arguments& arguments);
 
-/// Checks that the output files can be written, so that an error is reported
-/// before the training and not after it.
-void check_outputs(const train_arguments& arguments);
+/// Checks that the output files can be written, and that the disk has space for
+/// the model, so that an error is reported before the training and not after
+/// it.
+void check_outputs(const train_arguments& arguments,
+                   const troupe::train_config& config);
+
+/// Saves the model of a run. If its file cannot be written, saves the model in
+/// the folder for temporary files, so that the training is not lost, and says
+/// where. All workers call it.
+/// @returns the error of the file of the run. Null: the file is written.
+/// @errors throws job_error if the job has failed.
+std::exception_ptr save_run(const troupe::model& model,
+                            const train_arguments& arguments,
+                            const troupe::train_config& config);
 
 /// Checks that a model has epochs left to train.
 /// @errors throws std::invalid_argument if it has none.

@@ -176,7 +176,7 @@ public:
 
 private:
   std::optional<model> load_snapshot() {
-    check_outputs(arguments_);
+    check_outputs(arguments_, config_);
     if (arguments_.resume.empty())
       return std::nullopt;
     auto [loaded, is_previous] = load_resumed(arguments_);

@@ -264,16 +264,18 @@ fit_options fit_options_of(const train_arguments& arguments,
   return options;
 }
 
-/// Another worker succeeds a chief that is lost.
-bool is_chief(const strategy& in) {
-  return in.worker() == 0;
-}
-
-void save_interrupted(const train_arguments& arguments,
-                      const train_config& config, const model& model) {
-  model.save(arguments.save_path(), write_train_options(to_options(config)));
-  if (!arguments.quiet && is_chief(model.made_in()))
+/// Saves the model of a run that has ended, as the options ask for it.
+/// @returns as `save_run`
+std::exception_ptr save_ended(const train_arguments& arguments,
+                              const train_config& config, const model& model,
+                              bool unfinished) {
+  if (!unfinished && arguments.save.empty() && arguments.resume.empty())
+    return nullptr;
+  auto problem = save_run(model, arguments, config);
+  if (!problem && unfinished && !arguments.quiet
+      && model.made_in().worker() == 0)
     print_interrupted(arguments, model.steps());
+  return problem;
 }
 
 /// Trains. If the job fails, saves what this process has of it.
@@ -327,7 +329,7 @@ int train(const train_arguments& given_arguments) {
   check_faults(arguments, config);
   check_device_of_any_task(arguments, config);
   if (placement.chief || config.workers == 1)
-    check_outputs(arguments);
+    check_outputs(arguments, config);
   set_flight_directory(
     std::filesystem::path{arguments.save_path()}.parent_path());
   if (config.workers > 1 && !placement.in_cluster)
@@ -356,12 +358,12 @@ int train(const train_arguments& given_arguments) {
     return ok;
   }
   const bool unfinished = is_unfinished(result);
-  if (unfinished)
-    save_interrupted(arguments, config, model);
-  else if (!arguments.save.empty() || !arguments.resume.empty())
-    model.save(arguments.save_path(), write_train_options(to_options(config)));
-  if (unfinished && arguments.summary.empty())
-    return interrupted; // no summary is wanted, so no evaluation
+  const auto unsaved = save_ended(arguments, config, model, unfinished);
+  if (unfinished && arguments.summary.empty()) { // No evaluation is wanted.
+    if (unsaved)
+      std::rethrow_exception(unsaved);
+    return interrupted;
+  }
   train_summary summary{config, result};
   summary.steps = model.steps();
   summary.test = model.evaluate(test, {.metrics = metrics_of(config)});
@@ -373,5 +375,7 @@ int train(const train_arguments& given_arguments) {
     if (!unfinished && !arguments.quiet)
       print_result(summary);
   });
+  if (unsaved)
+    std::rethrow_exception(unsaved);
   return unfinished ? interrupted : ok;
 }

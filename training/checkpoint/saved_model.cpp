@@ -275,24 +275,39 @@ std::string saved_note(const fs::path& file) {
 
 namespace {
 
-/// True if the file was saved by the same job at a later position than `own`.
-bool is_newer(const fs::path& file, const saved_position& own) {
+/// Position in its job at which a file was saved. Null: the file was not saved
+/// by a job, is not regular (a pipe is not read), or does not exist.
+/// @errors throws std::runtime_error if the header cannot be read.
+std::optional<saved_position> position_of(const fs::path& file) {
   std::error_code none;
-  if (!fs::is_regular_file(file, none)) // a pipe is not read
-    return false;
+  return fs::is_regular_file(file, none) ? header_of(file).saved_at
+                                         : std::nullopt;
+}
+
+/// True if `file` was saved by the same job at a later position than `than`,
+/// and is intact.
+bool is_newer(const fs::path& file, const saved_position& than) {
   try {
-    reader source{file};
-    const auto found =
-      with_file_name(source, [&] { return source.header(); }).saved_at;
-    if (!found || !is_later(*found, own))
+    const auto found = position_of(file);
+    if (!found || !is_later(*found, than))
       return false;
-    source.check_elements();
+    reader source{file};
+    with_file_name(source, [&] {
+      source.header();
+      source.check_elements();
+    });
     return true;
   } catch (const std::runtime_error& e) {
     log(log_level::warning,
         std::string{e.what()} + "; the model that this job saves replaces it");
     return false;
   }
+}
+
+/// True if `file` was saved later in its job than the file `than`.
+bool is_newer_than(const fs::path& file, const fs::path& than) {
+  const auto position = position_of(than);
+  return position && is_newer(file, *position);
 }
 
 } // namespace
@@ -315,18 +330,21 @@ bool save_model(const model_state& state, const fs::path& file,
   for (const auto& flat : buffers(state))
     each_parameter(state.model_parameters, flat.to({}), write);
   out.write(hash.finish());
-  // Another process of the job may have saved the file meanwhile. The rename
-  // follows the check at once, since it is not guarded.
-  out.sync();
-  if (described.saved_at && is_newer(file, *described.saved_at)) {
-    log(log_level::warning,
-        "\"" + file.string()
-          + "\" is kept: this job has saved it in a newer view, without this "
-            "process");
-    return false;
-  }
-  out.commit();
-  return true;
+  // Another process of the job may save the file at any time.
+  if (out.commit_unless(is_newer_than))
+    return true;
+  log(log_level::warning,
+      "\"" + file.string()
+        + "\" is kept: this job has saved it in a newer view, without this "
+          "process");
+  return false;
+}
+
+std::uint64_t saved_bytes(const models::model_description& net,
+                          const update_rule& rule) {
+  constexpr std::uint64_t header_estimate = std::uint64_t{64} << 10;
+  return header_estimate
+         + payload_of(models::network{net}) * (1 + rule.slots());
 }
 
 } // namespace troupe

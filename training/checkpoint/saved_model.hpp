@@ -22,6 +22,11 @@ inline constexpr std::uint32_t saved_model_version = 4;
 bool save_model(const model_state& state, const std::filesystem::path& file,
                 const std::string& note);
 
+/// Returns about how many bytes a saved model has, without the best weights of
+/// an interrupted fit with early stopping.
+std::uint64_t saved_bytes(const models::model_description& net,
+                          const update_rule& rule);
+
 /// Reads a saved model. The model belongs to the strategy `target`, which may
 /// differ from the strategy that saved it.
 /// @errors throws std::runtime_error that names the file. Causes: the file

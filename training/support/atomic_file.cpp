@@ -5,7 +5,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <limits>
 #include <stdexcept>
+#include <string_view>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -50,6 +53,60 @@ void sync_directory(const fs::path& path) {
   ::close(file);
 }
 
+constexpr std::string_view temporary_suffix = ".part";
+
+/// True if `name` is that of a temporary file of `file`: FILE.PID-N.part.
+bool is_temporary_name(std::string_view name, std::string_view file) {
+  if (!name.starts_with(file) || !name.ends_with(temporary_suffix))
+    return false;
+  name.remove_prefix(file.size());
+  name.remove_suffix(std::min(name.size(), temporary_suffix.size()));
+  const auto dash = name.find('-');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+  };
+  return name.starts_with('.') && dash != name.npos
+         && is_number(name.substr(1, dash - 1))
+         && is_number(name.substr(dash + 1));
+}
+
+/// Removes a temporary file, unless the process that writes it holds its lock.
+void remove_if_abandoned(const fs::path& temporary) {
+  const auto file =
+    ::open(temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0)
+    return;
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0)
+    ::unlink(temporary.c_str());
+  ::close(file);
+}
+
+bool rename_with(unsigned flags, const std::string& from, const fs::path& to) {
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0;
+}
+
+/// Exchanges two files. @returns false if it is not possible.
+bool exchange_files(const std::string& a, const fs::path& b) {
+  return rename_with(RENAME_EXCHANGE, a, b);
+}
+
+enum class placed { exchanged, renamed, not_possible };
+
+/// Exchanges two files, or renames the first if the second does not exist. The
+/// second file may appear and disappear meanwhile.
+placed place(const std::string& from, const fs::path& to) {
+  for (;;) {
+    if (exchange_files(from, to))
+      return placed::exchanged;
+    if (errno != ENOENT)
+      return placed::not_possible;
+    if (rename_with(RENAME_NOREPLACE, from, to))
+      return placed::renamed;
+    if (errno != EEXIST)
+      return placed::not_possible;
+  }
+}
+
 } // namespace
 
 atomic_file::atomic_file(const fs::path& path)
@@ -73,11 +130,14 @@ atomic_file::atomic_file(const fs::path& path)
 
 void atomic_file::open_temporary() {
   static std::atomic<unsigned> next{0};
+  remove_abandoned();
   do {
     temporary_ = path_.string() + "." + std::to_string(::getpid()) + "-"
-                 + std::to_string(next++) + ".part";
+                 + std::to_string(next++) + std::string{temporary_suffix};
     file_ =
       ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file_ >= 0)
+      take_lock();
   } while (file_ < 0 && errno == EEXIST);
   if (file_ < 0) {
     temporary_.clear();
@@ -86,6 +146,30 @@ void atomic_file::open_temporary() {
   struct stat old;
   if (::stat(path_.c_str(), &old) == 0)
     ::fchmod(file_, old.st_mode & 07777);
+}
+
+/// Locks the new temporary file. Sets file_ to -1 and errno to EEXIST if
+/// another process has removed the file before it was locked.
+void atomic_file::take_lock() {
+  // The other process holds its lock only while it removes the file.
+  while (::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  struct stat own;
+  if (::fstat(file_, &own) == 0 && own.st_nlink > 0)
+    return;
+  ::close(std::exchange(file_, -1));
+  errno = EEXIST;
+}
+
+/// Removes the temporary files that killed processes have left for this path.
+void atomic_file::remove_abandoned() const {
+  const auto folder = path_.has_parent_path() ? path_.parent_path() : ".";
+  const auto name = path_.filename().string();
+  std::error_code none; // A directory may be writable but not readable.
+  for (fs::directory_iterator it{folder, none}, end; !none && it != end;
+       it.increment(none))
+    if (is_temporary_name(it->path().filename().string(), name))
+      remove_if_abandoned(it->path());
 }
 
 atomic_file::~atomic_file() {
@@ -109,11 +193,27 @@ void atomic_file::write(std::span<const std::byte> bytes) {
   }
 }
 
+void atomic_file::check_space(std::uint64_t bytes) {
+  if (temporary_.empty() || bytes == 0)
+    return;
+  if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))
+    throw_error(EFBIG);
+  int error = 0;
+  do
+    error = ::fallocate(file_, 0, 0, static_cast<off_t>(bytes)) ? errno : 0;
+  while (error == EINTR);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG
+      || ::ftruncate(file_, 0) != 0)
+    throw_error(error ? error : errno);
+}
+
 void atomic_file::sync() {
   if (temporary_.empty())
     return;
-  if (::fsync(file_) != 0 || ::close(std::exchange(file_, -1)) != 0)
+  // The descriptor stays open until the end, because it has the lock.
+  if (::fsync(file_) != 0)
     throw_error(errno);
+  is_synced_ = true;
 }
 
 void atomic_file::commit() {
@@ -122,7 +222,7 @@ void atomic_file::commit() {
       throw_error(errno);
     return;
   }
-  if (file_ >= 0)
+  if (!is_synced_)
     sync();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)
     throw_error(errno);
@@ -130,12 +230,43 @@ void atomic_file::commit() {
   sync_directory(path_);
 }
 
+bool atomic_file::commit_unless(const order& is_newer) {
+  if (temporary_.empty()) {
+    commit();
+    return true;
+  }
+  if (!is_synced_)
+    sync();
+  if (is_newer(path_, temporary_))
+    return false;
+  switch (place(temporary_, path_)) {
+    case placed::exchanged:
+      break;
+    case placed::renamed:
+      temporary_.clear();
+      sync_directory(path_);
+      return true;
+    case placed::not_possible:
+      commit();
+      return true;
+  }
+  // The file that was replaced is at the temporary path now. Each exchange puts
+  // a newer file in place, also if other processes write at the same time.
+  bool kept = false;
+  while (is_newer(temporary_, path_) && exchange_files(temporary_, path_))
+    kept = true;
+  ::unlink(temporary_.c_str());
+  temporary_.clear();
+  sync_directory(path_);
+  return !kept;
+}
+
 void atomic_file::throw_error(int error) const {
   throw std::runtime_error("cannot write \"" + given_path_.string()
                            + "\": " + std::strerror(error) + remedy(error));
 }
 
-void check_writable(const fs::path& path) {
+void check_writable(const fs::path& path, std::uint64_t bytes) {
   std::error_code none;
   // Opening a pipe would block until there is a reader.
   if (!path.empty() && fs::is_fifo(path, none)) {
@@ -144,7 +275,7 @@ void check_writable(const fs::path& path) {
                                + "\": " + std::strerror(errno) + remedy(errno));
     return;
   }
-  atomic_file{path};
+  atomic_file{path}.check_space(bytes);
 }
 
 } // namespace troupe

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -146,6 +148,92 @@ TEST_F(AtomicFile, DirectoryWithoutPermissionIsReported) {
 TEST_F(AtomicFile, CheckDoesNotBlockOnAPipe) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   check_writable(folder / "pipe"); // Returns without a reader.
+}
+
+/// True if the text of a file is that of a later version, a number.
+bool has_later_version(const fs::path& a, const fs::path& b) {
+  const auto number = [](const fs::path& file) {
+    int out = 0;
+    std::ifstream{file} >> out;
+    return out;
+  };
+  return number(a) > number(b);
+}
+
+TEST_F(AtomicFile, RemovesTheTemporaryFilesOfKilledProcesses) {
+  const auto child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    atomic_file out{folder / "a"};
+    out.write("unfinished");
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_EQ(files(), 1u);
+  put("a.12-x.part", "another file");
+  put("b.12-1.part", "a temporary file of another path");
+  {
+    atomic_file living{folder / "a"};
+    atomic_file second{folder / "a"};
+    EXPECT_EQ(files(), 4u); // The one of the killed process is gone.
+    living.commit();
+    second.commit();
+  }
+  EXPECT_EQ(files(), 3u);
+}
+
+TEST_F(AtomicFile, KeepsANewerFile) {
+  put("a", "7");
+  atomic_file out{folder / "a"};
+  out.write("6");
+  EXPECT_FALSE(out.commit_unless(has_later_version));
+  EXPECT_EQ(text_of("a"), "7");
+  atomic_file later{folder / "a"};
+  later.write("8");
+  EXPECT_TRUE(later.commit_unless(has_later_version));
+  EXPECT_EQ(text_of("a"), "8");
+  atomic_file first{folder / "b"};
+  first.write("1");
+  EXPECT_TRUE(first.commit_unless(has_later_version));
+  EXPECT_EQ(text_of("b"), "1");
+}
+
+TEST_F(AtomicFile, KeepsAFileThatBecomesNewerAfterTheComparison) {
+  put("a", "5");
+  int comparisons = 0;
+  bool kept = false;
+  {
+    atomic_file out{folder / "a"};
+    out.write("6");
+    kept = !out.commit_unless([&](const fs::path& a, const fs::path& b) {
+      const auto result = has_later_version(a, b);
+      // Other processes save between the comparison and the replacement.
+      if (++comparisons == 1)
+        put("a", "9");
+      else if (comparisons == 2)
+        put("a", "8");
+      return result;
+    });
+  }
+  EXPECT_TRUE(kept);
+  EXPECT_EQ(text_of("a"), "9");
+  EXPECT_EQ(comparisons, 3);
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(AtomicFile, ReportsADiskWithoutSpaceBeforeTheContentExists) {
+  struct statvfs disk {};
+  ASSERT_EQ(::statvfs(folder.c_str(), &disk), 0);
+  const auto message = sentence([&] {
+    check_writable(folder / "a", std::uint64_t{disk.f_blocks} * disk.f_frsize
+                                   + disk.f_frsize);
+  });
+  EXPECT_TRUE(message.find("No space left") != message.npos
+              || message.find("File too large") != message.npos)
+    << message;
+  EXPECT_EQ(files(), 0u);
 }
 
 } // namespace
