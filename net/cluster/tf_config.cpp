@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+#include <system_error>
 
 namespace troupe::net {
 
@@ -159,11 +161,19 @@ task_index index_of(const json& task) {
   const auto* value = find(task, "index");
   if (!value)
     refuse("task.index is missing; give this process's, as in 0");
-  const auto* whole = value->get_ptr<const json::number_unsigned_t*>();
-  if (!whole || *whole > ~task_index{0})
-    refuse("task.index is " + shown(*value)
-           + "; give a whole number from 0, without quotes");
-  return static_cast<task_index>(*whole);
+  if (const auto* whole = value->get_ptr<const json::number_unsigned_t*>();
+      whole && *whole <= ~task_index{0})
+    return static_cast<task_index>(*whole);
+  // TensorFlow converts the value with int(), so a text of digits is one too.
+  if (const auto* text = value->get_ptr<const json::string_t*>()) {
+    task_index index = 0;
+    const auto* const last = text->data() + text->size();
+    const auto [end, error] = std::from_chars(text->data(), last, index);
+    if (error == std::errc{} && end == last)
+      return index;
+  }
+  refuse("task.index is " + shown(*value)
+         + "; give a whole number from 0, as in 0 or \"0\"");
 }
 
 void check(const net::cluster_spec& cluster, const cluster_task& task) {

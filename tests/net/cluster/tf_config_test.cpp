@@ -81,6 +81,16 @@ TEST_F(TfConfig, IsReadInEveryCall) {
   EXPECT_TRUE(resolver.cluster_spec().empty());
 }
 
+TEST_F(TfConfig, MayHaveTheIndexAsAText) {
+  for (const auto* index : {"1", "\"1\"", "\"01\""}) {
+    SCOPED_TRACE(index);
+    set_variable(R"({"cluster": {"worker": ["a:1", "b:1"]},
+            "task": {"type": "worker", "index": )"
+                 + std::string{index} + "}}");
+    EXPECT_EQ(resolver.task(), (cluster_task{"worker", 1}));
+  }
+}
+
 TEST_F(TfConfig, NeedNotListTheEvaluator) {
   set_variable(R"({"cluster": {"chief": ["a:1"], "worker": ["b:1"]},
           "task": {"type": "evaluator", "index": 0}})");
@@ -127,7 +137,7 @@ std::string with_task(const std::string& x) {
 
 const auto example = R"(give {"cluster": {...}, "task": {...}})";
 const auto jobs = "give chief, worker, ps or evaluator";
-const auto whole = "give a whole number from 0, without quotes";
+const auto whole = R"(give a whole number from 0, as in 0 or "0")";
 
 const std::vector<invalid_config> malformed{
   {"{", "this is not valid JSON at byte 2; " + std::string{example}},
@@ -174,8 +184,12 @@ const std::vector<invalid_config> malformed{
    "or add cluster.ps"},
   {with_task(R"({"type": "worker"})"),
    "task.index is missing; give this process's, as in 0"},
-  {with_task(R"({"type": "worker", "index": "0"})"),
-   R"(task.index is "0"; )" + std::string{whole}},
+  {with_task(R"({"type": "worker", "index": ""})"),
+   R"(task.index is ""; )" + std::string{whole}},
+  {with_task(R"({"type": "worker", "index": "0x1"})"),
+   R"(task.index is "0x1"; )" + std::string{whole}},
+  {with_task(R"({"type": "worker", "index": "4294967296"})"),
+   R"(task.index is "4294967296"; )" + std::string{whole}},
   {with_task(R"({"type": "worker", "index": 0.0})"),
    "task.index is 0.0; " + std::string{whole}},
   {with_task(R"({"type": "worker", "index": true})"),
