@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string_view>
+#include <utility>
 
 namespace troupe {
 
@@ -14,23 +16,67 @@ namespace {
 
 using word = std::atomic_ref<std::uint64_t>;
 
-constexpr std::size_t text_words = flight_event::max_text_bytes / 8;
+/// Bytes of text in a slot. A longer text goes on in the next slots, whose
+/// events are marked as continued.
+constexpr std::size_t slot_text_bytes = flight_event::max_text_bytes;
+constexpr std::size_t max_whole_text_bytes = 4096;
+constexpr std::size_t text_words = slot_text_bytes / 8;
 /// Words of an event: its numbers and its text.
 constexpr std::size_t event_words = 9 + text_words;
 /// Words of a slot: the number of its event, and the event.
 constexpr std::size_t slot_words = 1 + event_words;
 
+// Word 1 of an event has its kind in bits 0 to 7, and the length of its text.
+constexpr std::uint64_t continued_mark = std::uint64_t{1} << 63;
+
+constexpr std::size_t length_in(std::uint64_t word_1) {
+  return std::min<std::size_t>((word_1 & ~continued_mark) >> 8,
+                               slot_text_bytes);
+}
+
 using packed_event = std::array<std::uint64_t, event_words>;
+
+/// A text, of which at most `max_bytes` bytes are kept. Dots replace the rest.
+class bounded_text {
+public:
+  bounded_text(std::string_view text, std::size_t max_bytes) : text_{text} {
+    if (text.size() <= max_bytes) {
+      kept_ = size_ = text.size();
+      return;
+    }
+    kept_ = max_bytes - std::min(max_bytes, dots.size());
+    // A character of UTF-8 is not cut in two.
+    while (kept_ > 0
+           && (static_cast<unsigned char>(text[kept_]) & 0xc0) == 0x80)
+      --kept_;
+    size_ = kept_ + dots.size();
+  }
+
+  std::size_t slots() const {
+    return std::max<std::size_t>(
+      (size_ + slot_text_bytes - 1) / slot_text_bytes, 1);
+  }
+
+  /// Copies the part for a slot. @returns its length.
+  std::size_t copy(std::size_t slot, char* to) const {
+    const auto begin = slot * slot_text_bytes;
+    const auto end = std::min(begin + slot_text_bytes, size_);
+    for (auto i = begin; i < end; ++i)
+      to[i - begin] = i < kept_ ? text_[i] : dots[i - kept_];
+    return end - begin;
+  }
+
+private:
+  static constexpr std::string_view dots = "...";
+
+  std::string_view text_;
+  std::size_t kept_ = 0, size_ = 0; ///< Without and with the dots.
+};
 
 packed_event pack(const flight_event& x) {
   packed_event out{};
-  auto length = std::min(x.text.size(), flight_event::max_text_bytes);
-  // A character of UTF-8 is not cut in two.
-  while (length < x.text.size() && length > 0
-         && (static_cast<unsigned char>(x.text[length]) & 0xc0) == 0x80)
-    --length;
   out[0] = static_cast<std::uint64_t>(x.time_ns);
-  out[1] = static_cast<std::uint64_t>(x.kind) | std::uint64_t{length} << 8;
+  out[1] = static_cast<std::uint64_t>(x.kind);
   out[2] = x.view;
   out[3] = x.generation;
   out[4] = x.run;
@@ -38,7 +84,6 @@ packed_event pack(const flight_event& x) {
   out[6] = x.process | std::uint64_t{x.replica} << 32;
   out[7] = x.duration_ns;
   out[8] = x.bytes;
-  std::memcpy(&out[9], x.text.data(), length);
   return out;
 }
 
@@ -54,7 +99,7 @@ flight_event unpack(const packed_event& x) {
   out.replica = static_cast<std::uint32_t>(x[6] >> 32);
   out.duration_ns = x[7];
   out.bytes = x[8];
-  out.text.assign(reinterpret_cast<const char*>(&x[9]), x[1] >> 8);
+  out.text.assign(reinterpret_cast<const char*>(&x[9]), length_in(x[1]));
   return out;
 }
 
@@ -163,26 +208,37 @@ std::int64_t flight_recorder::now_ns() const {
 // order after the odd number. So a reader that loads a word of a newer event
 // with acquire order then sees the newer number too, and drops its copy.
 void flight_recorder::record(const flight_event& event) noexcept {
-  const auto number = word{next_}.fetch_add(1, std::memory_order_relaxed);
-  auto* const slot = words_ + number % capacity_ * slot_words;
-  word state{slot[0]};
-  auto before = state.load(std::memory_order_relaxed);
-  const auto writing = 2 * number + 1;
-  if (before % 2 == 1 || before > writing
-      || !state.compare_exchange_strong(before, writing,
-                                        std::memory_order_acquire))
-    return; // this writer was slower than all others together
+  const bounded_text text{
+    event.text, std::min(max_whole_text_bytes, capacity_ * slot_text_bytes)};
+  const auto slots = text.slots();
+  const auto first = word{next_}.fetch_add(slots, std::memory_order_relaxed);
   auto packed = pack(event);
-  packed[0] = static_cast<std::uint64_t>(now_ns());
-  word view{view_};
-  if (event.view != 0)
-    view.store(event.view, std::memory_order_relaxed);
-  else
-    packed[2] = view.load(std::memory_order_relaxed);
-  const auto words = 9 + (std::size_t(packed[1] >> 8) + 7) / 8;
-  for (std::size_t i = 0; i < words; ++i)
-    word{slot[1 + i]}.store(packed[i], std::memory_order_release);
-  state.store(writing + 1, std::memory_order_release);
+  for (std::size_t k = 0; k < slots; ++k) {
+    const auto number = first + k;
+    auto* const slot = words_ + number % capacity_ * slot_words;
+    word state{slot[0]};
+    auto before = state.load(std::memory_order_relaxed);
+    const auto writing = 2 * number + 1;
+    if (before % 2 == 1 || before > writing
+        || !state.compare_exchange_strong(before, writing,
+                                          std::memory_order_acquire))
+      return; // this writer was slower than all others together
+    if (k == 0) {
+      packed[0] = static_cast<std::uint64_t>(now_ns());
+      word view{view_};
+      if (event.view != 0)
+        view.store(event.view, std::memory_order_relaxed);
+      else
+        packed[2] = view.load(std::memory_order_relaxed);
+    }
+    const auto length = text.copy(k, reinterpret_cast<char*>(&packed[9]));
+    packed[1] = static_cast<std::uint64_t>(event.kind)
+                | std::uint64_t{length} << 8 | (k > 0 ? continued_mark : 0);
+    const auto words = 9 + (length + 7) / 8;
+    for (std::size_t i = 0; i < words; ++i)
+      word{slot[1 + i]}.store(packed[i], std::memory_order_release);
+    state.store(writing + 1, std::memory_order_release);
+  }
 }
 
 std::vector<flight_event> flight_recorder::events() const {
@@ -190,6 +246,7 @@ std::vector<flight_event> flight_recorder::events() const {
   const auto end = word{next}.load(std::memory_order_acquire);
   std::vector<flight_event> out;
   out.reserve(std::min<std::uint64_t>(end, capacity_));
+  std::uint64_t continuation = 0; // number of the slot that continues the last
   for (auto n = end - std::min<std::uint64_t>(end, capacity_); n < end; ++n) {
     auto* const slot = words_ + n % capacity_ * slot_words;
     word state{slot[0]};
@@ -198,12 +255,18 @@ std::vector<flight_event> flight_recorder::events() const {
     packed_event copy{};
     for (std::size_t i = 0; i < 9; ++i)
       copy[i] = word{slot[1 + i]}.load(std::memory_order_acquire);
-    const auto length =
-      std::min<std::uint64_t>(copy[1] >> 8, flight_event::max_text_bytes);
-    for (std::size_t i = 0; i < (length + 7) / 8; ++i)
+    for (std::size_t i = 0; i < (length_in(copy[1]) + 7) / 8; ++i)
       copy[9 + i] = word{slot[10 + i]}.load(std::memory_order_acquire);
-    if (state.load(std::memory_order_relaxed) == 2 * n + 2)
-      out.push_back(unpack(copy));
+    if (state.load(std::memory_order_relaxed) != 2 * n + 2)
+      continue;
+    auto event = unpack(copy);
+    if (!(copy[1] & continued_mark))
+      out.push_back(std::move(event));
+    else if (n == continuation)
+      out.back().text += event.text;
+    else
+      continue; // the event was overwritten or dropped
+    continuation = n + 1;
   }
   return out;
 }

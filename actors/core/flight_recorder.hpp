@@ -71,10 +71,10 @@ struct flight_event {
   std::uint32_t replica = none; ///< Id of a replica. `none`: no replica.
   std::uint64_t duration_ns = 0;
   std::uint64_t bytes = 0;
-  /// At most `max_text_bytes` bytes; the recorder cuts off the rest.
+  /// At most 4096 bytes; the recorder replaces the rest by "...".
   std::string text{};
 
-  static constexpr std::size_t max_text_bytes = 96;
+  static constexpr std::size_t max_text_bytes = 96; ///< In one slot.
 
   friend bool operator==(const flight_event&, const flight_event&) = default;
 };
@@ -116,12 +116,12 @@ public:
   flight_recorder(const flight_recorder&) = delete;
   flight_recorder& operator=(const flight_recorder&) = delete;
 
-  /// @cost Reads the clock and stores at most 22 words. Allocates nothing.
+  /// @cost Reads the clock, stores at most 22 words a slot. Allocates nothing.
   void record(const flight_event& event) noexcept;
 
   /// Returns the events that are complete, oldest first.
   std::vector<flight_event> events() const;
-  /// Number of events that were recorded or dropped.
+  /// Number of slots that recorded and dropped events took.
   std::uint64_t recorded() const;
   /// Time of an event that happened now.
   std::int64_t now_ns() const;

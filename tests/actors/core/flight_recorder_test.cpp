@@ -78,20 +78,49 @@ TEST(FlightRecorder, AddsTheLastViewToEventsWithoutOne) {
   EXPECT_EQ(events.at(2).view, 3u);
 }
 
-TEST(FlightRecorder, CutsALongTextBetweenTwoCharacters) {
-  constexpr auto limit = flight_event::max_text_bytes;
-  flight_recorder recorder{4};
+TEST(FlightRecorder, KeepsALongTextWholeBesideOtherEvents) {
+  flight_recorder recorder{128};
+  std::string text;
+  for (int i = 0; i < 1000; ++i)
+    text += std::to_string(i) + " ";
+  text.resize(4096);
+  recorder.record(commit_of(0));
+  auto event = commit_of(1);
+  event.text = text;
+  recorder.record(event);
+  recorder.record(commit_of(2));
+  const auto events = recorder.events();
+  EXPECT_EQ(steps_of(events), (std::vector<std::uint64_t>{0, 1, 2}));
+  EXPECT_EQ(events.at(1).text, text);
+}
+
+TEST(FlightRecorder, CutsALongerTextBetweenTwoCharacters) {
+  constexpr std::size_t limit = 4096;
+  flight_recorder recorder{200};
   auto event = commit_of(0);
   event.text = std::string(limit, 'a') + "b";
   recorder.record(event);
-  event.text = std::string(limit - 1, 'a') + "\u00e4";
+  event.text = std::string(limit - 4, 'a') + "\u00e4\u00e4\u00e4";
   recorder.record(event);
   event.text = std::string(limit, 'a');
   recorder.record(event);
   const auto events = recorder.events();
-  EXPECT_EQ(events.at(0).text, std::string(limit, 'a'));
-  EXPECT_EQ(events.at(1).text, std::string(limit - 1, 'a'));
+  EXPECT_EQ(events.at(0).text, std::string(limit - 3, 'a') + "...");
+  EXPECT_EQ(events.at(1).text, std::string(limit - 4, 'a') + "...");
   EXPECT_EQ(events.at(2).text, std::string(limit, 'a'));
+}
+
+TEST(FlightRecorder, DropsTheRestOfATextWhoseBeginningIsOverwritten) {
+  flight_recorder recorder{4};
+  auto event = commit_of(0);
+  event.text = std::string(3 * 96, 'a');
+  recorder.record(event);
+  recorder.record(commit_of(1));
+  recorder.record(commit_of(2)); // in the first slot of the long text
+  EXPECT_EQ(steps_of(recorder.events()), (std::vector<std::uint64_t>{1, 2}));
+  event.text = std::string(100 * 96, 'b'); // more than there are slots
+  recorder.record(event);
+  EXPECT_EQ(recorder.events().at(0).text, std::string(4 * 96 - 3, 'b') + "...");
 }
 
 /// The clock of the recorder is read while an event is written. Here it records
