@@ -17,7 +17,7 @@ target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-cont
 # troupe_folder(<folder> [MAY_USE <folder or imported target>...]
 #                        [PRIVATE <imported target>...]
 #                        [SUBFOLDERS <subfolder>:<subfolder>,...  ...]
-#                        [WITHOUT <regular expression>])
+#                        [WITHOUT <regular expression>] [OPTIONAL])
 #
 # Creates the static library Troupe::<folder> from all .cpp files of a top-level
 # folder and its subfolders, and installs it with its headers. MAY_USE names the
@@ -29,9 +29,10 @@ target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-cont
 # SUBFOLDERS is the import DAG inside the folder, lowest subfolder first. After the
 # colon stand the subfolders whose headers a subfolder may include; it may also
 # include what these may. `.` stands for the files directly in the folder. WITHOUT
-# matches the system headers that the folder must not include.
+# matches the system headers that the folder must not include. OPTIONAL: the library is
+# installed only if it was built, and its target is in a set of its own.
 function(troupe_folder folder)
-  cmake_parse_arguments(arg "" "WITHOUT" "MAY_USE;PRIVATE;SUBFOLDERS" ${ARGN})
+  cmake_parse_arguments(arg "OPTIONAL" "WITHOUT" "MAY_USE;PRIVATE;SUBFOLDERS" ${ARGN})
   set(reach ${arg_MAY_USE})
   foreach(used ${arg_MAY_USE})
     list(APPEND reach ${reach_of_${used}})
@@ -58,7 +59,12 @@ function(troupe_folder folder)
   target_link_libraries(troupe_${folder} PUBLIC ${libraries}
     PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:troupe_flags>)
 
-  install(TARGETS troupe_${folder} EXPORT Troupe ARCHIVE DESTINATION lib)
+  if(arg_OPTIONAL)
+    install(TARGETS troupe_${folder} EXPORT Troupe_${folder} ARCHIVE DESTINATION lib
+            OPTIONAL)
+  else()
+    install(TARGETS troupe_${folder} EXPORT Troupe ARCHIVE DESTINATION lib)
+  endif()
   install(DIRECTORY ${folder} DESTINATION include/troupe FILES_MATCHING PATTERN *.hpp
           # only used by their own sources
           PATTERN kernels EXCLUDE PATTERN allocator EXCLUDE PATTERN cuda EXCLUDE)

@@ -5,6 +5,8 @@ set(package lib/cmake/Troupe)
 install(TARGETS troupe EXPORT Troupe)
 install(FILES ${PROJECT_SOURCE_DIR}/troupe.hpp DESTINATION include/troupe)
 install(EXPORT Troupe NAMESPACE Troupe:: FILE TroupeTargets.cmake DESTINATION ${package})
+install(EXPORT Troupe_simulation NAMESPACE Troupe:: FILE TroupeSimulationTargets.cmake
+        DESTINATION ${package})
 write_basic_package_version_file(TroupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/TroupeConfig.cmake
                ${PROJECT_BINARY_DIR}/TroupeConfig.cmake @ONLY)

@@ -121,7 +121,7 @@ set(for_users -Droot=${PROJECT_SOURCE_DIR} -Dbuild=${PROJECT_BINARY_DIR}
   "-Dgenerator=${CMAKE_GENERATOR}" -Dcompiler=${CMAKE_CXX_COMPILER}
   "-Dflags=${CMAKE_CXX_FLAGS}" "-Dlauncher=${CMAKE_CXX_COMPILER_LAUNCHER}"
   -Dinclude=${troupe_include})
-foreach(what consume embed shows_no_caf)
+foreach(what consume embed shows_no_caf tool_only)
   add_test(NAME install.${what}
            COMMAND ${CMAKE_COMMAND} ${for_users}
                    -P ${PROJECT_SOURCE_DIR}/tests/install/${what}.cmake)

@@ -17,3 +17,9 @@ if(Troupe_HAS_CUDA)
   find_dependency(CUDAToolkit)
 endif()
 include(${CMAKE_CURRENT_LIST_DIR}/TroupeTargets.cmake)
+# Troupe::simulation exists if it was built before the installation:
+# cmake --build build/release --target troupe_simulation
+get_filename_component(Troupe_prefix ${CMAKE_CURRENT_LIST_DIR}/../../.. ABSOLUTE)
+if(EXISTS ${Troupe_prefix}/lib/libtroupe_simulation.a)
+  include(${CMAKE_CURRENT_LIST_DIR}/TroupeSimulationTargets.cmake)
+endif()
