@@ -52,8 +52,9 @@ determinism_result compare(const trial_options& trials, const tensors& expected,
   return result;
 }
 
-tensors run_single(const job& training_job, const trial_options& trials,
-                   simulator& sim, const replica_group_options& group_options,
+tensors run_single(const job_function& training_job,
+                   const trial_options& trials, simulator& sim,
+                   const replica_group_options& group_options,
                    random_fault_injector& injector) {
   return training_job(
     make_strategy(sim,
@@ -69,8 +70,9 @@ tensors run_single(const job& training_job, const trial_options& trials,
                   &injector));
 }
 
-tensors run_workers(const job& training_job, const trial_options& trials,
-                    simulator& sim, const replica_group_options& group_options,
+tensors run_workers(const job_function& training_job,
+                    const trial_options& trials, simulator& sim,
+                    const replica_group_options& group_options,
                     random_fault_injector& injector) {
   simulated_processes processes{
     sim,
@@ -110,7 +112,7 @@ std::string difference(const tensors& a, const tensors& b) {
   return "";
 }
 
-determinism_result same_bits(const job& training_job,
+determinism_result same_bits(const job_function& training_job,
                              const trial_options& trials) {
   const auto& options = trials.group;
   const one_device_strategy alone{

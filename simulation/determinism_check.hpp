@@ -13,7 +13,7 @@ namespace troupe::simulation {
 /// Function that trains with a strategy and returns tensors that must not
 /// depend on timing or faults, such as the weights. It must start from the same
 /// state in each call.
-using job = std::function<tensors(const strategy&)>;
+using job_function = std::function<tensors(const strategy&)>;
 
 /// Conditions under which a job is run.
 struct trial_options {
@@ -50,7 +50,7 @@ struct determinism_result {
 /// turns. Then runs it in the simulator with each seed, and compares the
 /// returned tensors bit by bit with those of the first run.
 /// @cost stops at the first difference.
-determinism_result same_bits(const job& training_job,
+determinism_result same_bits(const job_function& training_job,
                              const trial_options& trials = {});
 
 /// Function that runs steps on a replica group and returns tensors that must
