@@ -12,22 +12,28 @@
 #   --quick    PyTorch is compiled only for large batches
 #   --alone    without PyTorch
 #
-# It takes less than 10 minutes, without the build. The last lines are the table of
-# docs/gpu.md. The exit code is 1 if a test fails or a model
+# Several workers also train on the one card, each as a rank of NCCL, with and without
+# killed and stopped workers, and must have the weights of one process.
+#
+#   --ranks    only the tests of graphs and NCCL, and these trainings
+#
+# It takes less than 15 minutes, without the build. The last lines are the table of
+# docs/gpu.md. The exit code is 1 if a test fails, weights differ or a model
 # cannot be timed.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 programs=(cuda_tests bench_train bench_memory troupe)
 
 usage() {
-  echo "usage: gpu-check.sh [--bundle DIR] [--quick] [--alone]" >&2
+  echo "usage: gpu-check.sh [--bundle DIR] [--quick] [--alone] [--ranks]" >&2
   exit 2
 }
-quick='' alone='' bundle=''
+quick='' alone='' bundle='' ranks=''
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=yes ;;
     --alone) alone=yes ;;
+    --ranks) ranks=yes ;;
     --bundle)
       [ $# -ge 2 ] || usage
       bundle=$2
@@ -96,11 +102,13 @@ choose_programs() {
       --library-path "$here/lib:$here/lib/glibc:$libraries")
   fi
 }
+file_of() {
+  if [ -d "$here/bin" ]; then echo "$here/bin/$1"; else path_of "$1"; fi
+}
 run_program() {
   local program=$1
   shift
-  if [ -d "$here/bin" ]; then program=$here/bin/$program; else program=$(path_of "$program"); fi
-  "${prefix[@]}" "$program" "$@"
+  "${prefix[@]}" "$(file_of "$program")" "$@"
 }
 
 # -- the checks ---------------------------------------------------------------------
@@ -123,6 +131,70 @@ sanitize() {
   tail -n 1 "$log"
   prefix=("${before[@]}")
   rm "$log"
+}
+
+# -- several ranks on one card ------------------------------------------------------
+
+hash_of() { sed -n 's/.*weights_sha256 \([0-9a-f]*\).*/\1/p' | sort -u; }
+
+# train_ranks <workers> <options of launch> -- <options of train>: trains with workers
+# that share the card. NCCL takes processes with different values of NCCL_HOSTID for
+# those of different hosts, which may have the same card.
+train_ranks() {
+  local workers=$1 launch=()
+  shift
+  while [ "$1" != -- ]; do
+    launch+=("$1")
+    shift
+  done
+  shift
+  # shellcheck disable=SC2016 # the shell of the worker expands it
+  NCCL_NET=Socket NCCL_SOCKET_IFNAME=lo NCCL_MAX_CTAS=2 NCCL_DEBUG=WARN \
+    timeout 120 "${prefix[@]}" "$(file_of troupe)" launch -n "$workers" "${launch[@]}" -- \
+    bash -c 'export NCCL_HOSTID=$(printf %s "$TF_CONFIG" | md5sum | cut -c1-8); exec "$@"' - \
+    "${prefix[@]}" "$(file_of troupe)" train --strategy multi_worker_mirrored \
+    --devices gpu:0 --collectives nccl --model lenet --data digits:1920 --epochs 2 "$@"
+}
+
+# expect_hash <what> <hash> <log>: fails if a log has another hash, or the host added.
+expect_hash() {
+  local found
+  found=$(hash_of <"$3")
+  if [ -n "$2" ] && [ "$found" = "$2" ] && ! grep -q 'the host adds' "$3"; then
+    echo "ok: $1"
+  else
+    failed=1
+    echo "FAILED: $1: weights '$found' in place of '$2'"
+    tail -n 20 "$3"
+  fi
+}
+
+check_ranks() {
+  local log expected first again workers plan
+  log=$(mktemp) plan=$(mktemp)
+  echo "== several ranks of NCCL on one card"
+  for workers in 2 4; do
+    expected=$(run_program troupe train --devices gpu:0 --replicas "$workers" --model lenet \
+      --data digits:1920 --epochs 2 | hash_of)
+    train_ranks "$workers" -- >"$log" 2>&1
+    expect_hash "$workers workers" "$expected" "$log"
+    if [ "$workers" -eq 2 ]; then first=$expected; fi
+  done
+  train_ranks 2 -- --precision bf16 >"$log" 2>&1
+  again=$(hash_of <"$log")
+  train_ranks 2 -- --precision bf16 >"$log" 2>&1
+  expect_hash "two workers with bf16, twice" "$again" "$log"
+  for step in 20 21 22 23; do
+    echo '{"seed": 7, "faults": [{"kind": "kill", "process": 1, "step": '"$step"'},
+      {"kind": "stop", "process": 0, "step": 40, "duration_ms": 5000}]}' >"$plan"
+    train_ranks 2 --restarts 2 --faults "$plan" -- >"$log" 2>&1
+    expect_hash "a worker is killed in step $step, and one stopped" "$first" "$log"
+    grep -q 'faults: 2 of 2' "$log" || {
+      failed=1
+      echo "FAILED: not all faults occurred"
+    }
+  done
+  rm "$log" "$plan"
 }
 
 rate() {
@@ -199,7 +271,14 @@ if ! grep cuda: <<<"$devices"; then
   exit 1
 fi
 echo "== tests"
+if [ -n "$ranks" ]; then
+  run_program cuda_tests --gtest_brief=1 --gtest_filter='OnACard.*Graph*:OnACard.*Nccl*:NcclOnACard.*' ||
+    failed=1
+  check_ranks
+  exit $failed
+fi
 run_program cuda_tests --gtest_brief=1 || failed=1
+check_ranks
 sanitize memcheck '*.AgreeWithTheReference/*:OnACard.ALoopOfOnesOwnTrains'
 sanitize racecheck '*.AgreeWithTheReference/reduce*:*.AgreeWithTheReference/softmax*:*.AgreeWithTheReference/dense'
 

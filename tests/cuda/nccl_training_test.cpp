@@ -35,7 +35,7 @@ strategy over_nccl(runtime& actors, std::uint32_t replicas) {
     job->placement, std::vector{make_nccl_device(0)},
     std::make_shared<communicator_channels>(ranks, 1, communicator_channel,
                                             [] {}),
-    nccl_options{});
+    std::make_shared<threaded_blocking_calls>(), nccl_options{});
   group_environment environment{actors.system()};
   environment.job_world = job;
   auto state = make_strategy_state(

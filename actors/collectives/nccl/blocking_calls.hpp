@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <memory>
 
 namespace troupe {
 
@@ -17,7 +19,19 @@ public:
 /// life, and one that never returns must not delay the others.
 class threaded_blocking_calls final : public blocking_calls {
 public:
+  /// @param end_timeout time for which the destructor waits for calls.
+  explicit threaded_blocking_calls(
+    std::chrono::milliseconds end_timeout = std::chrono::seconds{5});
+  /// Waits until the calls have returned: a program that ends in a call of a
+  /// driver may crash. A call that lasts longer than the timeout goes on.
+  ~threaded_blocking_calls() override;
+
   void post(std::function<void()> call) override;
+
+private:
+  struct running_calls;
+  const std::chrono::milliseconds end_timeout_;
+  const std::shared_ptr<running_calls> running_; ///< Shared with the threads.
 };
 
 } // namespace troupe

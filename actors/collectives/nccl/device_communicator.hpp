@@ -89,6 +89,10 @@ public:
   /// Ends the group. Until the status is `ready` again, the group may be
   /// missing in the stream.
   virtual void group_end() = 0;
+  /// Ends a group in which a call has failed. Otherwise the library would add
+  /// the next group of this thread, of any communicator, to the open one.
+  /// @pre the communicator is aborted next.
+  virtual void abandon_group() noexcept = 0;
   /// Replaces the elements by their sum over all ranks. NCCL chooses the order
   /// of the additions.
   virtual void all_reduce(std::byte* elements, std::size_t count, dtype type,
@@ -105,6 +109,30 @@ public:
   /// was in the stream may still write to its memory until the stream has
   /// reached an event that is recorded after the call.
   virtual void abort() noexcept = 0;
+};
+
+/// A group of transfers. Its destructor abandons a group that was not ended,
+/// because a call in it has thrown.
+class transfer_group {
+public:
+  explicit transfer_group(device_communicator& of) : of_{&of} {
+    of.group_start();
+  }
+  ~transfer_group() {
+    if (of_)
+      of_->abandon_group();
+  }
+  transfer_group(const transfer_group&) = delete;
+  transfer_group& operator=(const transfer_group&) = delete;
+
+  /// @errors throws device_error.
+  void end() {
+    of_->group_end();
+    of_ = nullptr;
+  }
+
+private:
+  device_communicator* of_; ///< Null: the group was ended.
 };
 
 /// The device of one rank, and the libraries with which it communicates.

@@ -3,6 +3,7 @@
 #include "troupe/actors/collectives/nccl/device_communicator.hpp"
 #include "troupe/net/base/text.hpp"
 
+#include <cstdlib>
 #include <map>
 
 namespace troupe {
@@ -18,12 +19,34 @@ std::string to_string(device_sum_policy policy) {
   }
 }
 
+namespace {
+
+std::string environment(const char* name) {
+  const auto* const value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// Identity of a card among those of all hosts. With the variable NCCL_HOSTID,
+/// which NCCL adds to the identity of the host, processes of one machine with
+/// different values may use the same card.
+std::string identity_of(communication_device& card) {
+  const auto host = environment("NCCL_HOSTID");
+  return card.identity() + (host.empty() ? "" : "@" + host);
+}
+
+} // namespace
+
 device_offer make_device_offer(const device_sum_options& options) {
   if (options.devices.empty())
     return {{}, {}, options.why_none};
+  if (const auto blocking = environment("NCCL_COMM_BLOCKING"); blocking == "1")
+    return {{},
+            {},
+            "the variable NCCL_COMM_BLOCKING is 1, and then a wait for a lost "
+            "process never ends; unset it"};
   device_offer out;
   for (const auto& one : options.devices)
-    out.devices.push_back(one->identity());
+    out.devices.push_back(identity_of(*one));
   out.library = options.devices.front()->library_version();
   return out;
 }

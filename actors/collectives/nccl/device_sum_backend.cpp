@@ -96,6 +96,7 @@ device_sum_backend::wait(const wait_condition& condition, bool blocking) {
 device_sum_backend::wait_status
 device_sum_backend::wait_for_device_sum(const wait_condition& condition,
                                         bool blocking) {
+  rank_->collectives()->start_groups();
   const auto status = devices_.wait(condition, blocking);
   if (status != wait_status::pending)
     return status;

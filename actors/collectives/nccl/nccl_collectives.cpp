@@ -84,6 +84,7 @@ void nccl_collectives::begin_generation(std::uint32_t replica,
     failure_.reset();
     is_failure_reported_ = false;
     log_.start_generation(generation);
+    holds_groups_ = options_.holds_first_groups && !has_completed_;
     communicator_ = std::make_unique<generation_communicator>(
       environment_, generation, now());
   }
@@ -104,6 +105,12 @@ void nccl_collectives::end_step(std::uint32_t replica) {
     end_communicator(true);
   log_.end_step(replica);
   log_.trim(std::numeric_limits<std::uint64_t>::max());
+}
+
+void nccl_collectives::start_groups() {
+  const unique_lock locked{lock_};
+  if (std::exchange(holds_groups_, false))
+    make_progress();
 }
 
 bool nccl_collectives::is_current(std::uint32_t replica) {
@@ -194,7 +201,7 @@ void nccl_collectives::make_progress() {
                 options_.error_report_delay);
   try {
     start_called();
-    if (current == state::ready)
+    if (current == state::ready && !holds_groups_)
       submit_all();
     complete_all();
     check_deadlines();
@@ -215,8 +222,25 @@ void nccl_collectives::start_called() {
         op.staged.push_back(std::move(of_replica.front()));
         of_replica.erase(of_replica.begin());
       }
+    allocate_memory(op);
     log_.mark_started();
   }
+}
+
+/// Allocates what the groups of a collective need, but for the tensors of a
+/// gather, whose sizes are not known yet.
+void nccl_collectives::allocate_memory(device_operation& op) {
+  op.records = make_exchange(
+    std::vector<std::size_t>(ranks_.job.replicas(), sizeof(call_record_bytes)));
+  if (logged(op).is_gather())
+    return;
+  op.parts.resize(ranks_.job.replicas());
+  const auto& spec = logged(op).spec;
+  for (std::uint32_t peer = 0; is_tree(op) && peer < environment_.ranks; ++peer)
+    if (peer != environment_.rank)
+      for (const auto& subtree : subtrees_[peer])
+        op.parts[subtree.begin] = environment_.device->allocate(
+          memory_kind::device, spec.dims.elements() * size_of(spec.type));
 }
 
 /// Adds collectives to the stream in the order of their numbers, which is equal
@@ -312,7 +336,7 @@ void nccl_collectives::submit(const exchange& data) {
   for (const auto r : ranks_.replicas())
     stream.copy(data.device.get() + data.begin[r],
                 data.host.get() + data.begin[r], data.bytes[r]);
-  communicator_->get()->group_start();
+  transfer_group group{*communicator_->get()};
   for (std::uint32_t peer = 0; peer < environment_.ranks; ++peer) {
     if (peer == environment_.rank)
       continue;
@@ -325,13 +349,11 @@ void nccl_collectives::submit(const exchange& data) {
         communicator_->get()->receive(data.device.get() + data.begin[r],
                                       data.bytes[r], peer, stream);
   }
-  communicator_->get()->group_end();
+  group.end();
 }
 
 void nccl_collectives::submit_records(device_operation& op) {
   const auto& call = logged(op);
-  op.records = make_exchange(
-    std::vector<std::size_t>(ranks_.job.replicas(), sizeof(call_record_bytes)));
   for (std::uint32_t i = 0; i < ranks_.count(); ++i) {
     const auto replica = ranks_.replicas()[i];
     const auto bytes = write({.replica = replica,
@@ -416,7 +438,6 @@ void nccl_collectives::submit_sum(device_operation& op) {
   const auto bytes = spec.dims.elements() * size_of(spec.type);
   for (const auto& staged : op.staged)
     stream.wait(*staged.copied);
-  op.parts.resize(ranks_.job.replicas());
   const auto& own = subtrees_[environment_.rank];
   for (const auto& subtree : own) {
     add_tree(
@@ -436,17 +457,12 @@ void nccl_collectives::submit_sum(device_operation& op) {
     for (std::size_t i = 1; i < own.size(); ++i)
       stream.add(sum, sum, op.parts[own[i].begin].get(), spec.dims.elements(),
                  spec.type);
-    communicator.group_start();
+    transfer_group group{communicator};
     if (bytes > 0)
       communicator.all_reduce(sum, spec.dims.elements(), spec.type, stream);
-    return communicator.group_end();
+    return group.end();
   }
-  for (std::uint32_t peer = 0; peer < environment_.ranks; ++peer)
-    if (peer != environment_.rank)
-      for (const auto& subtree : subtrees_[peer])
-        op.parts[subtree.begin] =
-          environment_.device->allocate(memory_kind::device, bytes);
-  communicator.group_start();
+  transfer_group group{communicator};
   for (std::uint32_t peer = 0; bytes > 0 && peer < environment_.ranks; ++peer) {
     if (peer == environment_.rank)
       continue;
@@ -455,7 +471,7 @@ void nccl_collectives::submit_sum(device_operation& op) {
     for (const auto& subtree : subtrees_[peer])
       communicator.receive(op.parts[subtree.begin].get(), bytes, peer, stream);
   }
-  communicator.group_end();
+  group.end();
 }
 
 bool nccl_collectives::is_subtree(std::uint32_t begin,
@@ -493,6 +509,7 @@ void nccl_collectives::complete(device_operation& op) {
                     : sum_on_device(op, op.parts[first], call.spec, on);
   }
   log_.complete_item(call);
+  has_completed_ = true;
 }
 
 /// Lets a compute stream copy a sum, and the compute streams of all other

@@ -33,6 +33,9 @@ struct nccl_options {
   std::chrono::microseconds poll_interval{50};
   /// Time for which the destructor waits until the stream has drained.
   std::chrono::milliseconds close_timeout{10'000};
+  /// No group enters the stream before `start_groups` is called, until a
+  /// collective is complete. See the row "start" of `nccl_collectives`.
+  bool holds_first_groups = false;
   /// Called once for each generation whose failure is reported, with the
   /// collectives locked. Must not block. Null: not called.
   std::function<void(const collective_backend::failure&)> on_failure{};
@@ -50,7 +53,12 @@ struct nccl_options {
 ///            block, and runs them on other threads. A watchdog thread calls
 ///            `check`
 ///   start    begin_generation: the communicator of the generation is
-///            initialised. Collectives that were called earlier wait for it
+///            initialised. Collectives that were called earlier wait for it.
+///            While a kernel of NCCL waits for another rank, a driver may let
+///            an allocation or the first launch of another kernel wait for that
+///            kernel. So a collective gets its memory when it is called, and
+///            with `holds_first_groups` the first groups wait until the
+///            replicas have launched the kernels of their step
 ///   on contribute  a copy on the compute stream of the replica, into memory
 ///            of this object; the communication stream waits for its event. So
 ///            NCCL never accesses memory of the caller
@@ -112,6 +120,9 @@ public:
   /// If the collectives of the step are incomplete, aborts the communicator.
   void end_step(std::uint32_t replica);
   bool is_current(std::uint32_t replica);
+  /// Lets the groups that `holds_first_groups` has held enter the stream. A
+  /// replica calls it when it waits, and so launches no kernel.
+  void start_groups();
 
   /// @param compute the stream whose work makes the contribution and reads the
   ///        sum. If the contribution is on the device, the sum is there too,
@@ -184,6 +195,7 @@ private:
 
   void make_progress();
   void start_called();
+  void allocate_memory(device_operation& op);
   void submit_all();
   bool submit(device_operation& op);
   void submit_records(device_operation& op);
@@ -226,6 +238,8 @@ private:
   /// Communicators of earlier generations whose memory is still accessed.
   std::vector<std::unique_ptr<generation_communicator>> closing_;
   std::vector<copied_sum> copied_sums_;
+  bool holds_groups_ = false;
+  bool has_completed_ = false; ///< A collective of this object is complete.
   std::optional<failure> failure_;
   time_point failure_reported_at_{};
   bool is_failure_reported_ = false;

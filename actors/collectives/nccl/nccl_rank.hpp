@@ -18,6 +18,7 @@ public:
   nccl_rank(const local_placement& ranks,
             const std::shared_ptr<communication_device>& device,
             std::shared_ptr<communicator_id_exchange> ids,
+            std::shared_ptr<blocking_calls> blocking,
             const nccl_options& options);
 
   /// Time between two looks of the watchdog at the collectives.

@@ -34,7 +34,7 @@ nccl_ranks::nccl_ranks(
   const local_placement& processes,
   const std::vector<std::shared_ptr<communication_device>>& devices,
   const std::shared_ptr<communicator_id_exchange>& ids,
-  const nccl_options& options)
+  const std::shared_ptr<blocking_calls>& blocking, const nccl_options& options)
   : processes_{processes} {
   const auto each = static_cast<std::uint32_t>(devices.size());
   const auto ranks = placement_on_devices(processes.job, each);
@@ -42,7 +42,7 @@ nccl_ranks::nccl_ranks(
   const auto used = used_devices(processes.job, processes.process, each);
   for (std::uint32_t d = 0; d < used; ++d)
     ranks_.push_back(std::make_shared<nccl_rank>(
-      local_placement{ranks, first + d}, devices[d], ids, options));
+      local_placement{ranks, first + d}, devices[d], ids, blocking, options));
 }
 
 const std::shared_ptr<nccl_rank>&

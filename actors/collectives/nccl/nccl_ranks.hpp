@@ -25,6 +25,7 @@ public:
   nccl_ranks(const local_placement& processes,
              const std::vector<std::shared_ptr<communication_device>>& devices,
              const std::shared_ptr<communicator_id_exchange>& ids,
+             const std::shared_ptr<blocking_calls>& blocking,
              const nccl_options& options);
 
   /// Returns the rank that has a replica of this process.

@@ -27,6 +27,7 @@ nccl_setup::options_of_ranks(std::chrono::milliseconds step_timeout) const {
   // The chief notices a step that is late first, and knows more.
   out.operation_timeout = 2 * step_timeout;
   out.finalize_timeout = 1000ms;
+  out.holds_first_groups = true;
   out.error_report_delay = std::min<std::chrono::milliseconds>(
     out.error_report_delay, step_timeout / 4);
   out.close_timeout = 2000ms;
@@ -49,6 +50,7 @@ nccl_setup::make(const local_placement& processes,
   try {
     return {make_device_offer(options_),
             std::make_shared<nccl_ranks>(processes, options_.devices, ids,
+                                         blocking_,
                                          options_of_ranks(step_timeout))};
   } catch (const device_error& e) {
     if (options_.policy != device_sum_policy::required)

@@ -51,6 +51,9 @@ private:
   nccl_options options_of_ranks(std::chrono::milliseconds step_timeout) const;
 
   const device_sum_options options_;
+  /// Shared with the ranks. Its destructor waits for the calls.
+  const std::shared_ptr<threaded_blocking_calls> blocking_ =
+    std::make_shared<threaded_blocking_calls>();
   bool has_begun_ = false; ///< The job of one process has had a view.
   /// Shared with the ranks.
   const std::shared_ptr<failure> failure_ = std::make_shared<failure>();

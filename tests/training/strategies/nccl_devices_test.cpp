@@ -93,6 +93,7 @@ TEST(NcclDevices, OfOneProcessHaveARankEach) {
     nccl_process it{how};
     EXPECT_EQ(weights_after_fit(it.on), expected);
     EXPECT_EQ(it.groups() > 10, how != backends::host);
+    EXPECT_EQ(it.nccl->late_allocations(), 0);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,7 +35,15 @@ void use(int device) {
 }
 
 ncclDataType_t type_of(dtype type) {
-  return type == dtype::float64 ? ncclFloat64 : ncclFloat32;
+  switch (type) {
+    case dtype::float32:
+      return ncclFloat32;
+    case dtype::float64:
+      return ncclFloat64;
+    default:
+      throw std::logic_error("NCCL adds float32 and float64 only, not "
+                             + std::string{to_string(type)});
+  }
 }
 
 class event final : public device_event {
@@ -58,8 +67,10 @@ public:
   bool is_complete() override {
     use(device_);
     const auto result = cudaEventQuery(event_);
-    if (result == cudaErrorNotReady)
+    if (result == cudaErrorNotReady) {
+      cudaGetLastError(); // forgets that it is not ready
       return false;
+    }
     check(result, "cudaEventQuery");
     return true;
   }
@@ -76,8 +87,13 @@ class stream final : public device_stream {
 public:
   explicit stream(int device) : device_{device} {
     use(device_);
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-          "cudaStreamCreateWithFlags");
+    // Otherwise kernels of NCCL would queue behind those of the backward pass.
+    int lowest = 0, highest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+          "cudaDeviceGetStreamPriorityRange");
+    check(
+      cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest),
+      "cudaStreamCreateWithPriority");
   }
   /// A stream that another object owns.
   stream(int device, cudaStream_t borrowed)
@@ -153,9 +169,11 @@ public:
     std::memcpy(&unique, id.data(), sizeof(unique));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    check(nccl().comm_init_rank_config(&handle_, int(ranks), unique, int(rank),
-                                       &config),
-          "ncclCommInitRankConfig");
+    const auto result = nccl().comm_init_rank_config(
+      &handle_, int(ranks), unique, int(rank), &config);
+    if (result != ncclSuccess && result != ncclInProgress && handle_)
+      abort(); // otherwise the other ranks would wait for this one
+    check(result, "ncclCommInitRankConfig");
   }
   ~communicator() override {
     if (!handle_)
@@ -183,6 +201,8 @@ public:
     check(nccl().group_start(), "ncclGroupStart");
   }
   void group_end() override { check(nccl().group_end(), "ncclGroupEnd"); }
+  /// NCCL keeps the depth of groups for each thread.
+  void abandon_group() noexcept override { nccl().group_end(); }
   void all_reduce(std::byte* elements, std::size_t count, dtype type,
                   device_stream& stream) override {
     check(nccl().all_reduce(elements, elements, count, type_of(type), ncclSum,
@@ -246,8 +266,7 @@ public:
     const auto size = (bytes / granularity + 1) * granularity;
     return {take(kind, size),
             [cache = shared_from_this(), kind, size](std::byte* block) {
-              const std::lock_guard locked{cache->lock_};
-              cache->free_of(kind)[size].push_back(block);
+              cache->keep(kind, size, block);
             }};
   }
 
@@ -255,6 +274,13 @@ private:
   using blocks_by_size = std::map<std::size_t, std::vector<std::byte*>>;
   static constexpr std::size_t granularity = 4096;
 
+  void keep(memory_kind kind, std::size_t size, std::byte* block) noexcept {
+    const std::lock_guard locked{lock_};
+    try {
+      free_of(kind)[size].push_back(block);
+    } catch (...) { // No memory of the host: the block is never used again.
+    }
+  }
   blocks_by_size& free_of(memory_kind kind) {
     return free_[kind == memory_kind::pinned];
   }
@@ -362,7 +388,16 @@ communication_device::initialize(const communicator_id& id, std::uint32_t ranks,
 }
 
 std::shared_ptr<device_stream> communication_device::make_stream() {
-  return std::make_shared<stream>(index_);
+  auto made = std::make_shared<stream>(index_);
+  // Loads the kernels of `add`, which is not possible in each driver while a
+  // kernel of NCCL waits for another rank.
+  const auto memory = allocate(memory_kind::device, sizeof(double));
+  check(cudaMemsetAsync(memory.get(), 0, sizeof(double), made->handle()),
+        "cudaMemsetAsync");
+  for (const auto type : {dtype::float32, dtype::float64})
+    made->add(memory.get(), memory.get(), memory.get(), 1, type);
+  made->synchronize();
+  return made;
 }
 
 std::shared_ptr<device_stream> communication_device::compute_stream() {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace {
 
 using namespace troupe;
@@ -73,6 +75,35 @@ TEST(DeviceOffer, TellsTheDeviceOrWhyThereIsNone) {
     (device_offer{{"GPU-7", "GPU-8"}, "2.1.0", {}}));
   EXPECT_EQ(make_device_offer({.why_none = "there is none"}),
             (device_offer{{}, {}, "there is none"}));
+}
+
+// NCCL takes processes with different values for those of different hosts, so
+// they may share a card.
+TEST(DeviceOffer, HasTheHostThatNcclIsTold) {
+  const auto nccl = std::make_shared<fake_nccl>(fake_nccl::options{});
+  const device_sum_options options{
+    .devices = {nccl->make_device({"GPU-7", "2.1.0"})}};
+  const auto offer_of_host = [&](const char* host) {
+    ::setenv("NCCL_HOSTID", host, 1);
+    const auto out = make_device_offer(options);
+    ::unsetenv("NCCL_HOSTID");
+    return out;
+  };
+  const named_offer first{"worker 0", offer_of_host("a")},
+    second{"worker 1", offer_of_host("b")},
+    same{"worker 2", offer_of_host("a")};
+  EXPECT_EQ(first.offer.devices, std::vector<std::string>{"GPU-7@a"});
+  EXPECT_EQ(refusal_of({first, second}), "");
+  EXPECT_NE(refusal_of({first, same}), "");
+}
+
+TEST(DeviceOffer, HasNoDeviceIfCallsOfNcclWouldBlock) {
+  const auto nccl = std::make_shared<fake_nccl>(fake_nccl::options{});
+  ::setenv("NCCL_COMM_BLOCKING", "1", 1);
+  const auto offer = make_device_offer({.devices = {nccl->make_device()}});
+  ::unsetenv("NCCL_COMM_BLOCKING");
+  EXPECT_TRUE(offer.devices.empty());
+  EXPECT_NE(offer.why_none.find("unset it"), std::string::npos);
 }
 
 } // namespace

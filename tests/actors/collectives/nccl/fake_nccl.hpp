@@ -14,6 +14,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,22 @@ public:
   void fail_next_allocation() {
     const std::lock_guard locked{lock_};
     fails_next_allocation_ = true;
+  }
+
+  /// The next transfer that is added to a group fails, in the middle of it.
+  void fail_next_transfer() {
+    const std::lock_guard locked{lock_};
+    transfers_until_failure_ = 2;
+  }
+  bool has_failed_a_transfer() {
+    const std::lock_guard locked{lock_};
+    return transfers_until_failure_ == 0;
+  }
+  /// Number of blocks that the driver has allocated while a group was
+  /// incomplete. A driver may let such a call wait for the group.
+  int late_allocations() {
+    const std::lock_guard locked{lock_};
+    return late_allocations_;
   }
 
   /// Sentences about wrong uses of memory, streams and communicators.
@@ -181,6 +198,11 @@ private:
   std::vector<std::vector<std::string>> groups_; ///< By device.
   std::set<std::string> violations_;
   bool freezes_next_ = false, fails_next_allocation_ = false;
+  int transfers_until_failure_ = -1; ///< -1: none fails. 0: one has failed.
+  int open_groups_ = 0;              ///< Ended, but not done by the device.
+  int late_allocations_ = 0;
+  /// Groups that a thread has started and not ended, of any communicator.
+  std::map<std::thread::id, int> depths_;
   std::map<std::size_t, std::vector<std::byte*>> free_; ///< By size.
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
 };
@@ -330,15 +352,25 @@ public:
     if (!ranks_->initialized[rank_] || *entering_ || aborted_)
       owner_->violations_.insert("a group started at a communicator that "
                                  "was not ready");
+    if (++owner_->depths_[std::this_thread::get_id()] > 1)
+      owner_->violations_.insert("a group started in one that was not ended");
     current_ = std::make_shared<fake_nccl::group>();
     text_.clear();
   }
+  void abandon_group() noexcept override {
+    const std::lock_guard locked{owner_->lock_};
+    --owner_->depths_[std::this_thread::get_id()];
+    current_.reset();
+    stream_ = nullptr;
+  }
   void group_end() override {
     const std::lock_guard locked{owner_->lock_};
+    --owner_->depths_[std::this_thread::get_id()];
     owner_->groups_[device_].push_back(text_);
     if (!stream_)
       return;
     *entering_ = true;
+    ++owner_->open_groups_;
     // The group enters the stream in a later step.
     owner_->background_.push_back(
       [enter = enter_stream(), entering = entering_] {
@@ -388,6 +420,9 @@ private:
   void add(const fake_nccl::transfer& x, device_stream& stream,
            const std::string& what) {
     const std::lock_guard locked{owner_->lock_};
+    if (owner_->transfers_until_failure_ > 0
+        && --owner_->transfers_until_failure_ == 0)
+      throw device_error{"ncclSend failed: remote process exited"};
     current_->transfers.push_back(x);
     stream_ = dynamic_cast<fake_stream*>(&stream);
     text_ += what + " " + std::to_string(x.bytes) + " ";
@@ -403,7 +438,13 @@ private:
       std::vector<fake_nccl::range> memory;
       for (const auto& x : own->transfers)
         memory.push_back({x.data, x.bytes});
-      stream->add({[=] { return owner->run(*ranks, rank, own); }, memory});
+      stream->add({[=] {
+                     const auto made = owner->run(*ranks, rank, own);
+                     if (made == fake_nccl::progress::done)
+                       --owner->open_groups_;
+                     return made;
+                   },
+                   memory});
     };
   }
 
@@ -668,6 +709,7 @@ inline bool fake_nccl::reduce(clique& ranks, transfer& x) {
 inline std::byte* fake_nccl::allocate(std::size_t bytes) {
   auto& list = free_[bytes];
   if (list.empty()) {
+    late_allocations_ += open_groups_ > 0;
     blocks_.push_back(std::make_unique<std::byte[]>(bytes + 64));
     auto* memory = blocks_.back().get();
     memory += (64 - reinterpret_cast<std::uintptr_t>(memory) % 64) % 64;

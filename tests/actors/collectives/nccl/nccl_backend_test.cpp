@@ -374,6 +374,55 @@ TEST(NcclBackend, ReportsTooLittleMemoryAsAnErrorOfNccl) {
   expect_sums(job, 0, small);
 }
 
+// NCCL counts the groups of each thread. A group that is not ended would take
+// up those of the next communicator, which then never enter the stream.
+TEST(NcclBackend, EndsAGroupInWhichACallHasFailed) {
+  for (const auto& options : {by_tree, by_nccl}) {
+    fake_ranks job{
+      placement::contiguous({1, 1, 1}), 1, {.error_report_delay = 300ms}};
+    job.begin(1, 0);
+    job.nccl->fail_next_transfer();
+    contribute_all(job, 0, large, options);
+    EXPECT_TRUE(
+      job.run_until([&] { return job.nccl->has_failed_a_transfer(); }));
+    job.now += 300ms;
+    EXPECT_TRUE(job.run_until([&] {
+      return std::ranges::any_of(job.backends, [](const auto& x) {
+        return x->last_failure().has_value();
+      });
+    }));
+    job.begin(2, 0);
+    contribute_all(job, 0, large);
+    expect_sums(job, 0, large);
+  }
+}
+
+// A driver may let an allocation, or the first launch of a kernel, wait for a
+// kernel of NCCL that waits for another rank of this process.
+TEST(NcclBackend, HoldsTheFirstGroupsUntilAReplicaWaits) {
+  for_seeds(10, [](unsigned seed) {
+    fake_ranks job{
+      placement{lists{{0, 3}, {1, 2}}}, seed, {.holds_first_groups = true}};
+    for (const std::uint64_t step : {0, 1}) {
+      job.begin(1, step);
+      contribute_all(job, step, large);
+      job.run_some(job.random() % 200);
+      contribute_all(job, step, small);
+      job.run_some(200);
+      EXPECT_EQ(job.nccl->groups_of(0).empty(), step == 0);
+      for (const auto& rank : job.ranks)
+        rank->start_groups();
+      expect_sums(job, step, large);
+      expect_sums(job, step, small);
+      EXPECT_TRUE(job.run_until(
+        [&] { return job.all({kind::drained}, wait_status::ready); }));
+      for (const auto& one : job.backends)
+        one->end_step();
+    }
+    EXPECT_EQ(job.nccl->late_allocations(), 0);
+  });
+}
+
 // -- initialisation -----------------------------------------------------------
 
 TEST(NcclBackend, CollectivesWaitForARankThatJoinsLate) {

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
+#include <thread>
+
 namespace {
 
 using namespace troupe;
@@ -34,6 +38,7 @@ TEST(NcclRanks, AReplicaHasTheRankOfItsDevice) {
   const nccl_ranks ranks{processes,
                          {nccl->make_device(), nccl->make_device()},
                          std::make_shared<communicator_ids>(),
+                         std::make_shared<threaded_blocking_calls>(),
                          nccl_options{}};
   const auto rank_of = [&](std::uint32_t replica) {
     return ranks.of_replica(replica)->collectives()->ranks();
@@ -42,6 +47,37 @@ TEST(NcclRanks, AReplicaHasTheRankOfItsDevice) {
   EXPECT_NE(ranks.of_replica(1), ranks.of_replica(3));
   EXPECT_EQ(rank_of(1), (local_placement{of({{0}, {2}, {1, 4}, {3}}), 2}));
   EXPECT_EQ(rank_of(3).process, 3u);
+}
+
+TEST(ThreadedBlockingCalls, AreWaitedForAtTheEnd) {
+  std::promise<void> begun, ends;
+  std::atomic<bool> has_ended = false;
+  auto calls = std::make_unique<threaded_blocking_calls>(std::chrono::hours{1});
+  calls->post([&] {
+    begun.set_value();
+    ends.get_future().wait();
+    has_ended = true;
+  });
+  begun.get_future().wait();
+  std::thread releases{[&] { ends.set_value(); }};
+  calls.reset();
+  EXPECT_TRUE(has_ended);
+  releases.join();
+}
+
+TEST(ThreadedBlockingCalls, ThatNeverReturnDelayTheEndForALimitedTime) {
+  const auto ends = std::make_shared<std::promise<void>>();
+  const auto has_ended = std::make_shared<std::promise<void>>();
+  auto done = has_ended->get_future();
+  auto calls =
+    std::make_unique<threaded_blocking_calls>(std::chrono::milliseconds{1});
+  calls->post([ends, has_ended] {
+    ends->get_future().wait();
+    has_ended->set_value();
+  });
+  calls.reset(); // returns, although the call has not
+  ends->set_value();
+  done.wait();
 }
 
 TEST(CommunicatorIds, KeepABoundedNumber) {
