@@ -5,9 +5,11 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/wait_clock.hpp"
 #include "troupe/actors/group/group_environment.hpp"
+#include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/elastic_group.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
+#include "troupe/actors/membership/lane_failure.hpp"
 #include "troupe/actors/membership/membership_actor.hpp"
 #include "troupe/actors/membership/reconnect_admission.hpp"
 #include "troupe/actors/membership/stream_admission.hpp"
@@ -37,6 +39,8 @@ constexpr std::size_t stack_bytes = std::size_t{1} << 20;
 constexpr auto job_name = "job";
 /// Maximum time in which the processes of a later view open their lanes.
 constexpr auto lane_timeout = 10s;
+/// As in `cluster`: time after which missing lanes could not be opened.
+constexpr auto min_lane_time = 1s;
 /// Time from the end of a program to the end of its process.
 constexpr auto exit_delay = 20ms;
 /// Maximum time from the end of the connections of a process that is killed to
@@ -121,7 +125,7 @@ private:
 };
 
 /// Notes in which call of a replica group the program of a process is.
-class observed_group final : public replica_group {
+class observed_group final : public replica_group, public recovering_group {
 public:
   observed_group(std::unique_ptr<replica_group> group, process_life& life)
     : group_{std::move(group)}, life_{life} {}
@@ -184,6 +188,14 @@ public:
   }
   bool has_deferred_candidate() override {
     return group_->has_deferred_candidate();
+  }
+  void set_stop_request(std::function<bool()> is_to_stop) override {
+    if (auto* const it = dynamic_cast<recovering_group*>(group_.get()))
+      it->set_stop_request(std::move(is_to_stop));
+  }
+  void set_recovering(bool recovers) override {
+    if (auto* const it = dynamic_cast<recovering_group*>(group_.get()))
+      it->set_recovering(recovers);
   }
   void admit_candidates(milliseconds timeout) override {
     group_->admit_candidates(timeout);
@@ -400,19 +412,18 @@ struct elastic_job::impl {
                               std::uint32_t peer, const membership::member*,
                               milliseconds timeout,
                               membership_options::dial_callback on_done) {
-      net.dial(task, peer, hello, timeout, std::move(on_done));
+      dial(task, peer, hello, timeout, std::move(on_done));
     };
     settings.reconnect_timeout = options.network.heartbeat_timeout;
     if (options.reconnects)
-      settings.dial_again = [this,
-                             &it](const membership::member& peer,
-                                  milliseconds timeout,
-                                  membership_options::dial_callback on_done) {
-        const auto hello = make_reconnect_hello(
-          job_name, names[it.life->task], it.request,
-          it.life->peers->view.view_id, peer.incarnation, identity_of(it));
-        net.dial(it.life->task, peer.task, hello, timeout, std::move(on_done));
-      };
+      settings.dial_again =
+        [this, &it](const membership::member& peer, milliseconds timeout,
+                    membership_options::dial_callback on_done) {
+          const auto hello = make_reconnect_hello(
+            job_name, names[it.life->task], it.request,
+            it.life->peers->view.view_id, peer.incarnation, identity_of(it));
+          dial(it.life->task, peer.task, hello, timeout, std::move(on_done));
+        };
     settings.watch = [this](const net::process_identity& of) {
       return handle_of(of);
     };
@@ -435,6 +446,19 @@ struct elastic_job::impl {
         accept(actor, from, std::move(connection));
       },
       [this, &it](const net::hello& from) { return refusal_of(it, from); });
+  }
+
+  /// Dials a process, unless no process can connect to it.
+  void dial(std::uint32_t task, std::uint32_t peer, const net::hello& hello,
+            milliseconds timeout, membership_options::dial_callback on_done) {
+    if (!blocked.contains(peer))
+      return net.dial(task, peer, hello, timeout, std::move(on_done));
+    at(timeout, [on_done = std::move(on_done), name = names[peer]] {
+      net::endpoint::dial_result failed;
+      failed.cause = net::close_reason::timed_out;
+      failed.reason = name + " does not answer";
+      on_done(std::move(failed));
+    });
   }
 
   /// As `cluster` does.
@@ -613,6 +637,10 @@ struct elastic_job::impl {
     settings.on_renewal_wanted = [tell](std::uint64_t view_id) {
       tell(membership_event::renewal_wanted{view_id});
     };
+    settings.on_no_lanes = [tell](std::uint64_t view_id,
+                                  std::uint64_t incarnation, bool is_newer) {
+      tell(membership_event::no_lanes{view_id, incarnation, is_newer});
+    };
     settings.on_giving_up = [tell] { tell(membership_event::leave{true}); };
     settings.joins = life.joins;
     settings.task = life.task;
@@ -754,9 +782,9 @@ struct elastic_job::impl {
   /// Each process dials those with a lower task, as `cluster` does. Streams
   /// that were accepted are in the peer table; they are null here.
   std::vector<peer_lanes> open_lanes(process& it, const membership::view& of) {
+    const auto begun = wait_clock::now();
     const auto deadline =
-      wait_clock::now()
-      + std::min<milliseconds>(options.start_timeout, lane_timeout);
+      begun + std::min<milliseconds>(options.start_timeout, lane_timeout);
     std::erase_if(lane_ends, [&](const auto& x) {
       return x.first.second == it.life->incarnation
              && std::get<0>(x.first.first) < of.view_id;
@@ -768,7 +796,7 @@ struct elastic_job::impl {
     for (const auto& peer : of.members)
       lanes.push_back(peer.task == it.life->task
                         ? peer_lanes{}
-                        : open_lane(it, of.view_id, peer, deadline));
+                        : open_lane(it, of, peer, begun, deadline));
     return lanes;
   }
 
@@ -785,13 +813,15 @@ struct elastic_job::impl {
                     wait_clock::time_point deadline) {
     const auto is_done = std::make_shared<bool>(false);
     const auto own_task = it.life->task, task = peer.task;
-    const auto fail = [is_done, peers = it.life->peers,
-                       view_id](const std::string& why) {
+    const auto fail = [is_done, peers = it.life->peers, view_id,
+                       task](const std::string& why) {
       if (!std::exchange(*is_done, true))
-        peers->update([&] { peers->stream_failures[view_id] = why; });
+        peers->update([&] { peers->stream_failures[{view_id, task}] = why; });
     };
     at(std::chrono::ceil<milliseconds>(deadline - wait_clock::now()),
        [fail, name = names[task]] { fail("could not connect to " + name); });
+    if (blocked.contains(task))
+      return;
     net.deliver(
       own_task, task, [this, &it, own_task, task, view_id, fail, is_done] {
         auto& acceptor = process_of(task);
@@ -816,10 +846,12 @@ struct elastic_job::impl {
   }
 
   /// As `cluster::impl::open_lane`.
-  peer_lanes open_lane(process& it, std::uint64_t view_id,
+  peer_lanes open_lane(process& it, const membership::view& of,
                        const membership::member& peer,
+                       wait_clock::time_point begun,
                        wait_clock::time_point deadline) {
     auto& peers = *it.life->peers;
+    const auto view_id = of.view_id;
     std::unique_lock hold{peers.lock};
     const auto id_of = [&](const char* purpose) {
       return peer_table::stream_id{view_id, peer.task, peer.incarnation,
@@ -832,26 +864,37 @@ struct elastic_job::impl {
     };
     const auto is_outdated = [&] {
       return it.has_started
-             && (peers.stop.requested || peers.no_next_view
-                 || peers.view.view_id != view_id);
+             && (peers.stop.requested || peers.stop.end_of_runs
+                 || peers.no_next_view || peers.view.view_id != view_id);
+    };
+    const auto has_failed = [&] {
+      const auto found = peers.stream_failures.lower_bound({view_id, 0});
+      return found != peers.stream_failures.end()
+             && found->first.first == view_id;
     };
     peers.wait(hold, deadline, [&] {
       return all_open() || peers.failed || is_outdated()
-             || (it.has_started && peers.stream_failures.contains(view_id));
+             || (it.has_started && has_failed());
     });
     if (peers.failed)
       throw to_job_error(*peers.failed, {.names = names});
-    if (!all_open())
-      throw job_error(ec::stalled,
-                      names[peer.task] + " did not open its lanes");
+    if (!all_open()) {
+      const bool is_early =
+        is_outdated() && wait_clock::now() - begun < min_lane_time;
+      throw lane_failure{
+        ec::stalled, names[peer.task] + " did not open its lanes",
+        is_early ? std::vector<std::uint32_t>{}
+                 : members_without_streams(peers, of, peer.task)};
+    }
     for (const auto* purpose : lane_purposes)
       peers.streams.erase(id_of(purpose));
     const auto own = it.life->incarnation;
     auto taken =
       lane_ends.extract({key_of(view_id, own, peer.incarnation), own});
     if (taken.empty())
-      throw job_error(ec::peer_lost,
-                      "the lanes to " + names[peer.task] + " have ended");
+      throw lane_failure{ec::peer_lost,
+                         "the lanes to " + names[peer.task] + " have ended",
+                         {peer.task}};
     return std::move(taken.mapped());
   }
 
@@ -1048,7 +1091,8 @@ struct elastic_job::impl {
   std::vector<chief_record> chiefs;
   std::vector<std::string> membership_errors;
   std::uint64_t view_messages = 0, launcher_kills = 0, survivors_named = 0;
-  bool is_split = false; ///< `elastic_job::split` was called.
+  bool is_split = false;           ///< `elastic_job::split` was called.
+  std::set<std::uint32_t> blocked; ///< Tasks, see `elastic_job::block`.
   /// By id of an actor: its task.
   std::vector<std::uint32_t> owners;
   std::size_t attributed = 0;
@@ -1098,6 +1142,10 @@ void elastic_job::split(const std::set<std::uint32_t>& tasks) {
 
 void elastic_job::cut(std::uint32_t task, std::uint32_t peer) {
   impl_->net.cut(task, peer);
+}
+
+void elastic_job::block(std::uint32_t task) {
+  impl_->blocked.insert(task);
 }
 
 void elastic_job::start_again(std::uint32_t task) {

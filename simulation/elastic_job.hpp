@@ -140,6 +140,9 @@ public:
   void split(const std::set<std::uint32_t>& tasks);
   /// Ends the connections and lanes between two processes.
   void cut(std::uint32_t task, std::uint32_t peer);
+  /// From now on no process can connect to that of a task, nor open lanes to
+  /// it. Connections that stand are not affected.
+  void block(std::uint32_t task);
   /// Starts a process of a task that was killed. It joins the job, or takes
   /// part in its start if no process has begun.
   void start_again(std::uint32_t task);

@@ -235,6 +235,10 @@ private:
                                   : 0ms));
     for (const auto& one : plan.faults)
       out += one.until.value_or(0ms);
+    // The lanes of two views cannot be opened before a process is excluded.
+    out += 2 * options_of(plan).start_timeout
+           * std::ranges::count(plan.faults, process_fault::kind::block,
+                                &process_fault::type);
     out +=
       (plan.lost_packets.size() + plan.corrupt_packets.size()) * recovery_time;
     const auto message_time = 2 * plan.latency + (plan.delayed > 0 ? 1ms : 0ms);
@@ -504,6 +508,11 @@ private:
         cuts_.insert(job_.life_of(fault.peer).number);
         ++cut_count_;
         job_.cut(task, fault.peer);
+        break;
+      case block:
+        cuts_.insert(life.number);
+        ++cut_count_;
+        job_.block(task);
         break;
       case leave:
         leavers_.insert(life.number);

@@ -166,6 +166,8 @@ const char* name_of(process_fault::kind kind) {
       return "cut";
     case leave:
       return "leave";
+    case block:
+      return "block";
   }
   return "";
 }

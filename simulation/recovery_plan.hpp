@@ -25,6 +25,9 @@ struct process_fault {
     split,
     cut,   ///< The connections between two processes end.
     leave, ///< The process is asked to leave its job. Fits only.
+    /// No process can connect to that of the task any more, nor open lanes to
+    /// it. Connections that stand are not affected.
+    block,
   };
   enum class moment : std::uint8_t {
     step,         ///< The first process has committed `count` steps.

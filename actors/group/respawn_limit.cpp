@@ -1,5 +1,7 @@
 #include "troupe/actors/group/respawn_limit.hpp"
 
+#include <algorithm>
+
 namespace troupe {
 
 bool is_end_of_role(const failure_report& report) {
@@ -16,19 +18,26 @@ bool is_end_of_role(const failure_report& report) {
 }
 
 bool respawn_limit::on_end(std::chrono::nanoseconds now,
+                           const std::optional<view_change::job_position>& at,
                            const std::string& text) {
-  last_ = text;
-  while (!ends_.empty() && now - ends_.front().time >= window_)
-    ends_.pop_front();
+  last_ = {now, at, text};
+  std::erase_if(ends_, [&](const end_of_role& x) {
+    return now - x.time >= window_ && x.at != at;
+  });
   if (ends_.size() >= max_respawns_)
     return false;
-  ends_.push_back({now, text});
+  ends_.push_back(last_);
   return true;
 }
 
 std::string respawn_limit::describe() const {
-  auto out = last_ + "; before, within "
-             + std::to_string(window_.count() / 1000) + " s: ";
+  const auto first = ends_.empty() ? last_.time : ends_.front().time;
+  const auto span =
+    std::max<std::chrono::nanoseconds>(window_, last_.time - first);
+  auto out =
+    last_.text + "; before, within "
+    + std::to_string(std::chrono::ceil<std::chrono::seconds>(span).count())
+    + " s: ";
   for (const auto& one : ends_)
     out += (&one == &ends_.front() ? "" : "; ") + one.text;
   return out;

@@ -1,11 +1,13 @@
 #pragma once
 
 #include "troupe/strategies/failure_report.hpp"
+#include "troupe/strategies/membership/view_messages.hpp"
 
 #include <chrono>
 #include <cstddef>
-#include <deque>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -14,10 +16,11 @@ namespace troupe {
 bool is_end_of_role(const failure_report& report);
 
 /// Limits how often the roles of a process are made again, because the actor of
-/// one of them has ended.
+/// one of them has ended. An end counts for the window, and longer if no step
+/// was made since then: a role can need more time than the window for each end.
 class respawn_limit {
 public:
-  /// @param max_respawns maximum number of ends within the window.
+  /// @param max_respawns maximum number of ends that count.
   explicit respawn_limit(
     std::size_t max_respawns = 3,
     std::chrono::milliseconds window = std::chrono::milliseconds{60'000})
@@ -25,9 +28,13 @@ public:
 
   /// The actor of a role has ended.
   /// @param now  time since an origin that the caller chooses.
+  /// @param at   where the replicas have stopped. A change of it is progress.
+  ///             None: unknown.
   /// @param text a sentence about the end.
   /// @returns false if that is once too often. This end does not count then.
-  bool on_end(std::chrono::nanoseconds now, const std::string& text);
+  bool on_end(std::chrono::nanoseconds now,
+              const std::optional<view_change::job_position>& at,
+              const std::string& text);
 
   /// Lists the end that was once too often and the ones before, as one text.
   std::string describe() const;
@@ -35,13 +42,14 @@ public:
 private:
   struct end_of_role {
     std::chrono::nanoseconds time;
+    std::optional<view_change::job_position> at;
     std::string text;
   };
 
   std::size_t max_respawns_;
   std::chrono::milliseconds window_;
-  std::deque<end_of_role> ends_; ///< In `window_`.
-  std::string last_;             ///< Text of the last end.
+  std::vector<end_of_role> ends_; ///< Those that count.
+  end_of_role last_;              ///< The one that was once too often.
 };
 
 } // namespace troupe

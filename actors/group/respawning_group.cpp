@@ -74,11 +74,11 @@ public:
     return group_->run_terminator();
   }
 
-  bool enter_next_view(const std::optional<view_change::job_position>&,
+  bool enter_next_view(const std::optional<view_change::job_position>& position,
                        std::chrono::milliseconds) override {
     if (unhandled_end_.empty())
       return false;
-    if (!limit_.on_end(options_.now().time_since_epoch(),
+    if (!limit_.on_end(options_.now().time_since_epoch(), position,
                        std::exchange(unhandled_end_, {})))
       throw job_error(ec::peer_lost, limit_.describe());
     // A new group, because the messages of the old one must not reach the new

@@ -222,6 +222,12 @@ cluster::impl::make_elastic_group(const replica_group_options& group_options) {
          caf::anon_send(
            actor, membership_event{membership_event::renewal_wanted{view_id}});
        },
+     .on_no_lanes =
+       [actor = membership_](std::uint64_t view_id, std::uint64_t incarnation,
+                             bool is_newer) {
+         caf::anon_send(actor, membership_event{membership_event::no_lanes{
+                                 view_id, incarnation, is_newer}});
+       },
      .on_giving_up =
        [actor = membership_] {
          caf::anon_send(actor, membership_event{membership_event::leave{true}});

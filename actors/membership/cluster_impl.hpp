@@ -85,6 +85,7 @@ private:
   template <class F>
   void wait_for_membership(F&& done);
   void wait_for_view();
+  void find_unknown_hosts();
   std::vector<peer_lanes> open_lanes(const membership::view& of,
                                      peer_table::clock::time_point deadline);
   void wait_for_connections(const membership::view& of,
@@ -93,7 +94,9 @@ private:
   void dial_stream(std::uint64_t view_id, const membership::member& peer,
                    const std::string& purpose,
                    peer_table::clock::time_point deadline);
-  peer_lanes open_lane(std::uint64_t view_id, const membership::member& peer,
+  peer_lanes open_lane(const membership::view& of,
+                       const membership::member& peer,
+                       peer_table::clock::time_point begun,
                        peer_table::clock::time_point deadline);
   void wait_for_start();
   static placement placement_of(const membership::view& of);
@@ -109,6 +112,9 @@ private:
   wait_for_offers(const communicator_channels& channels, std::uint64_t view_id,
                   peer_table::clock::time_point deadline);
   [[noreturn]] void fail(ec code, const std::string& reason);
+  [[noreturn]] void fail_lanes(ec code, const std::string& reason,
+                               std::vector<std::uint32_t> missing);
+  std::string abort_start(ec code, const std::string& text);
   named_processes named() const;
   void throw_if_failed(std::unique_lock<std::mutex>& hold);
   membership::join_request own_join_request() const;

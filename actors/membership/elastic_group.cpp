@@ -1,9 +1,13 @@
 #include "troupe/actors/membership/elastic_group.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/group/job_status_source.hpp"
+#include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/actors/group/respawn_limit.hpp"
+#include "troupe/actors/membership/lane_failure.hpp"
 #include "troupe/actors/membership/renewal_limit.hpp"
+#include "troupe/actors/membership/unopened_lanes.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -41,11 +45,13 @@ constexpr const char* not_joined =
   "this process has not joined its job yet; a program that joins makes the "
   "calls fit, evaluate, save and strategy.loop";
 
-class elastic_group final : public replica_group {
+class elastic_group final : public replica_group, public recovering_group {
 public:
   elastic_group(const elastic_group_options& options,
                 const membership::view& first)
-    : options_{options}, joins_{options.joins} {
+    : options_{options},
+      unopened_{first, incarnation(), options.joins},
+      joins_{options.joins} {
     if (joins_) {
       placement_ = placement_outside(first);
     } else {
@@ -70,6 +76,7 @@ public:
       auto& stop = options_.peers->stop;
       stop.has_group = false;
       stop.end_run = {};
+      stop.is_to_stop = {};
       stop.on_requested = {};
       stop.status_source = {};
     });
@@ -104,11 +111,10 @@ public:
 
   bool enter_next_view(const std::optional<view_change::job_position>& position,
                        std::chrono::milliseconds timeout) override {
-    const auto deadline =
-      peer_table::clock::now() + std::max(timeout, options_.timeout);
+    timeout = std::max(timeout, options_.timeout);
     if (joins_) {
       throw_if_given_up();
-      join(deadline);
+      join(peer_table::clock::now() + timeout);
     } else if (!group_) {
       return false;
     } else {
@@ -116,7 +122,7 @@ public:
       end_group(position);
       want_renewal();
     }
-    return enter_a_view(deadline);
+    return enter_a_view(timeout);
   }
 
   std::shared_ptr<job_status_source> status_source() const override {
@@ -149,7 +155,7 @@ public:
     options_.on_leaving(view_id, leavers);
     // A process that leaves says so at once, or is lost.
     timeout = std::max(timeout, options_.timeout);
-    if (enter_a_view(peer_table::clock::now() + timeout))
+    if (enter_a_view(timeout))
       return leave_result::entered;
     if (has_left())
       return leave_result::left;
@@ -184,14 +190,16 @@ public:
 
   std::function<void(const failure_report&)> run_terminator() override {
     return [peers = options_.peers](const failure_report& why) {
-      std::function<void(const failure_report&)> end_run;
-      peers->update([&] {
-        peers->stop.end_of_runs = why;
-        end_run = peers->stop.end_run;
-      });
-      if (end_run)
-        end_run(why);
+      peers->end_runs(why);
     };
+  }
+
+  void set_stop_request(std::function<bool()> is_to_stop) override {
+    options_.peers->update(
+      [&] { options_.peers->stop.is_to_stop = std::move(is_to_stop); });
+  }
+  void set_recovering(bool recovers) override {
+    options_.peers->update([&] { options_.peers->stop.recovers = recovers; });
   }
 
   bool is_joining() const override { return joins_; }
@@ -221,7 +229,8 @@ public:
     const auto is_known = [&] { return call < peers.log.results.size(); };
     const auto before = peers.log.answers;
     const auto is_answered = [&] {
-      return is_known() || peers.log.answers > before || peers.failed;
+      return is_known() || peers.log.answers > before || peers.failed
+             || peers.stop.end_of_runs;
     };
     while (!is_answered() && peer_table::clock::now() < deadline) {
       hold.unlock();
@@ -234,6 +243,7 @@ public:
       return peers.log.results[call];
     if (peers.failed)
       throw cannot_join(peers.failed->cause);
+    throw_if_ended(hold);
     if (!is_answered())
       throw job_error(ec::stalled, "the processes of the job do not tell the "
                                    "results of its calls");
@@ -355,11 +365,20 @@ private:
              || peers.stop.end_of_runs;
     });
     if (!is_member())
+      throw_if_ended(hold);
+    if (!is_member())
       throw cannot_join(peers.failed ? peers.failed->cause
                                      : std::string{"it has ended, or does not "
                                                    "stop its replicas in "
                                                    "time"});
     joins_ = false;
+  }
+
+  /// Throws if all runs of this process end. @pre the lock of the table is
+  /// held.
+  void throw_if_ended(const std::unique_lock<std::mutex>&) const {
+    if (const auto& why = options_.peers->stop.end_of_runs)
+      throw job_error{*why, why->cause};
   }
 
   static job_error cannot_join(const std::string& cause) {
@@ -407,29 +426,34 @@ private:
   limit_respawns(const std::optional<view_change::job_position>& position) {
     if (own_end_.empty()
         || respawns_.on_end(peer_table::clock::now().time_since_epoch(),
-                            std::exchange(own_end_, {})))
+                            position, std::exchange(own_end_, {})))
       return;
-    given_up_ = respawns_.describe() + "; so this process has left its job";
-    // First, so that this process takes no part in the view change.
-    options_.on_giving_up();
+    give_up(respawns_.describe());
     end_group(position);
     throw job_error(ec::peer_lost, given_up_);
   }
 
+  /// From now on this process takes no part in its job, which goes on without
+  /// it. Called before `end_group`, so that it takes no part in the view
+  /// change.
+  void give_up(const std::string& why) {
+    given_up_ = why + "; so this process has left its job";
+    options_.on_giving_up();
+  }
+
   /// Lets the members renew the current view, unless it changes anyway.
-  /// @errors throws `job_error` if they have done so too often.
-  void want_renewal() {
+  /// @returns false if it changes anyway.
+  /// @errors throws `job_error` if they have renewed it too often.
+  bool want_renewal() {
     const bool changes = options_.peers->get([this] {
       return options_.peers->stop.requested
              || options_.peers->view.view_id != view_id_;
     });
     if (changes)
-      return;
-    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      peer_table::clock::now().time_since_epoch());
+      return false;
     const auto at =
       options_.peers->get([this] { return options_.peers->stop.position; });
-    if (!limit_.on_renewal(now, view_id_,
+    if (!limit_.on_renewal(now(), view_id_,
                            at.value_or(view_change::job_position{}),
                            last_failure_))
       throw job_error(ec::unreachable,
@@ -437,12 +461,62 @@ private:
                       "often without a step in between: "
                         + limit_.describe());
     options_.on_renewal_wanted(view_id_);
+    return true;
+  }
+
+  static std::chrono::milliseconds now() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+      peer_table::clock::now().time_since_epoch());
+  }
+
+  /// The lanes of a view could not be opened. Reports the members to which that
+  /// has happened again and again.
+  /// @errors throws `job_error` if this process leaves, because it has joined
+  ///         later than one of them.
+  void on_lanes_failed(const membership::view& of, const lane_failure& why) {
+    for (const auto& x : unopened_.on_failure(now(), of, why.tasks)) {
+      if (x.is_older && of.find(x.task)->capacity > 0) {
+        give_up("this process has joined the job, and cannot open its lanes "
+                "to a process that was there before: "
+                + std::string{why.what()});
+        throw job_error(ec::unreachable, given_up_);
+      }
+      options_.on_no_lanes(of.view_id, x.incarnation, x.is_newer);
+    }
+  }
+
+  /// A view could not be entered, so it is renewed, unless it changes anyway
+  /// because a process is lost.
+  /// @errors throws `job_error` as `want_renewal`.
+  void on_not_entered(const membership::view& next, const job_error& why) {
+    last_failure_ = why.what();
+    if (want_renewal())
+      log(log_level::warning, "view " + std::to_string(next.view_id)
+                                + " of the job could not be entered, so its "
+                                  "processes renew it: "
+                                + last_failure_);
+  }
+
+  /// A view could not be entered, because this process lacks something that the
+  /// others do not need, such as a descriptor.
+  /// @errors throws `job_error`. The state of the only process of a view can be
+  ///         saved.
+  [[noreturn]] void on_own_failure(const membership::view& of,
+                                   const std::string& what) {
+    const auto text =
+      "view " + std::to_string(of.view_id) + " cannot be entered: " + what;
+    if (of.members.size() == 1)
+      throw job_error(ec::cancelled, text);
+    give_up(text);
+    throw job_error(ec::cancelled, given_up_);
   }
 
   /// Enters the next view in which this process can make its group.
+  /// @param timeout longest wait for each view. The limit of renewals bounds
+  ///                their number.
   /// @returns false: there is none, or this process has left.
-  bool enter_a_view(peer_table::clock::time_point deadline) {
-    while (const auto next = wait_for_view(deadline))
+  bool enter_a_view(std::chrono::milliseconds timeout) {
+    while (const auto next = wait_for_view(peer_table::clock::now() + timeout))
       if (enter(*next))
         return true;
     return false;
@@ -451,7 +525,8 @@ private:
   /// Waits for a view that follows the last one and that is not being changed
   /// itself.
   /// @returns nullopt: there is none, or this process has left.
-  /// @errors throws `job_error` if this process is excluded.
+  /// @errors throws `job_error` if this process is excluded, or if all of its
+  ///         runs end.
   std::optional<membership::view>
   wait_for_view(peer_table::clock::time_point deadline) {
     auto& peers = *options_.peers;
@@ -470,23 +545,30 @@ private:
                       "the other processes of the job could not reach this one "
                       "and go on without it, from view "
                         + std::to_string(peers.view.view_id) + " on");
+    if (!is_next())
+      throw_if_ended(hold);
     return is_next() ? std::optional{peers.view} : std::nullopt;
   }
 
   /// Makes the group of a view.
   /// @returns false if the view is no longer the current one, or its lanes
   ///          cannot be opened.
-  /// @errors throws `job_error` as `want_renewal`.
+  /// @errors throws `job_error` as `want_renewal`, and if this process leaves.
   bool enter(const membership::view& next) {
     auto& peers = *options_.peers;
     view_id_ = next.view_id;
     std::unique_ptr<replica_group> made;
     try {
       made = options_.make_group(next);
-    } catch (const job_error& e) {
-      last_failure_ = e.what();
-      want_renewal(); // no effect if a process is lost: the view changes then
+    } catch (const lane_failure& e) {
+      on_lanes_failed(next, e);
+      on_not_entered(next, e);
       return false;
+    } catch (const job_error& e) {
+      on_not_entered(next, e);
+      return false;
+    } catch (const std::exception& e) {
+      on_own_failure(next, e.what());
     }
     std::optional<failure_report> end_of_runs;
     const bool is_current = peers.get([&] {
@@ -509,6 +591,7 @@ private:
     placement_ = group_->replica_placement();
     members_ = incarnations_of(next);
     entered_view_id_ = next.view_id;
+    unopened_.on_entered(next);
     return true;
   }
 
@@ -521,6 +604,7 @@ private:
   /// Incarnations of the members of the last view that was entered.
   std::vector<std::uint64_t> members_;
   renewal_limit limit_;
+  unopened_lanes unopened_;
   respawn_limit respawns_;
   /// Why the last run has failed, if the actor of a replica of this process had
   /// ended. Else empty.

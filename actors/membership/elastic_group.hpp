@@ -15,7 +15,9 @@ struct elastic_group_options {
   std::shared_ptr<peer_table> peers;
   /// Opens lanes to the other processes of a view, and makes the group of the
   /// replicas that the view places on this process.
-  /// @errors throws `job_error`, for example if another process is lost.
+  /// @errors throws `job_error`, for example if another process is lost, and
+  ///         `lane_failure` if lanes could not be opened. Another exception is
+  ///         a failure of this process alone.
   std::function<std::unique_ptr<replica_group>(const membership::view&)>
     make_group;
   /// Tells the membership actor that the replicas have stopped.
@@ -33,6 +35,12 @@ struct elastic_group_options {
   /// Tells the membership actor that a run or a lane of the view with this id
   /// has failed, although no process may be lost.
   std::function<void(std::uint64_t view_id)> on_renewal_wanted;
+  /// Tells the membership actor that no lanes can be opened to a member of the
+  /// view with this id.
+  /// @param is_newer that member has joined the job later than this process.
+  std::function<void(std::uint64_t view_id, std::uint64_t incarnation,
+                     bool is_newer)>
+    on_no_lanes;
   /// Tells the membership actor that this process leaves its job, which goes on
   /// without it.
   std::function<void()> on_giving_up;
@@ -56,6 +64,10 @@ struct elastic_group_options {
 ///                    replica has ended. If that happens in this process more
 ///                    than 3 times within 60 s, it leaves its job, and the
 ///                    others go on as after a loss
+///                    If lanes to a member cannot be opened in two views in a
+///                    row, one of the two processes is excluded: the one that
+///                    has joined later leaves. A process that lacks something
+///                    for itself, such as a descriptor, leaves, too
 ///   let_leave        the same, when all replicas have stopped between two
 ///                    runs: no run ends, and the view is without those that
 ///                    want to leave

@@ -2,6 +2,7 @@
 #include "troupe/actors/core/shared_arena.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
+#include "troupe/actors/membership/lane_failure.hpp"
 #include "troupe/net/transport/lane_set.hpp"
 
 #include <caf/send.hpp>
@@ -18,6 +19,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
+/// Time after which the lanes that are missing when a view is renewed count as
+/// lanes that could not be opened.
+constexpr auto min_lane_time = 1s;
+
 std::chrono::milliseconds until(peer_table::clock::time_point deadline) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
     deadline - peer_table::clock::now());
@@ -33,6 +38,7 @@ std::chrono::milliseconds until(peer_table::clock::time_point deadline) {
 std::vector<peer_lanes>
 cluster::impl::open_lanes(const membership::view& of,
                           peer_table::clock::time_point deadline) {
+  const auto begun = peer_table::clock::now();
   if (joined_)
     wait_for_connections(of, deadline);
   for (const auto& peer : of.members)
@@ -44,7 +50,7 @@ cluster::impl::open_lanes(const membership::view& of,
   for (const auto& peer : of.members)
     lanes.push_back(peer.task == options.task
                       ? peer_lanes{}
-                      : open_lane(of.view_id, peer, deadline));
+                      : open_lane(of, peer, begun, deadline));
   return lanes;
 }
 
@@ -70,12 +76,12 @@ void cluster::impl::wait_for_connections(
          own_name() + " has no connection to " + options.names[missing->task]);
 }
 
-/// True if another view has taken effect or is being agreed on. @pre the lock
-/// of the peer table is held.
+/// True if another view has taken effect or is being agreed on, or if all runs
+/// of this process end. @pre the lock of the peer table is held.
 bool cluster::impl::is_outdated(std::uint64_t view_id) const {
   return joined_
-         && (peers_->stop.requested || peers_->no_next_view
-             || peers_->view.view_id != view_id);
+         && (peers_->stop.requested || peers_->stop.end_of_runs
+             || peers_->no_next_view || peers_->view.view_id != view_id);
 }
 
 void cluster::impl::dial_stream(std::uint64_t view_id,
@@ -102,7 +108,9 @@ void cluster::impl::dial_stream(std::uint64_t view_id,
         const auto why = dialer + " could not connect to " + name
                          + " for stream " + std::get<3>(id) + ": "
                          + attempt.reason;
-        peers->update([&] { peers->stream_failures[std::get<0>(id)] = why; });
+        peers->update([&] {
+          peers->stream_failures[{std::get<0>(id), std::get<1>(id)}] = why;
+        });
         // No effect after the start.
         caf::anon_send(
           actor, membership_event{membership_event::aborted{ec::stalled, why}});
@@ -113,9 +121,12 @@ void cluster::impl::dial_stream(std::uint64_t view_id,
   }
 }
 
-peer_lanes cluster::impl::open_lane(std::uint64_t view_id,
+/// @param begun when this process has begun to open the lanes of the view.
+peer_lanes cluster::impl::open_lane(const membership::view& of,
                                     const membership::member& peer,
+                                    peer_table::clock::time_point begun,
                                     peer_table::clock::time_point deadline) {
+  const auto view_id = of.view_id;
   const auto& peer_name = options.names[peer.task];
   std::unique_lock hold{peers_->lock};
   const auto id_of = [&](const char* purpose) {
@@ -126,19 +137,29 @@ peer_lanes cluster::impl::open_lane(std::uint64_t view_id,
       return peers_->streams.contains(id_of(purpose));
     });
   };
+  const auto failure = [&] {
+    const auto found = peers_->stream_failures.lower_bound({view_id, 0});
+    return found != peers_->stream_failures.end()
+               && found->first.first == view_id
+             ? found->second
+             : std::string{};
+  };
   peers_->wait(hold, deadline, [&] {
     return all_open() || peers_->failed || is_outdated(view_id)
-           || (joined_ && peers_->stream_failures.contains(view_id));
+           || (joined_ && !failure().empty());
   });
   throw_if_failed(hold);
   if (!all_open()) {
-    const auto failure = peers_->stream_failures.find(view_id);
-    const auto why =
-      failure != peers_->stream_failures.end()
-        ? failure->second
-        : peer_name + " did not open its streams to " + own_name() + " in time";
+    auto why = failure();
+    if (why.empty())
+      why =
+        peer_name + " did not open its streams to " + own_name() + " in time";
+    const bool is_early =
+      is_outdated(view_id) && peer_table::clock::now() - begun < min_lane_time;
+    auto missing = is_early ? std::vector<std::uint32_t>{}
+                            : members_without_streams(*peers_, of, peer.task);
     hold.unlock();
-    fail(ec::stalled, why);
+    fail_lanes(ec::stalled, why, std::move(missing));
   }
   std::vector<std::unique_ptr<net::stream>> streams;
   for (const auto* purpose : lane_purposes)
@@ -166,8 +187,10 @@ peer_lanes cluster::impl::open_lane(std::uint64_t view_id,
                                             + opened.shm_unavailable_reason);
     return std::move(opened.lanes);
   } catch (const std::runtime_error& e) {
-    fail(ec::peer_lost, "no lanes between " + own_name() + " and " + peer_name
-                          + ": " + e.what());
+    fail_lanes(ec::peer_lost,
+               "no lanes between " + own_name() + " and " + peer_name + ": "
+                 + e.what(),
+               {peer.task});
   }
 }
 

@@ -40,6 +40,9 @@ constexpr auto candidate_interval = 100ms;
 /// Time after which a candidate gives up that has lost all its connections.
 constexpr auto candidate_reconnect_time = 1000ms;
 constexpr milliseconds candidate_dial_timeout{2000};
+/// Maximum time in which a process that asks to join must answer a member that
+/// opens lanes to it.
+constexpr milliseconds candidate_answer_timeout{2000};
 /// Maximum delay before the leader logs which tasks are missing.
 constexpr milliseconds max_report_delay{5000};
 /// Time before a participant reports that the connection to another one has
@@ -279,7 +282,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       reconnects->on_cut({x.task, incarnation},
                          {code, x.reason, {}, process, request});
     else
-      on_connection_lost({x.task, incarnation}, code, x.reason,
+      on_connection_lost({x.task, incarnation},
+                         {code, x.reason, {}, process, request},
                          x.cause == net::close_reason::timed_out);
     if (process)
       check_end(
@@ -296,11 +300,14 @@ struct membership_state : view_change_host::owner, reconnector::owner {
 
   /// The connection to a process has ended for good.
   /// @param was_silent true: nothing was received for the heartbeat timeout.
-  void on_connection_lost(const view_change::process_id& process, ec code,
-                          const std::string& reason, bool was_silent = false) {
+  void on_connection_lost(const view_change::process_id& process,
+                          const reconnector::cut_connection& how,
+                          bool was_silent = false) {
     const auto& [task, incarnation] = process;
-    perform(leader ? leader->on_lost(task, incarnation, code, reason)
-                   : participant->on_lost(incarnation, code, reason));
+    if (is_member(task, incarnation))
+      lost_members.insert_or_assign(incarnation, how);
+    perform(leader ? leader->on_lost(task, incarnation, how.code, how.reason)
+                   : participant->on_lost(incarnation, how.code, how.reason));
     view_changes.on_lost(incarnation, was_silent);
   }
 
@@ -320,7 +327,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       const view_change::process_id process{x.task, x.incarnation};
       const auto cut = reconnects ? reconnects->stop(process) : std::nullopt;
       if (cut)
-        on_connection_lost(process, cut->code, cut->reason);
+        on_connection_lost(process, *cut);
+      lost_members.erase(x.incarnation);
       view_changes.on_dead(x.incarnation);
     }
     const bool is_early = x.further_checks + early_checks > end_checks;
@@ -402,6 +410,13 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       [&] { return options.peers->view.view_id == x.view_id; });
     if (is_current)
       view_changes.on_renewal_wanted();
+  }
+
+  void on(const membership_event::no_lanes& x) {
+    const bool is_current = options.peers->get(
+      [&] { return options.peers->view.view_id == x.view_id; });
+    if (is_current)
+      view_changes.on_no_lanes(x.incarnation, x.is_newer);
   }
 
   void on(const membership_event::undecided& x) {
@@ -632,9 +647,80 @@ struct membership_state : view_change_host::owner, reconnector::owner {
           watch(connection->peer()) ? read_process_identity(connection->peer())
                                     : net::process_identity{}))
       return connection->close("the process cannot join at present");
-    add_peer(task, request.incarnation, connection);
-    peers.at(task).request = request;
+    if (task > options.self.task || !options.dial_again)
+      return admit(x);
+    if (!dialed_candidates.try_emplace(task, x).second)
+      return connection->close("the process cannot join at present");
+    dial_candidate(request);
+  }
+
+  void admit(const membership_event::candidate_accepted& x) {
+    const auto task = x.request.task;
+    add_peer(task, x.request.incarnation, x.connection);
+    peers.at(task).request = x.request;
     send_view(task);
+  }
+
+  /// A process opens its lanes to those with a lower task. If this one cannot
+  /// reach the candidate, no view with it could be entered, so the candidate
+  /// must answer before it learns the job.
+  void dial_candidate(const membership::join_request& candidate) {
+    const view_change::process_id process{candidate.task,
+                                          candidate.incarnation};
+    try {
+      options.dial_again(
+        {candidate.task,
+         candidate.incarnation,
+         candidate.host,
+         candidate.port,
+         {},
+         0},
+        candidate_answer_timeout,
+        [owner = membership_actor{self},
+         process](net::endpoint::dial_result&& result) {
+          caf::anon_send(owner,
+                         membership_event{membership_event::candidate_dialed{
+                           process, keep(std::move(result))}});
+        });
+    } catch (const std::invalid_argument& e) { // the candidate sent the address
+      auto result = std::make_shared<net::endpoint::dial_result>();
+      result->reason = e.what();
+      self->send(self, membership_event{membership_event::candidate_dialed{
+                         process, std::move(result)}});
+    }
+  }
+
+  void on(const membership_event::candidate_dialed& x) {
+    const auto found = dialed_candidates.find(x.process.task);
+    if (found == dialed_candidates.end()
+        || found->second.request.incarnation != x.process.incarnation)
+      return;
+    const auto candidate = std::move(found->second);
+    dialed_candidates.erase(found);
+    const auto& attempt = *x.result;
+    // It rejects the hello of a member whose connection it has not lost.
+    const bool has_answered =
+      (attempt.connection || attempt.rejected)
+      && attempt.peer.incarnation == x.process.incarnation;
+    if (!has_answered) {
+      const auto& request = candidate.request;
+      const auto reason = net::printable(
+        own_name() + " cannot connect to "
+          + options.processes.names[request.task] + " at "
+          + to_string(net::address{request.host, request.port}) + ": "
+          + (attempt.reason.empty() ? "another process answers"
+                                    : attempt.reason),
+        net::max_sentence_bytes);
+      if (options.log
+          && unreachable_candidates.insert(request.incarnation).second)
+        options.log(net::severity::warning,
+                    reason + "; the process cannot join");
+      return candidate.connection->close(reason);
+    }
+    if (peers.contains(x.process.task)
+        || (reconnects && reconnects->awaits_task(x.process.task)))
+      return candidate.connection->close("the process cannot join at present");
+    admit(candidate);
   }
 
   /// True if the task has a connected process in the view, at another address
@@ -699,7 +785,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   void on(const membership_event::request_results& x) {
     // Some of them may have joined, too, and not know the results yet.
     const membership::call_results question{true, x.call, {}};
-    asked_call = x.call;
+    requested_call = x.call;
     unanswered.clear();
     for (auto& [task, one] : peers)
       if (one.results->post({net::frame_kind::oneway, net::priority::control, 0,
@@ -727,8 +813,19 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       sender.results->limits().max_payload(net::priority::control);
     if (message.is_question)
       return answer(sender, message.first, limit);
-    if (!options.joins || message.first != asked_call)
-      return; // of an older request
+    // A member answers each request once.
+    if (message.first != requested_call || !unanswered.contains(task))
+      return;
+    const bool is_too_large = options.peers->get([&] {
+      auto bytes = options.peers->log.bytes;
+      for (const auto& x : message.results)
+        bytes += x.size();
+      return bytes > peer_table::result_log::max_bytes;
+    });
+    if (is_too_large)
+      return sender.connection->close(
+        "the results of calls take more than "
+        + std::to_string(peer_table::result_log::max_bytes >> 20) + " MiB");
     options.peers->update([&] {
       auto& log = options.peers->log;
       auto call = message.first;
@@ -797,6 +894,10 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     auto before = reconnects->stop(x.process);
     if (const auto* const open = find(task, incarnation); open && !before)
       before = {ec::peer_lost, {}, {}, open->process, open->request};
+    // It was silent, and dials because too few processes answer it.
+    if (const auto lost = lost_members.find(incarnation);
+        lost != lost_members.end() && !before)
+      before = lost->second;
     if (!before)
       return x.connection->close(own_name() + " has given up the connection to "
                                  + name);
@@ -823,6 +924,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
                       const reconnector::cut_connection& before) override {
     const auto& [task, incarnation] = process;
     lost_processes.erase(incarnation);
+    lost_members.erase(incarnation);
+    dialed_members.erase(incarnation);
     ending.erase(incarnation);
     add_peer(task, incarnation, std::move(connection));
     auto& made = peers.at(task);
@@ -841,7 +944,30 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     log(own_name() + " could not connect to "
         + options.processes.names[process.task] + " again"
         + (before.dial_failure.empty() ? "" : ": " + before.dial_failure));
-    on_connection_lost(process, before.code, before.reason);
+    if (dialed_members.contains(process.incarnation))
+      view_changes.await_majority(); // which is reported once more
+    else
+      on_connection_lost(process, before);
+  }
+
+  /// Dials members once more to which the connection has ended for good: those
+  /// that were stopped may answer again.
+  /// @returns false if each of them was dialed once more, or has ended.
+  bool dial_lost_members(const std::vector<std::uint32_t>& tasks) {
+    bool is_any_dialed = false;
+    for (const auto task : tasks) {
+      const auto* const member = options.peers->view.find(task);
+      const auto lost =
+        member ? lost_members.find(member->incarnation) : lost_members.end();
+      if (!reconnects || lost == lost_members.end()
+          || options.peers->entries[task].has_left
+          || view_changes.is_dead(member->incarnation)
+          || !dialed_members.insert(member->incarnation).second)
+        continue;
+      reconnects->dial({task, member->incarnation}, lost->second);
+      is_any_dialed = true;
+    }
+    return is_any_dialed;
   }
 
   void pass_later(milliseconds delay, membership_event event) override {
@@ -1086,6 +1212,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       x.connection->close(reason);
     for (const auto& x : early_peers)
       x.connection->close(reason);
+    for (const auto& [task, x] : dialed_candidates)
+      x.connection->close(reason);
   }
 
   void send(std::uint32_t task, const membership::message& message) {
@@ -1215,6 +1343,14 @@ struct membership_state : view_change_host::owner, reconnector::owner {
                   return one.second.incarnation == x.first;
                 });
     });
+    const auto is_no_member = [&](std::uint64_t incarnation) {
+      return std::ranges::find(next.members, incarnation,
+                               &membership::member::incarnation)
+             == next.members.end();
+    };
+    std::erase_if(lost_members,
+                  [&](const auto& x) { return is_no_member(x.first); });
+    std::erase_if(dialed_members, is_no_member);
     note_installed(next);
     log("view " + std::to_string(next.view_id) + " of the job has "
         + std::to_string(next.members.size()) + " of its "
@@ -1232,6 +1368,9 @@ struct membership_state : view_change_host::owner, reconnector::owner {
         return std::get<0>(x.first) < next.view_id;
       });
       std::erase_if(peers.counts, [&](const auto& x) {
+        return x.first.first < next.view_id;
+      });
+      std::erase_if(peers.stream_failures, [&](const auto& x) {
         return x.first.first < next.view_id;
       });
     });
@@ -1276,6 +1415,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     report_half(silent_tasks);
   }
   void on_no_majority(const std::vector<std::uint32_t>& silent_tasks) override {
+    if (dial_lost_members(silent_tasks))
+      return;
     if (report_half(silent_tasks))
       self->delayed_send(self, launcher_timeout,
                          membership_event{membership_event::undecided{
@@ -1390,12 +1531,37 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     }
   }
 
+  // -- the end of a recovery --------------------------------------------------
+
+  /// Ends the recovery of this process if its program wants to stop and the
+  /// recovery does not end by itself.
+  void end_recovery_if_to_stop() {
+    const bool is_to_stop = options.peers->get([this] {
+      const auto& stop = options.peers->stop;
+      return stop.recovers && stop.is_to_stop && stop.is_to_stop();
+    });
+    if (!is_to_stop) {
+      stop_wanted_since.reset();
+      return;
+    }
+    if (!stop_wanted_since)
+      stop_wanted_since = now();
+    if (now() - *stop_wanted_since >= options.stop_delay)
+      options.peers->end_runs(
+        {.code = ec::cancelled,
+         .cause = own_name()
+                  + " was told to stop, and the processes of the job had not "
+                    "begun another view within "
+                  + std::to_string(options.stop_delay.count()) + " ms"});
+  }
+
   // -- packet reports ---------------------------------------------------------
 
   /// Reports to the other processes how many packets they were sent. If a
   /// report cannot be sent, the next one replaces it.
   void on(const membership_event::packet_reports_due& x) {
     pass_later(packet_reporter::interval, membership_event{x});
+    end_recovery_if_to_stop();
     for (auto& [task, one] : peers) {
       const auto sent = options.peers->get([this, at = task] {
         const auto view_id = options.peers->view.view_id;
@@ -1506,9 +1672,11 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     for (const auto task : leader->missing())
       if (const auto it = rejections.find(task); it != rejections.end())
         out += "; rejected: " + it->second;
-    return out.empty() && options.describe_rejected_peers
-             ? options.describe_rejected_peers()
-             : out;
+    if (out.empty() && options.describe_rejected_peers)
+      out = options.describe_rejected_peers();
+    return out + options.peers->get([this] {
+      return options.peers->unknown_hosts;
+    });
   }
 
   /// Returns the rest of the start timeout.
@@ -1533,6 +1701,11 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   std::optional<membership::participant> participant;
   std::optional<membership::candidate> candidate;
   std::map<std::uint32_t, peer> peers; ///< By task.
+  /// By task: processes that ask to join, and that this process dials.
+  std::map<std::uint32_t, membership_event::candidate_accepted>
+    dialed_candidates;
+  /// Incarnations of those that have not answered.
+  std::set<std::uint64_t> unreachable_candidates;
   /// Participants that have connected before this one knew the view.
   std::vector<membership_event::accepted> early_peers;
   std::uint64_t last_connection = 0; ///< Number of the last connection.
@@ -1552,8 +1725,15 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   /// and which have not ended.
   std::map<std::uint64_t, std::shared_ptr<const net::process_handle>>
     lost_processes;
+  /// By incarnation: members to which the connection has ended for good, and
+  /// which are not known to have ended.
+  std::map<std::uint64_t, reconnector::cut_connection> lost_members;
+  /// Incarnations of those that were dialed once more since then.
+  std::set<std::uint64_t> dialed_members;
   /// By incarnation: numbers of the processes of this host that were connected.
   std::map<std::uint64_t, std::uint64_t> process_numbers;
+  /// Since when the program wants to stop during a recovery. None: it does not.
+  std::optional<caf::timespan> stop_wanted_since;
   /// Number of the question to the launcher that has no answer. Zero: none.
   std::uint64_t open_question = 0;
   /// Incarnations of the processes of this host that may be ending.
@@ -1561,7 +1741,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   /// By task: why the leader last rejected a process that asked for it.
   std::map<std::uint32_t, std::string> rejections;
   /// Of the last request of results: its call, and who has not answered it.
-  std::uint64_t asked_call = 0;
+  std::uint64_t requested_call = 0;
   std::set<std::uint32_t> unanswered;
   /// Candidate: `connections_overdue` has been sent.
   bool awaits_connections = false;

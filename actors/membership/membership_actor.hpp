@@ -34,6 +34,11 @@ struct membership_event {
     std::shared_ptr<net::connection> connection;
     membership::join_request request;
   };
+  /// This process has tried to connect to a process that asks to join.
+  struct candidate_dialed {
+    view_change::process_id process;
+    std::shared_ptr<net::endpoint::dial_result> result;
+  };
   /// Participant or candidate: an attempt to connect to the process of a task
   /// has ended.
   struct dialed {
@@ -95,6 +100,13 @@ struct membership_event {
   struct renewal_wanted {
     std::uint64_t view_id = 0;
   };
+  /// The lanes of this process to a member of the view with this id cannot be
+  /// opened, although the two are connected.
+  struct no_lanes {
+    std::uint64_t view_id = 0;
+    std::uint64_t incarnation = 0; ///< Of the member.
+    bool is_newer = false;         ///< It has joined later than this process.
+  };
   /// The lanes of this process to all others are open.
   struct lanes_open {};
   /// This process cannot take part in the start.
@@ -148,12 +160,12 @@ struct membership_event {
     bool job_goes_on = false;
   };
 
-  std::variant<accepted, candidate_accepted, dialed, received, closed,
-               peer_lost, end_check, accepted_again, dial_again, dialed_again,
-               not_reconnected, renewal_wanted, lanes_open, aborted,
-               replicas_stopped, stop_overdue, undecided, survivors_asked,
-               packet_reports_due, connections_overdue, ask_to_join,
-               request_results, leaving, leave>
+  std::variant<accepted, candidate_accepted, candidate_dialed, dialed, received,
+               closed, peer_lost, end_check, accepted_again, dial_again,
+               dialed_again, not_reconnected, renewal_wanted, no_lanes,
+               lanes_open, aborted, replicas_stopped, stop_overdue, undecided,
+               survivors_asked, packet_reports_due, connections_overdue,
+               ask_to_join, request_results, leaving, leave>
     what;
 };
 
@@ -221,14 +233,18 @@ struct membership_options {
   membership::view known_view{};
   /// Dials another member of the running job, to which the connection was cut,
   /// for at most the given time, with a hello that names this process and its
-  /// view. Calls the function once, on any thread. Null: no connection is made
-  /// again.
+  /// view. Calls the function once, on any thread. Also dials a process that
+  /// asks to join, which answers only. Null: no connection is made again, and
+  /// no such process is dialed.
   /// @errors throws std::invalid_argument for an address that cannot be used.
   std::function<void(const membership::member& peer,
                      std::chrono::milliseconds timeout, dial_callback on_done)>
     dial_again{};
   /// Time in which a connection that was cut must be made again.
   std::chrono::milliseconds reconnect_timeout{1000};
+  /// Time that a recovery has to end by itself when the program of this process
+  /// wants to stop.
+  std::chrono::milliseconds stop_delay{5'000};
   /// Leader: returns a text about connections that were closed because the peer
   /// did not authenticate. Empty: there are none.
   std::function<std::string()> describe_rejected_peers{};

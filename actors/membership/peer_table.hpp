@@ -69,6 +69,10 @@ public:
     /// Why all runs of this process end, also those of later groups. None: they
     /// do not.
     std::optional<failure_report> end_of_runs{};
+    /// The program of this process wants to stop. It is called with the lock
+    /// held. Null: the program cannot say so.
+    std::function<bool()> is_to_stop{};
+    bool recovers = false; ///< This process recovers.
     /// Called when `requested` is set and the replicas still run. Null: no
     /// call.
     std::function<void()> on_requested{};
@@ -133,6 +137,18 @@ public:
     return read();
   }
 
+  /// Ends the active run of this process and each later one, and its waits for
+  /// other processes.
+  void end_runs(const failure_report& why) {
+    std::function<void(const failure_report&)> end_run;
+    update([&] {
+      stop.end_of_runs = why;
+      end_run = stop.end_run;
+    });
+    if (end_run)
+      end_run(why);
+  }
+
   /// Returns the numbers of the packets between this process and that of a task
   /// in a view. @pre the lock is held.
   std::shared_ptr<packet_counts> counts_of(std::uint64_t view_id,
@@ -169,8 +185,13 @@ public:
   /// The job has ended, or too few members of the view answer to agree on the
   /// next one.
   bool no_next_view = false;
-  /// Why the streams of a view could not be opened, by id of the view.
-  std::map<std::uint64_t, std::string> stream_failures;
+  /// Why the streams to a member could not be opened, by id of the view and
+  /// task.
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::string>
+    stream_failures;
+  /// Before the start: which tasks have an address whose host is unknown, and
+  /// why. Each begins with "; ". Empty: none is known.
+  std::string unknown_hosts;
   /// Why the job cannot begin. None: the start has not failed.
   std::optional<failure_report> failed;
   /// `started`: the job has begun. `may_close`: this process has left, and its

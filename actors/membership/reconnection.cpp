@@ -25,6 +25,15 @@ reaction state_machine::on_cut(const process_id& process, time_point now) {
   return out;
 }
 
+reaction state_machine::on_needed(const process_id& process) {
+  reaction out;
+  awaited_[process] = {++timers_, min_dial_delay};
+  out.emplace_back(set_timer{process, timers_, timeout_});
+  out.emplace_back(
+    dial{process, task_ > process.task ? milliseconds{0} : timeout_ / 2});
+  return out;
+}
+
 reaction state_machine::on_dial_failed(const process_id& process,
                                        bool is_final) {
   reaction out;

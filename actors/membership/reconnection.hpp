@@ -15,7 +15,8 @@
 ///
 ///   who      the two members. The one with the higher task dials, the other
 ///            waits for it
-///   start    `on_cut`, in both
+///   start    `on_cut`, in both. `on_needed` in a process that reaches too few
+///            others without the other one, which may be the same for both
 ///   on dial failed  dial again after a random delay, which grows
 ///   on connected  end: both are members of the view as before
 ///   on timeout  since the cut: the other process is lost
@@ -66,6 +67,10 @@ public:
   /// The connection to a process has ended. @pre this process awaits no
   /// connection to it.
   reaction on_cut(const process_id& process, time_point now);
+  /// This process needs the other one, although their connection was given up.
+  /// It dials, also if its task is the lower one, but then only when the other
+  /// one had time to do so. @pre this process awaits no connection to it.
+  reaction on_needed(const process_id& process);
   /// An attempt to dial the process has failed.
   /// @param is_final the process has said that it will not accept a connection.
   reaction on_dial_failed(const process_id& process, bool is_final);

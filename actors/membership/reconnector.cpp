@@ -28,6 +28,11 @@ void reconnector::on_cut(const process_id& process, cut_connection how) {
   perform(machine_.on_cut(process, owner_.time()));
 }
 
+void reconnector::dial(const process_id& process, cut_connection how) {
+  cuts_[process] = std::move(how);
+  perform(machine_.on_needed(process));
+}
+
 bool reconnector::awaits_task(std::uint32_t task) const {
   return machine_.awaits_task(task);
 }

@@ -57,6 +57,9 @@ public:
 
   /// The connection to a member of the current view has ended.
   void on_cut(const process_id& process, cut_connection how);
+  /// A member of the current view is dialed once more, although the connection
+  /// to it could not be made again, or was not because it was silent.
+  void dial(const process_id& process, cut_connection how);
   /// True if the connection to the process is being made again.
   bool awaits(const process_id& process) const {
     return cuts_.contains(process);

@@ -9,8 +9,6 @@ bool renewal_limit::on_renewal(std::chrono::milliseconds now,
   if (at != position_)
     renewals_.clear();
   position_ = at;
-  while (!renewals_.empty() && now - renewals_.front().time > window)
-    renewals_.pop_front();
   renewals_.push_back({now, view_id, reason});
   return renewals_.size() <= max_renewals;
 }

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -14,9 +14,8 @@ namespace troupe {
 /// (view_change.hpp) while the job makes no progress.
 class renewal_limit {
 public:
-  /// Maximum number of renewals at one position within the window.
+  /// Maximum number of renewals at one position, however long they take.
   static constexpr std::size_t max_renewals = 10;
-  static constexpr std::chrono::milliseconds window{60'000};
 
   /// A run or its lanes have failed, and the view is to be renewed.
   /// @param now    time since an origin that the caller chooses.
@@ -27,7 +26,7 @@ public:
                   const view_change::job_position& at,
                   const std::string& reason);
 
-  /// The renewals within the window at the last position, as one text.
+  /// The renewals at the last position, as one text.
   std::string describe() const;
 
 private:
@@ -36,7 +35,7 @@ private:
     std::uint64_t view_id;
     std::string reason;
   };
-  std::deque<renewal> renewals_; ///< At `position_`.
+  std::vector<renewal> renewals_; ///< At `position_`.
   view_change::job_position position_;
 };
 

@@ -1,10 +1,14 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
+#include "troupe/actors/membership/lane_failure.hpp"
 #include "troupe/actors/membership/spare.hpp"
 #include "troupe/actors/membership/vacancy_finder.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/text.hpp"
+#include "troupe/net/io/socket_address.hpp"
 
+#include <caf/actor_cast.hpp>
+#include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
 
 #include <algorithm>
@@ -24,6 +28,9 @@ namespace {
 /// Maximum time in which a spare becomes known to the members. Then it may have
 /// another task, or another process has that one.
 constexpr std::chrono::milliseconds spare_join_timeout{10'000};
+
+/// Maximum time that a process waits for others before it looks their hosts up.
+constexpr std::chrono::milliseconds max_silent_wait{2000};
 
 } // namespace
 
@@ -193,6 +200,20 @@ void cluster::impl::begin_membership(std::chrono::milliseconds timeout,
   settings.log = options.log;
   settings.launcher = options.launcher;
   membership_ = spawn_membership(local_runtime.system(), settings);
+  // Threads of this process wait for what it writes.
+  caf::actor_cast<caf::actor>(membership_)
+    ->attach_functor([peers = peers_](const caf::error& reason) {
+      if (!reason || reason == caf::exit_reason::user_shutdown)
+        return;
+      peers->update([&] {
+        peers->no_next_view = true;
+        if (!peers->failed)
+          peers->failed = {.code = ec::stalled,
+                           .cause = "the membership actor of this process has "
+                                    "ended: "
+                                    + to_string(reason)};
+      });
+    });
 }
 
 /// The processes of the job for texts. They host no replica yet.
@@ -209,11 +230,24 @@ named_processes cluster::impl::named() const {
 /// Aborts the start in all processes, and throws the text as `job_error`.
 /// @pre the lock of the peer table is not held.
 void cluster::impl::fail(ec code, const std::string& text) {
-  const auto reason =
-    net::printable(text, net::max_sentence_bytes); // may come from a peer
+  const auto reason = abort_start(code, text);
+  throw to_job_error({.code = code, .cause = reason}, named());
+}
+
+/// The same, as a `lane_failure`.
+/// @param missing tasks of the members to which no lanes could be opened.
+void cluster::impl::fail_lanes(ec code, const std::string& text,
+                               std::vector<std::uint32_t> missing) {
+  throw lane_failure{code, abort_start(code, text), std::move(missing)};
+}
+
+/// Aborts the start in all processes. No effect after the start.
+/// @returns the text, which may come from a peer, in printable characters.
+std::string cluster::impl::abort_start(ec code, const std::string& text) {
+  auto reason = net::printable(text, net::max_sentence_bytes);
   caf::anon_send(membership_,
                  membership_event{membership_event::aborted{code, reason}});
-  throw to_job_error({.code = code, .cause = reason}, named());
+  return reason;
 }
 
 /// Throws if the job can no longer begin. @pre `hold` is locked.
@@ -241,7 +275,45 @@ void cluster::impl::wait_for_membership(F&& done) {
        "the membership actor of " + own_name() + " does not answer in time");
 }
 
+/// While this process waits, notes which hosts that it waits for are unknown. A
+/// lookup may block, so this thread makes it, which has nothing else to do.
+void cluster::impl::find_unknown_hosts() {
+  const auto is_done = [this] {
+    return peers_->view.view_id > 0 || peers_->failed;
+  };
+  std::unique_lock hold{peers_->lock};
+  peers_->wait(hold,
+               peer_table::clock::now()
+                 + std::min<std::chrono::milliseconds>(
+                   max_silent_wait, options.start_timeout / 8),
+               is_done);
+  for (std::uint32_t task = 0; task < processes(); ++task) {
+    // Participants wait for the leader only.
+    if (is_done() || (options.task > 0 && task > 0))
+      return;
+    if (task == options.task || peers_->entries[task].connection)
+      continue;
+    hold.unlock();
+    const auto resolved = net::resolve(options.addresses[task]);
+    hold.lock();
+    if (is_done() || !resolved.found.empty())
+      continue;
+    const auto text = options.names[task] + " at "
+                      + to_string(options.addresses[task]) + ": "
+                      + resolved.problem;
+    peers_->unknown_hosts += "; " + text;
+    hold.unlock();
+    if (options.log)
+      options.log(net::severity::warning,
+                  own_name()
+                    + " waits for a host that is unknown here: " + text);
+    hold.lock();
+  }
+}
+
 void cluster::impl::wait_for_view() {
+  if (!options.join_running_job)
+    find_unknown_hosts();
   wait_for_membership([this] { return peers_->view.view_id > 0; });
   const std::lock_guard hold{peers_->lock};
   view_ = peers_->view;

@@ -63,6 +63,11 @@ void view_change_host::on_renewal_wanted() {
     perform(machine_->on_renewal_wanted());
 }
 
+void view_change_host::on_no_lanes(std::uint64_t incarnation, bool is_newer) {
+  if (machine_)
+    perform(machine_->on_no_lanes(incarnation, is_newer));
+}
+
 void view_change_host::on_join(const membership::member& candidate) {
   if (machine_)
     perform(machine_->on_join(candidate));

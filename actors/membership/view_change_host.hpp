@@ -95,6 +95,9 @@ public:
   /// The replicas of this process cannot go on in the current view, although no
   /// member is known to be lost.
   void on_renewal_wanted();
+  /// The lanes of this process to a member cannot be opened.
+  /// @param is_newer as in `view_change::state_machine::on_no_lanes`.
+  void on_no_lanes(std::uint64_t incarnation, bool is_newer);
   /// A process that is connected to this one asks to join.
   void on_join(const membership::member& candidate);
   /// The members that do not answer were not given up: `on_no_majority` is

@@ -154,6 +154,15 @@ reaction state_machine::on_renewal_wanted() {
   return out;
 }
 
+reaction state_machine::on_no_lanes(std::uint64_t incarnation, bool is_newer) {
+  reaction out;
+  if (removed_ || incarnation == self_ || !find(incarnation))
+    return out;
+  if (no_lanes_.insert_or_assign(incarnation, is_newer).second)
+    start_if_needed(out);
+  return out;
+}
+
 /// Begins an attempt, or asks the proposer for one, if another view is needed.
 void state_machine::start_if_needed(reaction& out) {
   if (removed_)
@@ -180,7 +189,7 @@ bool state_machine::needs_change() const {
       return is_proposer() ? can_join(y, excluded()) : is_joinable(y);
     });
   };
-  return wants_renewal_ || !dead_.empty()
+  return wants_renewal_ || !dead_.empty() || !no_lanes_.empty()
          || (!leaving_.empty() && can_leave(excluded()))
          || std::ranges::any_of(unreachable_, reports)
          || std::ranges::any_of(joining_, joins);
@@ -226,21 +235,34 @@ bool state_machine::can_join(const member& candidate,
             });
 }
 
+/// Adds the members to which this process has no lanes to those that it cannot
+/// reach.
+void state_machine::add_missing_lanes(incarnations& unreachable,
+                                      incarnations& silent) const {
+  for (const auto& [incarnation, is_newer] : no_lanes_) {
+    unreachable.insert(incarnation);
+    if (is_newer)
+      silent.insert(incarnation);
+  }
+}
+
 /// Returns the members that cannot belong to the next view. Of two members that
 /// cannot reach each other, one is excluded.
 state_machine::incarnations state_machine::excluded() const {
   incarnations out = dead_;
   if (const auto own = unreachable_.find(self_); own != unreachable_.end())
     out.insert(own->second.begin(), own->second.end());
+  auto unreachable = unreachable_, silent = silent_;
+  add_missing_lanes(unreachable[self_], silent[self_]);
   for (;;) {
     std::map<std::uint64_t, std::size_t> broken_paths; // by member
-    for (const auto& [from, others] : unreachable_)
+    for (const auto& [from, others] : unreachable)
       for (const auto to : others)
         if (!out.contains(from) && !out.contains(to)) {
           // The two members may both have reported the path.
-          const auto back = unreachable_.find(to);
+          const auto back = unreachable.find(to);
           const bool both =
-            back != unreachable_.end() && back->second.contains(from);
+            back != unreachable.end() && back->second.contains(from);
           if (both && to < from)
             continue;
           ++broken_paths[from];
@@ -249,7 +271,7 @@ state_machine::incarnations state_machine::excluded() const {
     if (broken_paths.empty())
       return out;
     const auto times_silent = [&](std::uint64_t incarnation) {
-      return std::ranges::count_if(silent_, [&](const auto& x) {
+      return std::ranges::count_if(silent, [&](const auto& x) {
         return !out.contains(x.first) && x.second.contains(incarnation);
       });
     };
@@ -289,10 +311,14 @@ void state_machine::learn(std::uint64_t teller, const knowledge& told) {
 
 knowledge state_machine::known() const {
   knowledge out;
+  incarnations unreachable, silent;
   if (const auto own = unreachable_.find(self_); own != unreachable_.end())
-    out.unreachable.assign(own->second.begin(), own->second.end());
+    unreachable = own->second;
   if (const auto own = silent_.find(self_); own != silent_.end())
-    out.silent.assign(own->second.begin(), own->second.end());
+    silent = own->second;
+  add_missing_lanes(unreachable, silent);
+  out.unreachable.assign(unreachable.begin(), unreachable.end());
+  out.silent.assign(silent.begin(), silent.end());
   out.dead.assign(dead_.begin(), dead_.end());
   out.leaving.assign(leaving_.begin(), leaving_.end());
   out.renewal = wants_renewal_;
@@ -627,6 +653,7 @@ void state_machine::take_effect(reaction& out,
   attempt_.reset();
   living_.reset();
   leaving_.clear();
+  no_lanes_.clear();
   wants_renewal_ = false;
   has_stopped_ = false;
   position_.reset();

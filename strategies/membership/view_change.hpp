@@ -45,7 +45,8 @@
 ///            other, the one that more members cannot reach is excluded. On a
 ///            tie, it is the one that more members have found silent, and then
 ///            the one with the higher task. The last member that hosts
-///            replicas is not excluded
+///            replicas is not excluded. The same holds for two members that
+///            are connected and cannot open their lanes (`on_no_lanes`)
 ///   cost     two round trips, and 5 messages for each member that answers
 ///   faults   older view -> answered with install; any sender
 ///            newer view -> answered with inquire
@@ -99,6 +100,12 @@ public:
   /// member is known to be lost: a connection or a lane was cut. Void as soon
   /// as a view takes effect.
   reaction on_renewal_wanted();
+  /// This process cannot open its lanes to a member, although they are
+  /// connected. One of the two is excluded, as if they could not reach each
+  /// other. Void as soon as a view takes effect.
+  /// @param is_newer the member has joined later than this process. On a tie,
+  ///        it is excluded like one that this process has found silent.
+  reaction on_no_lanes(std::uint64_t incarnation, bool is_newer);
 
   // -- protocol ---------------------------------------------------------------
 
@@ -152,6 +159,7 @@ private:
   bool can_join(const member& candidate, const incarnations& gone) const;
   void forget_candidate(reaction& out, std::uint64_t incarnation);
   incarnations excluded() const;
+  void add_missing_lanes(incarnations& unreachable, incarnations& silent) const;
   void learn(std::uint64_t teller, const knowledge& told);
   knowledge known() const;
 
@@ -209,6 +217,9 @@ private:
   std::map<std::uint64_t, incarnations> silent_;
   /// By member: the candidates that have asked it.
   std::map<std::uint64_t, std::vector<member>> joining_;
+  /// Members to which this process cannot open lanes, and which of them have
+  /// joined later than this process.
+  std::map<std::uint64_t, bool> no_lanes_;
   bool wants_renewal_ = false; ///< A member wants to renew the view.
   /// All processes of the job that live. Empty: no witness has said so.
   std::optional<incarnations> living_;

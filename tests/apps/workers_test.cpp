@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 namespace {
 
 using namespace troupe;
@@ -185,6 +187,36 @@ TEST_F(Workers, GoOnWhenOneIsStoppedForGood) {
               done.out.npos)
       << done.out << done.err;
   }
+}
+
+/// Worker 0 can open no descriptor any more, so it cannot enter the view
+/// without worker 2. That is a loss of worker 0 alone.
+TEST_F(Workers, GoOnWithoutOneThatHasNoDescriptorLeft) {
+  const std::string training =
+    "train --data digits:1400 --batch 24 --epochs 20 --replicas 3 ";
+  const auto expected = weights_of(training + "--strategy one_device");
+  child_options options;
+  bool has_killed = false;
+  options.on_error_output = [&](pid_t tool, const std::string& err) {
+    if (has_killed || err.find("epoch 1/") == err.npos)
+      return;
+    has_killed = true;
+    const auto poor = process_of(tool, 0), killed = process_of(tool, 2);
+    ASSERT_GT(poor, 0);
+    ASSERT_GT(killed, 0);
+    const rlimit limit{5, 5};
+    ASSERT_EQ(::prlimit(poor, RLIMIT_NOFILE, &limit, nullptr), 0);
+    ::kill(killed, SIGKILL);
+  };
+  const auto done = troupe(training + "--workers 3 --transport tcp", options);
+  SCOPED_TRACE(done.out + done.err);
+  EXPECT_TRUE(has_killed);
+  EXPECT_EQ(done.code, 0);
+  EXPECT_NE(done.err.find("Too many open files; so this process has left its "
+                          "job"),
+            done.err.npos);
+  EXPECT_NE(done.err.find("the job goes on with 1 process"), done.err.npos);
+  EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos);
 }
 
 TEST_F(Workers, SaveAnUnfinishedRunAfterARestart) {

@@ -260,6 +260,58 @@ TEST_F(SimulatedRecovery, AProcessThatEndsItsRunEarlyDoesNotEndTheJob) {
   }
 }
 
+// No lanes can be opened to process 0, although all are connected. So one of
+// the two that remain is excluded, and the other one completes the job.
+TEST_F(SimulatedRecovery, AViewWhoseLanesCannotBeOpenedIsNotRenewedForEver) {
+  for (const auto program : all_programs)
+    for (const bool reconnects : {false, true})
+      for (std::uint64_t seed = 1; seed <= test::seeds_of(5); ++seed) {
+        const auto one =
+          run_seed(seed, {.processes = 3,
+                          .program = program,
+                          .reconnects = reconnects,
+                          .faults = {fault(block, 0, 5), fault(kill, 2, 7)}});
+        EXPECT_EQ(one.fired, 2u) << one.plan;
+        EXPECT_EQ(one.completed_tasks, std::set<std::uint32_t>{0}) << one.plan;
+        EXPECT_GE(one.seconds, 20) << one.plan;
+      }
+}
+
+// The members cannot open lanes to the process that was started again, so they
+// do not let it join.
+TEST_F(SimulatedRecovery, AProcessThatCannotBeReachedDoesNotJoin) {
+  for (const auto program : all_programs)
+    for (std::uint64_t seed = 1; seed <= test::seeds_of(5); ++seed) {
+      auto killed = at_once(fault(kill, 0, 5));
+      killed.until = 20ms;
+      const auto one = run_seed(seed, {.processes = 3,
+                                       .program = program,
+                                       .reconnects = true,
+                                       .latency = 1ms,
+                                       .faults = {fault(block, 0, 5), killed}});
+      EXPECT_EQ(one.completed_tasks, (std::set<std::uint32_t>{1, 2}))
+        << one.plan;
+      EXPECT_EQ(one.joined, 0u) << one.plan;
+      EXPECT_LT(one.seconds, 15) << one.plan; // its start timeout is 10 s
+    }
+}
+
+// Process 0 is left alone for a moment, as no other one answers.
+TEST_F(SimulatedRecovery, ProcessesThatAnswerAgainAreDialedAgain) {
+  for (const bool on_one_host : {false, true})
+    for (std::uint64_t seed = 1; seed <= test::seeds_of(10); ++seed) {
+      std::vector<process_fault> faults{fault(stop, 1, 7),
+                                        at_once(fault(stop, 2, 7))};
+      for (auto& x : faults)
+        x.until = 1150ms;
+      const auto one = run_seed(seed, {.processes = 3,
+                                       .on_one_host = on_one_host,
+                                       .reconnects = true,
+                                       .faults = faults});
+      EXPECT_EQ(one.completed, 3u) << one.plan;
+    }
+}
+
 TEST_F(SimulatedRecovery, AShortStopChangesNoView) {
   auto stopped = fault(stop, 0, 7);
   stopped.until = 500ms;

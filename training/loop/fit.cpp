@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 #include "troupe/training/loop/resumed_position.hpp"
@@ -19,8 +20,41 @@
 
 namespace troupe {
 
+namespace {
+
+bool is_set(const std::atomic<bool>* flag) {
+  return flag && flag->load(std::memory_order_relaxed);
+}
+
+/// Tells recoveries of the job whether the flags of a fit are set. A worker
+/// that wants to leave need not wait for a recovery, either.
+class stop_flags {
+public:
+  stop_flags(std::shared_ptr<strategy_state> state, const fit_options& options)
+    : state_{std::move(state)},
+      group_{dynamic_cast<recovering_group*>(state_->group.get())} {
+    if (group_)
+      group_->set_stop_request([stop = options.stop, leave = options.leave] {
+        return is_set(stop) || is_set(leave);
+      });
+  }
+  ~stop_flags() {
+    if (group_)
+      group_->set_stop_request({});
+  }
+  stop_flags(const stop_flags&) = delete;
+  stop_flags& operator=(const stop_flags&) = delete;
+
+private:
+  const std::shared_ptr<strategy_state> state_; ///< Owns the group.
+  recovering_group* const group_; ///< Null: the view cannot change.
+};
+
+} // namespace
+
 history fit(const std::shared_ptr<model_state>& state,
             const data::dataset& batches, const fit_options& options) {
+  const stop_flags flags{state->strategy, options};
   const auto loop = std::make_shared<fit_loop>(state, batches, options);
   state->strategy->observe(loop);
   return loop->run();
@@ -119,10 +153,6 @@ std::string exception_message(const std::exception_ptr& thrown) {
   } catch (...) {
     return "an exception that is no std::exception";
   }
-}
-
-bool is_set(const std::atomic<bool>* flag) {
-  return flag && flag->load(std::memory_order_relaxed);
 }
 
 /// Returns the process that wants to leave, as it has told the others.

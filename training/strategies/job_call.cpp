@@ -4,6 +4,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/wait_clock.hpp"
+#include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/actors/group/respawn_limit.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <thread>
 #include <utility>
@@ -67,6 +69,27 @@ struct in_call_guard {
   in_call_guard& operator=(const in_call_guard&) = delete;
   strategy_state& state;
   const bool before;
+};
+
+/// Lets the group end the recovery of this process if the program wants to
+/// stop.
+class recovery_scope {
+public:
+  explicit recovery_scope(const strategy_state& state)
+    : group_{dynamic_cast<recovering_group*>(state.group.get())} {}
+  ~recovery_scope() { set(false); }
+  recovery_scope(const recovery_scope&) = delete;
+  recovery_scope& operator=(const recovery_scope&) = delete;
+
+  /// The process recovers from now on, or no longer.
+  void set(bool recovers) {
+    if (group_ && std::exchange(recovers_, recovers) != recovers)
+      group_->set_recovering(recovers);
+  }
+
+private:
+  recovering_group* const group_; ///< Null: the view cannot change.
+  bool recovers_ = false;
 };
 
 /// The group has entered another view.
@@ -470,6 +493,8 @@ bool recover(strategy_state& state, std::uint64_t steps,
 void make_call_in_views(const std::shared_ptr<strategy_state>& state,
                         const job_call& call) {
   const in_call_guard inside{*state};
+  recovery_scope recovery{*state};
+  recovery.set(state->must_catch_up || state->lacks_state);
   if (state->lacks_state && state->group->is_joining()) {
     if (complete_from_log(*state, call))
       return;
@@ -486,9 +511,11 @@ void make_call_in_views(const std::shared_ptr<strategy_state>& state,
     try {
       if (state->must_catch_up && catch_up(state, call))
         return;
+      recovery.set(false);
       record(*state, call.run());
       return;
     } catch (const job_error& e) {
+      recovery.set(true);
       if (!recover(*state, call.steps ? call.steps() : 0, e))
         throw;
     }
@@ -523,6 +550,8 @@ bool let_leave_in_views(const std::shared_ptr<strategy_state>& state,
   if (state->lacks_state && state->group->is_joining())
     return false;
   const auto before = state->group->members();
+  recovery_scope recovery{*state};
+  recovery.set(true);
   switch (state->group->let_leave(leavers, {state->all_calls(), 0},
                                   state->callback_timeout)) {
     case unchanged:

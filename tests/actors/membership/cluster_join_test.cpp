@@ -1,4 +1,5 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/tests/actors/membership/clusters.hpp"
 
 #include <algorithm>
@@ -73,6 +74,48 @@ TEST(ClusterJoin, OfASecondProcessSucceedsWhenTheFirstOneIsLost) {
   joining.join();
   EXPECT_EQ(second.process.problem, "");
   EXPECT_TRUE(second.process.joined_cluster);
+}
+
+/// The members have higher tasks, so they would open lanes to it.
+TEST(ClusterJoin, OfAProcessThatTheMembersCannotReachIsRefused) {
+  cluster_fixture processes{3};
+  std::atomic<int> warnings = 0;
+  processes.adjust_options = [&](std::uint32_t, cluster_options& options) {
+    options.log = [&](net::severity how, const std::string& line) {
+      warnings += how == net::severity::warning
+                  && mentions(line, "the process cannot join");
+    };
+  };
+  processes.join();
+  auto& lost = *processes.members[0].joined_cluster->implementation().peers();
+  for (const auto task : {1, 2})
+    lost.get([&] { return lost.entries[task].connection; })
+      ->close("the test cuts it");
+  const net::reserved_ports closed{1};
+  net::endpoint_options config;
+  config.listen = net::address{"127.0.0.1", 0};
+  config.advertised = net::address{"127.0.0.1", closed.numbers()[0]};
+  member other;
+  auto options = processes.options_of(0);
+  other.router = options.router = std::make_shared<service_router>(config);
+  options.join_running_job = true;
+  options.start_timeout = 6000ms;
+  options.log = {};
+  other.attempt([&] {
+    other.joined_cluster =
+      std::make_unique<cluster>(*other.local_runtime, options);
+  });
+  EXPECT_EQ(other.code, ec::stalled);
+  EXPECT_TRUE(mentions(other.problem, "cannot connect to chief 0 at 127.0.0.1:"
+                                        + std::to_string(closed.numbers()[0])))
+    << other.problem;
+  EXPECT_EQ(warnings, 2); // one of each member
+  for (const auto task : {1, 2}) {
+    const auto view =
+      processes.members[std::size_t(task)].joined_cluster->current_view();
+    EXPECT_EQ(view.view_id, 2u);
+    EXPECT_EQ(view.members.size(), 2u);
+  }
 }
 
 /// A launcher that gets a report of a candidate only when it is repeated.

@@ -176,6 +176,35 @@ TEST(Cluster, NamesTheMissingTasksIfTheStartTimesOut) {
   }
 }
 
+/// The host of the leader is unknown to a participant, or the other way round.
+TEST(Cluster, SaysWhichHostIsUnknownWhileItWaits) {
+  for (const std::uint32_t waiting : {0u, 1u}) {
+    cluster_fixture processes{2};
+    processes.start_timeout = 2000ms;
+    processes.addresses[1 - waiting] = {"no-such-host.invalid", 1234};
+    std::mutex lock;
+    std::string logged;
+    bool was_waiting = false;
+    processes.adjust_options = [&](std::uint32_t, cluster_options& x) {
+      x.log = [&](net::severity how, const std::string& line) {
+        const std::lock_guard hold{lock};
+        if (how == net::severity::warning
+            && mentions(line, "waits for a host that is unknown here")) {
+          logged += line;
+          was_waiting = processes.members[waiting].problem.empty();
+        }
+      };
+    };
+    processes.join({waiting});
+    EXPECT_TRUE(mentions(logged, "'no-such-host.invalid' cannot be found"))
+      << logged;
+    EXPECT_TRUE(was_waiting);
+    EXPECT_TRUE(mentions(processes.members[waiting].problem,
+                         "'no-such-host.invalid' cannot be found"))
+      << processes.members[waiting].problem;
+  }
+}
+
 TEST(Cluster, NamesTheLeaderIfItIsMissing) {
   cluster_fixture processes{2};
   processes.start_timeout = 300ms;

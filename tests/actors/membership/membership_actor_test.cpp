@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <map>
@@ -86,7 +87,15 @@ public:
   void on_closed(
     std::function<void(net::close_reason, const std::string&)>) override {}
   bool ended_by_close() const override { return false; }
-  void close(const std::string&) override {}
+  void close(const std::string& reason) override {
+    const std::lock_guard hold{lock_};
+    closed_for_ = reason;
+  }
+  /// Why this end was closed. Empty: it was not.
+  std::string closed_for() {
+    const std::lock_guard hold{lock_};
+    return closed_for_;
+  }
 
   /// Waits for a message, which `decode` reads from the payload of a frame.
   /// @param decode returns nullopt for a message that is not waited for.
@@ -145,6 +154,7 @@ private:
 
   const net::hello peer_;
   std::mutex lock_;
+  std::string closed_for_;
   std::map<std::uint32_t, opened_channel> channels_; ///< By number.
 };
 
@@ -159,6 +169,7 @@ public:
     options.self = request_of(0);
     options.peers = std::make_shared<peer_table>(3);
     options.watch = [](const net::process_identity&) { return nullptr; };
+    options.stop_delay = 1ms;
     leader = spawn_membership(actors.system(), options);
     for (std::uint32_t task = 1; task < 3; ++task)
       tell(membership_event::accepted{to(task), request_of(task)});
@@ -175,6 +186,8 @@ public:
   ~leader_of_three() { end(std::move(leader)); }
   leader_of_three(const leader_of_three&) = delete;
   leader_of_three& operator=(const leader_of_three&) = delete;
+
+  peer_table& table() { return *options.peers; }
 
   /// The connection of the leader to a task.
   connection_to_test& connection(std::uint32_t task) { return *to(task); }
@@ -247,6 +260,127 @@ TEST(MembershipActor, DoesNotCallAMemberSilentWhoseConnectionWasClosed) {
   const auto told = it.told_in_attempt();
   EXPECT_EQ(told.unreachable, incarnations{it.first_incarnation + 2});
   EXPECT_EQ(told.silent, incarnations{});
+}
+
+TEST(MembershipActor, EndsARecoveryWhoseProgramWantsToStop) {
+  leader_of_three it;
+  std::atomic<bool> is_to_stop = false;
+  std::promise<failure_report> ended;
+  it.table().update([&] {
+    it.table().stop.end_run = [&](const failure_report& x) {
+      it.table().get([&] {
+        it.table().stop.is_to_stop = {};
+        return 0;
+      });
+      ended.set_value(x);
+    };
+    it.table().stop.is_to_stop = [&] { return is_to_stop.load(); };
+    it.table().stop.recovers = true;
+  });
+  is_to_stop = true;
+  auto end = ended.get_future();
+  ASSERT_EQ(end.wait_for(patience), std::future_status::ready);
+  EXPECT_EQ(end.get().code, ec::cancelled);
+  it.table().update([&] {
+    EXPECT_TRUE(it.table().stop.end_of_runs);
+    it.table().stop.end_run = {};
+  });
+}
+
+// -- results that a process that joins asks for -------------------------------
+
+/// A process that joins the job of worker 0, which the test is.
+class joining_process {
+public:
+  joining_process() {
+    options.processes.names = {"worker 0", "worker 1"};
+    options.self = {1, 11, "host", 1, 1, {}};
+    options.joins = true;
+    options.peers = std::make_shared<peer_table>(2);
+    options.dial_to_join = [this](std::uint32_t, const membership::member*,
+                                  std::chrono::milliseconds,
+                                  membership_options::dial_callback on_done) {
+      net::endpoint::dial_result made;
+      made.connection = std::shared_ptr<net::connection>{to_member};
+      made.peer.incarnation = 10;
+      on_done(std::move(made));
+    };
+    actor = spawn_membership(actors.system(), options);
+    auto& table = *options.peers;
+    std::unique_lock hold{table.lock};
+    EXPECT_TRUE(table.wait(hold, peer_table::clock::now() + patience, [&] {
+      return table.entries[0].connection != nullptr;
+    }));
+  }
+  ~joining_process() { end(std::move(actor)); }
+  joining_process(const joining_process&) = delete;
+  joining_process& operator=(const joining_process&) = delete;
+
+  /// Lets the process ask for the results from a call on, and waits until it
+  /// has done so.
+  void ask(std::uint64_t call) {
+    caf::anon_send(actor,
+                   membership_event{membership_event::request_results{call}});
+    to_member->wait_for<membership::call_results>(
+      result_channel, [call](const std::vector<std::byte>& payload) {
+        std::optional<membership::call_results> out{std::in_place};
+        if (net::decode(payload, *out) || !out->is_question
+            || out->first != call)
+          out.reset();
+        return out;
+      });
+  }
+  void answer(std::uint64_t first, std::vector<std::string> results) {
+    to_member->send(result_channel, net::encode(membership::call_results{
+                                      false, first, std::move(results)}));
+  }
+  std::vector<std::string> results() {
+    return options.peers->get([this] { return options.peers->log.results; });
+  }
+
+  runtime actors;
+  std::shared_ptr<connection_to_test> to_member =
+    std::make_shared<connection_to_test>();
+  membership_options options;
+  membership_actor actor;
+};
+
+using texts = std::vector<std::string>;
+
+// Else a member could let the log grow without limit.
+TEST(MembershipActor, TakesOneAnswerOfAMemberForEachRequestOfResults) {
+  joining_process it;
+  it.ask(0);
+  it.answer(0, {"a"});
+  it.answer(0, {"a", "b"});
+  it.answer(1, {"b"});
+  it.ask(1); // handled after the answers
+  EXPECT_EQ(it.results(), texts{"a"});
+  it.answer(1, {"c"});
+  it.ask(2);
+  EXPECT_EQ(it.results(), (texts{"a", "c"}));
+}
+
+TEST(MembershipActor, TakesNoResultsBeforeItHasAskedForThem) {
+  joining_process it;
+  it.ask(1);
+  it.answer(0, {"a"});
+  it.answer(1, {"b"}); // the log lacks the one before
+  it.ask(0);
+  EXPECT_EQ(it.results(), texts{});
+}
+
+TEST(MembershipActor, ClosesTheConnectionOfAMemberWithTooManyResults) {
+  joining_process it;
+  it.options.peers->update([&] {
+    it.options.peers->log.bytes = peer_table::result_log::max_bytes - 1;
+  });
+  it.ask(0);
+  it.answer(0, {"ab"});
+  it.ask(0);
+  EXPECT_EQ(it.results(), texts{});
+  EXPECT_EQ(it.to_member->closed_for(),
+            "the results of calls take more than 64 MiB");
 }
 
 } // namespace

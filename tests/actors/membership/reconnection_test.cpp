@@ -103,6 +103,23 @@ TEST(Reconnection, TooManyCutsAreALoss) {
   }
 }
 
+// Both may need each other. If both dialed at once, each would replace the
+// connection that the other one has made.
+TEST(Reconnection, AProcessThatIsNeededIsDialedAlsoByTheLowerTaskButLater) {
+  auto it = process_two();
+  const auto to_one = it.on_needed(one), to_three = it.on_needed(three);
+  ASSERT_EQ(all<dial>(to_one).size(), 1u);
+  EXPECT_EQ(all<dial>(to_one)[0].delay, 0ms);
+  ASSERT_EQ(all<dial>(to_three).size(), 1u);
+  EXPECT_EQ(all<dial>(to_three)[0].delay, 500ms);
+  ASSERT_EQ(all<set_timer>(to_three).size(), 1u);
+  EXPECT_EQ(
+    all<lost>(it.on_timeout(three, all<set_timer>(to_three)[0].number)).size(),
+    1u);
+  EXPECT_FALSE(it.awaits(three));
+  EXPECT_TRUE(it.awaits(one));
+}
+
 TEST(Reconnection, AProcessOutsideTheViewIsLost) {
   auto it = process_two();
   it.on_cut(one, 0s);

@@ -18,11 +18,16 @@ TEST(RenewalLimit, EndsAJobThatMakesNoStep) {
     << text;
 }
 
-TEST(RenewalLimit, AStepOrAMinuteIsProgress) {
+TEST(RenewalLimit, AStepIsProgress) {
   renewal_limit limit;
   for (std::uint64_t i = 0; i < 3 * renewal_limit::max_renewals; ++i)
     EXPECT_TRUE(limit.on_renewal(1ms * i, i, {4, i / 10}, "cut")) << i;
+}
+
+// Lanes that cannot be opened take 10 s, so that 60 s see six of them.
+TEST(RenewalLimit, TimeIsNoProgress) {
   renewal_limit slow;
-  for (std::uint64_t i = 0; i < 3 * renewal_limit::max_renewals; ++i)
-    EXPECT_TRUE(slow.on_renewal(7s * i, i, {4, 7}, "cut")) << i;
+  for (std::uint64_t i = 0; i < renewal_limit::max_renewals; ++i)
+    EXPECT_TRUE(slow.on_renewal(600s * i, i, {4, 7}, "no lanes")) << i;
+  EXPECT_FALSE(slow.on_renewal(6000s, 11, {4, 7}, "no lanes"));
 }

@@ -934,6 +934,59 @@ TEST(ViewRenewal, IsPartOfTheChangeForALoss) {
   }
 }
 
+// -- lanes that cannot be opened ----------------------------------------------
+
+TEST(MissingLanes, ExcludeTheOneThatHasJoinedLater) {
+  for (const std::uint64_t newer : {10, 11}) {
+    job two{2};
+    const auto older = newer == 10 ? 11 : 10;
+    two.perform(older, two.at(older).machine.on_no_lanes(newer, true));
+    two.run();
+    EXPECT_EQ(two.view_of(older).view_id, 2u);
+    EXPECT_EQ(two.view_of(older).members.size(), 1u);
+    EXPECT_TRUE(
+      two.view_of(older).find(static_cast<std::uint32_t>(older - 10)));
+    EXPECT_TRUE(two.has<removed>(newer));
+  }
+}
+
+TEST(MissingLanes, ExcludeTheHigherTaskIfBothAreOriginal) {
+  for (const std::uint64_t reporter : {10, 12}) {
+    job three{3};
+    three.perform(reporter, three.at(reporter).machine.on_no_lanes(
+                              reporter == 10 ? 12 : 10, false));
+    three.run();
+    EXPECT_EQ(tasks_of(three.view_of(10)), (tasks{0, 1}));
+    EXPECT_EQ(tasks_of(three.view_of(11)), (tasks{0, 1}));
+    EXPECT_TRUE(three.has<removed>(12));
+  }
+}
+
+TEST(MissingLanes, ExcludeTheOneThatMoreMembersCannotReach) {
+  job three{3};
+  three.perform(11, three.at(11).machine.on_no_lanes(10, false));
+  three.perform(12, three.at(12).machine.on_no_lanes(10, false));
+  three.run();
+  EXPECT_EQ(tasks_of(three.view_of(11)), (tasks{1, 2}));
+  EXPECT_EQ(tasks_of(three.view_of(12)), (tasks{1, 2}));
+  EXPECT_TRUE(three.has<removed>(10));
+}
+
+TEST(MissingLanes, AreForgottenInTheNextView) {
+  job three{3};
+  three.perform(12, three.at(12).machine.on_renewal_wanted());
+  three.perform(12, three.at(12).machine.on_no_lanes(99, false)); // no member
+  three.run();
+  EXPECT_EQ(tasks_of(three.view_of(12)), (tasks{0, 1, 2}));
+  three.perform(11, three.at(11).machine.on_no_lanes(12, false));
+  three.run();
+  EXPECT_EQ(tasks_of(three.view_of(10)), (tasks{0, 1}));
+  three.perform(11, three.at(11).machine.on_renewal_wanted());
+  three.run();
+  EXPECT_EQ(three.view_of(10).view_id, 4u);
+  EXPECT_EQ(tasks_of(three.view_of(10)), (tasks{0, 1}));
+}
+
 TEST(ViewRenewal, NeedsAMajority) {
   job three{3};
   three.cut = {11, 12};

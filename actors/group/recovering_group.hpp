@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+
+namespace troupe {
+
+/// A replica group that waits for other processes when it recovers, and that
+/// ends these waits if the program of its process wants to stop.
+class recovering_group {
+public:
+  virtual ~recovering_group() = default;
+
+  /// Sets a function that says whether the program wants to stop. If it returns
+  /// true for some seconds of a recovery, the waits and runs of this process
+  /// end with a `job_error` (ec::cancelled), also later ones, so that the
+  /// program can save its state. It is called on a thread of an actor, with a
+  /// lock held.
+  /// @param is_to_stop null: the program cannot say so.
+  virtual void set_stop_request(std::function<bool()> is_to_stop) = 0;
+
+  /// A recovery of this process begins, or has ended.
+  virtual void set_recovering(bool recovers) = 0;
+};
+
+} // namespace troupe
