@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -18,14 +19,37 @@ std::string_view trimmed(std::string_view x) {
   return x.substr(first, x.find_last_not_of(" \t") + 1 - first);
 }
 
-/// Parses a whole text as a number.
+/// Parses a whole text as a number, which may begin with a plus sign.
 /// @returns the error; `std::errc{}` for a number.
 template <class T>
 std::errc parse(std::string_view text, T& out) {
+  if (text.starts_with('+') && !text.starts_with("+-"))
+    text.remove_prefix(1);
   const auto* end = text.data() + text.size();
   const auto [stop, problem] = std::from_chars(text.data(), end, out);
   return problem == std::errc{} && stop != end ? std::errc::invalid_argument
                                                : problem;
+}
+
+/// True if the absolute value of a decimal number is below 1.
+/// @pre `text` is a number.
+bool is_below_1(std::string_view text) {
+  const auto exponent_at = std::min(text.find_first_of("eE"), text.size());
+  const auto digits = text.substr(0, exponent_at);
+  const auto first = digits.find_first_of("123456789");
+  if (first == digits.npos)
+    return true;
+  const auto point = std::min(digits.find('.'), digits.size());
+  // The number is 0.d... times 10^magnitude, with a first digit d above 0.
+  const auto magnitude = static_cast<std::int64_t>(point)
+                         - static_cast<std::int64_t>(first)
+                         + (first > point ? 1 : 0);
+  std::int64_t exponent = 0;
+  if (exponent_at < text.size()
+      && parse(text.substr(exponent_at + 1), exponent)
+           == std::errc::result_out_of_range)
+    return text[exponent_at + 1] == '-';
+  return magnitude + exponent <= 0;
 }
 
 /// The examples that were read so far.
@@ -58,6 +82,7 @@ public:
       targets_.push_back(find(each, "for the targets"));
       uses_[targets_.back()] = use::target;
     }
+    check_names();
     if (inputs() == 0)
       fail("has no column that is an input: an example needs at least one "
            "number");
@@ -99,6 +124,15 @@ public:
 
 private:
   enum class use : std::uint8_t { input, label, target, ignored };
+
+  /// Two columns of one name are likely one column twice, or the wrong one.
+  void check_names() const {
+    std::set<std::string_view> seen;
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      if (uses_[i] != use::ignored && !seen.insert(columns_[i]).second)
+        fail("has two columns " + in_quotes(columns_[i])
+             + ": give each a name of its own, or remove one");
+  }
 
   void warn_about_numbers(
     const std::function<void(const std::string&)>& warn) const {
@@ -152,6 +186,8 @@ private:
   float number(std::string_view text, std::size_t line, std::size_t i) const {
     float out = 0;
     const auto problem = parse(text, out);
+    if (problem == std::errc::result_out_of_range && is_below_1(text))
+      return 0;
     if (problem == std::errc::result_out_of_range)
       refuse(line, i,
              in_quotes(text)
@@ -171,7 +207,15 @@ private:
                      std::size_t i) const {
     const auto classes = classes_ > 0 ? classes_ : 65'536;
     std::int32_t out = 0;
-    const auto problem = parse(text, out);
+    auto problem = parse(text, out);
+    // A column that once had a gap is often written as 0.0, 1.0, ...
+    if (double real = 0; problem == std::errc::invalid_argument
+                         && parse(text, real) == std::errc{}
+                         && std::trunc(real) == real
+                         && std::abs(real) <= 1 << 30) {
+      out = static_cast<std::int32_t>(real);
+      problem = std::errc{};
+    }
     if (problem == std::errc::invalid_argument)
       refuse(line, i,
              in_quotes(text)
@@ -192,6 +236,28 @@ private:
   std::vector<std::size_t> targets_; ///< Columns, in the order of the options.
   std::vector<float> target_values_; ///< Targets of the record in `add`.
 };
+
+/// Warns about classes without an example: then the labels often count from 1.
+void warn_about_classes(const std::string& name,
+                        const std::vector<std::int32_t>& labels,
+                        const std::function<void(const std::string&)>& warn) {
+  std::vector<bool> has_example(
+    static_cast<std::size_t>(std::ranges::max(labels)) + 1);
+  for (const auto label : labels)
+    has_example[static_cast<std::size_t>(label)] = true;
+  const auto missing = std::ranges::count(has_example, false);
+  if (missing == 0)
+    return;
+  const auto first =
+    std::to_string(std::ranges::find(has_example, false) - has_example.begin());
+  warn(name + ": the labels are those of " + std::to_string(has_example.size())
+       + " classes, from 0 on, but "
+       + (missing == 1
+            ? "class " + first + " has no example"
+            : std::to_string(missing)
+                + " classes have no example, the first is class " + first)
+       + "; number the classes from 0 on, without a gap");
+}
 
 } // namespace
 
@@ -214,6 +280,8 @@ dataset csv(const std::filesystem::path& name, const csv_options& options) {
     throw std::runtime_error(name.string()
                              + " holds no example: lines must follow the one "
                                "with the columns' names");
+  if (options.warn && options.classes == 0 && !examples.labels.empty())
+    warn_about_classes(name.string(), examples.labels, options.warn);
   const auto n = examples.count;
   auto inputs = tensor::of<float>({n, columns.inputs()}, examples.inputs);
   if (!options.labelled)

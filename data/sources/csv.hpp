@@ -23,20 +23,23 @@ struct csv_options {
   /// Names of columns that are not read. An empty name: the last column.
   std::vector<std::string> ignored = {};
   /// Called with a sentence about a likely mistake that is no error: the header
-  /// contains numbers only. Empty: not called.
+  /// contains numbers only, or `classes` is 0 and a class below the maximum
+  /// label has no example. Empty: not called.
   std::function<void(const std::string&)> warn = {};
 };
 
 /// Reads examples from a CSV file: a header line with the column names, then
 /// one line for each example. Fields are numbers with decimal points, separated
-/// by commas and optionally quoted. Lines end in LF or CRLF. Class labels are
-/// the numbers 0, 1, 2, ...
+/// by commas and optionally quoted. A number too small for a float32 becomes 0.
+/// Lines end in LF, CRLF or CR. Class labels are the numbers 0, 1, 2, ...,
+/// which may be written as 0.0, 1.0, 2.0, ...
 ///
 /// @shape inputs [n, columns that are neither labels nor ignored] float32 in
 ///        column order; labels [n] int32, or [n, targets] float32 in the order
 ///        of `targets`, or none.
-/// @errors throws std::runtime_error that names file, line, column and value.
-///         Throws std::invalid_argument that lists the columns, if a column is
+/// @errors throws std::runtime_error that names file, line, column and value,
+///         and if two columns that are read have one name. Throws
+///         std::invalid_argument that lists the columns, if a column is
 ///         unknown, and if `classes` is given without class labels.
 /// @cost reads the file into memory, at most 2 GiB.
 dataset csv(const std::filesystem::path& name, const csv_options& options = {});

@@ -37,11 +37,9 @@ void csv_records::read_field(std::string& field) {
   field.clear();
   if (at_end() || text_[position_] != '"') {
     const auto end =
-      std::min(text_.find_first_of(",\n", position_), text_.size());
+      std::min(text_.find_first_of(",\n\r", position_), text_.size());
     field = text_.substr(position_, end - position_);
     position_ = end;
-    if (field.ends_with('\r') && (at_end() || text_[position_] == '\n'))
-      field.pop_back();
     return;
   }
   for (++position_;; ++position_) {
@@ -61,9 +59,9 @@ void csv_records::read_field(std::string& field) {
 bool csv_records::end_line() {
   const auto left = text_.substr(position_);
   const std::size_t size = left.starts_with("\r\n") ? 2
-                           : left.starts_with('\n') ? 1
-                           : left == "\r"           ? 1
-                                                    : 0;
+                           : left.starts_with('\n') || left.starts_with('\r')
+                             ? 1
+                             : 0;
   position_ += size;
   line_ += size > 0;
   return size > 0;

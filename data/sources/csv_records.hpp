@@ -8,7 +8,7 @@
 namespace troupe::data {
 
 /// Splits CSV text into records and fields. A byte order mark is skipped.
-/// @source RFC 4180; lines end in LF or CRLF.
+/// @source RFC 4180; lines end in LF, CRLF or CR.
 class csv_records {
 public:
   /// @param name Name of the text in error messages.

@@ -61,6 +61,59 @@ TEST_F(Csv, ReadsEquivalentFilesAlike) {
   expect_two(read("\"a\",\"b\",\"c\"\n\"1.5\",-2,\"0\"\n3e2,\".25\",2\n"));
 }
 
+TEST_F(Csv, ReadsNumbersAsOtherProgramsWriteThem) {
+  const auto x = read("a,b\r+1.5,0.0\r1e-46,1.0\r-1e-400,+1\r"
+                      "0.00000000000000000000000000000000000000000000000000001,"
+                      "1e0\r");
+  EXPECT_TRUE(same_bits(x.inputs, tensor::of<float>({4, 1}, {1.5f, 0, 0, 0})));
+  EXPECT_TRUE(same_bits(x.labels, tensor::of<std::int32_t>({4}, {0, 1, 1, 1})));
+  EXPECT_EQ(read("a,b\n1e-999999999999999999999,0\n").inputs.data<float>()[0],
+            0);
+  for (const auto* wrong : {"+-1", "++1", "+", "-+1"})
+    EXPECT_EQ(says("a,b\n" + std::string{wrong} + ",0\n"),
+              "t.csv, line 2, column \"a\": \"" + std::string{wrong}
+                + "\" is not a number: write it with digits and a decimal "
+                  "point");
+  for (const auto* large :
+       {"1e400", "+1e39", "-1e999999999999999999999", "0.01e400",
+        "1000000000000000000000000000000000000"
+        "000"})
+    EXPECT_EQ(says("a,b\n" + std::string{large} + ",0\n"),
+              "t.csv, line 2, column \"a\": \"" + std::string{large}
+                + "\" does not fit a float32: scale the column");
+}
+
+TEST_F(Csv, S6ClassesWithoutAnExampleAreWarnedAbout) {
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& text) {
+    warnings.push_back(text.substr(text.find("t.csv")));
+  };
+  read("a,b\n1,1\n2,3\n3,2\n", {.warn = warn});
+  EXPECT_EQ(classes, 4);
+  read("a,b\n1,0\n2,7\n3,1\n", {.warn = warn});
+  EXPECT_EQ(classes, 8);
+  EXPECT_EQ(warnings,
+            (std::vector<std::string>{
+              "t.csv: the labels are those of 4 classes, from 0 on, but class "
+              "0 has no example; number the classes from 0 on, without a gap",
+              "t.csv: the labels are those of 8 classes, from 0 on, but 5 "
+              "classes have no example, the first is class 2; number the "
+              "classes from 0 on, without a gap"}));
+  warnings.clear();
+  read("a,b\n1,1\n2,0\n", {.warn = warn});
+  read("a,b\n1,1\n2,3\n", {.classes = 4, .warn = warn});
+  read("a,b\n1,1\n2,3\n", {.targets = {"b"}, .warn = warn});
+  EXPECT_EQ(warnings, std::vector<std::string>{});
+}
+
+TEST_F(Csv, S7InputColumnsOfOneNameAreRejected) {
+  EXPECT_EQ(says("a,b,a,kind\n1,2,3,0\n"),
+            "t.csv has two columns \"a\": give each a name of its own, or "
+            "remove one");
+  EXPECT_NE(says("a, a,y\n1,2,3\n", {.targets = {"y"}}), "");
+  EXPECT_NE(says("a,a\n1,2\n", {.labelled = false}), "");
+}
+
 TEST_F(Csv, QuotedNamesMayContainCommasQuotesAndLineEnds) {
   expect_two(read("a,\"the \"\"kind\"\",\nsay\",b\n1.5,0,-2\n3e2,2,.25\n",
                   {.label = "the \"kind\",\nsay"}));
