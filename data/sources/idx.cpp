@@ -65,13 +65,18 @@ shape read_header(input_file& file, std::uint64_t max_elements) {
   return shape{std::span{extents}.first(rank)};
 }
 
-/// Finds the file of this name in a folder, plain or compressed (".gz").
+/// Finds the file of this name in a folder, plain or compressed (".gz"). Some
+/// copies have a dot in place of the dash before "idx".
 std::optional<fs::path> find(const fs::path& folder, const std::string& name) {
-  for (const auto* ending : {"", ".gz"}) {
-    std::error_code none;
-    if (auto file = folder / (name + ending); fs::exists(file, none))
-      return file;
-  }
+  auto with_dot = name;
+  if (const auto dash = with_dot.find("-idx"); dash != with_dot.npos)
+    with_dot[dash] = '.';
+  for (const auto& each : {name, with_dot})
+    for (const auto* ending : {"", ".gz"}) {
+      std::error_code none;
+      if (auto file = folder / (each + ending); fs::exists(file, none))
+        return file;
+    }
   return std::nullopt;
 }
 
@@ -83,7 +88,8 @@ fs::path need(const fs::path& folder, const std::string& name) {
 }
 
 /// Reads images and labels, and checks that each image has a label.
-dataset read_subset(const fs::path& folder, const std::string& subset) {
+dataset read_subset(const fs::path& folder, const std::string& subset,
+                    std::int64_t classes) {
   const auto images_file = need(folder, subset + "-images-idx3-ubyte");
   const auto labels_file = need(folder, subset + "-labels-idx1-ubyte");
   const auto images = read_idx(images_file);
@@ -101,7 +107,7 @@ dataset read_subset(const fs::path& folder, const std::string& subset) {
   try {
     return dataset::of_pixels(
       images.reshaped({image_dims[0], image_dims[1], image_dims[2], 1}),
-      labels.as(dtype::int32), 10);
+      labels.as(dtype::int32), classes);
   } catch (const std::invalid_argument& why) {
     throw std::runtime_error(labels_file.string() + ": " + why.what());
   }
@@ -117,17 +123,17 @@ tensor read_idx(const fs::path& name, std::uint64_t max_elements) {
   return out;
 }
 
-dataset::train_test mnist(const fs::path& folder) {
+dataset::train_test mnist(const fs::path& folder, std::int64_t classes) {
   std::error_code none;
   if (!fs::is_directory(folder, none))
     throw std::runtime_error(
       folder.string()
       + " is not a folder: give the folder that holds the MNIST "
         "files");
-  const auto test = read_subset(folder, "t10k");
+  const auto test = read_subset(folder, "t10k", classes);
   if (find(folder, "train-images-idx3-ubyte")
       || find(folder, "train-labels-idx1-ubyte")) {
-    const auto train = read_subset(folder, "train");
+    const auto train = read_subset(folder, "train", classes);
     if (train.element() != test.element())
       throw std::runtime_error(
         folder.string() + " holds images " + to_string(train.element().dims)

@@ -19,12 +19,15 @@ tensor read_idx(const std::filesystem::path& name,
 
 /// Reads MNIST, or data in its format: train-images-idx3-ubyte,
 /// train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte,
-/// each plain or ".gz". If the train files are missing, the first 8,000
-/// examples of t10k are for training and the rest for testing.
+/// each plain or ".gz", and with ".idx" in place of "-idx" if they are named
+/// so. If the train files are missing, the first 8,000 examples of t10k are for
+/// training and the rest for testing.
 ///
-/// @shape inputs [n, 28, 28, 1] float32 in [0, 1]; labels 0-9.
+/// @shape inputs [n, 28, 28, 1] float32 in [0, 1]; labels [0, classes).
+/// @param classes as of EMNIST's letters, whose labels 1 to 26 are those of 27.
 /// @errors throws std::runtime_error that names the file.
 /// @cost one byte a pixel.
-dataset::train_test mnist(const std::filesystem::path& folder);
+dataset::train_test mnist(const std::filesystem::path& folder,
+                          std::int64_t classes = 10);
 
 } // namespace troupe::data

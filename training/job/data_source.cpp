@@ -95,6 +95,23 @@ table_name split_table_name(std::string_view name, const source& x) {
   return out;
 }
 
+/// Opens "mnist:FOLDER" or "mnist:FOLDER:CLASSES".
+data::dataset::train_test open_mnist(std::string_view name, const source& x) {
+  require_argument(name, x, "FOLDER");
+  const std::string whole{x.argument};
+  const auto colon = whole.rfind(':');
+  if (colon == whole.npos || std::filesystem::exists(whole))
+    return data::mnist(whole);
+  std::int64_t classes = 0;
+  const auto* last = whole.data() + whole.size();
+  const auto [end, error] =
+    std::from_chars(whole.data() + colon + 1, last, classes);
+  if (error != std::errc{} || end != last || classes < 1 || classes > 256)
+    reject(name, "needs a number of classes from 1 to 256 after the last "
+                 "colon; write mnist:FOLDER:27");
+  return data::mnist(whole.substr(0, colon), classes);
+}
+
 data::csv_options table_options() {
   return {
     .warn = [](const std::string& text) { log(log_level::warning, text); }};
@@ -164,10 +181,8 @@ data::dataset::train_test open_data(std::string_view name,
     require_argument(name, parsed, "FILE");
     return split_file(data::criteo(std::string{parsed.argument}));
   }
-  if (parsed.kind == "mnist") {
-    require_argument(name, parsed, "FOLDER");
-    return data::mnist(std::string{parsed.argument});
-  }
+  if (parsed.kind == "mnist")
+    return open_mnist(name, parsed);
   if (parsed.kind == "csv")
     return split_file(open_table(name, parsed, targets));
   reject_unknown(name, "");

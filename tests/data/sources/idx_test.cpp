@@ -73,6 +73,32 @@ TEST_F(Idx, ReadsPlainAndCompressedFilesAlike) {
     EXPECT_TRUE(same_bits(read_idx(folder / name), wanted)) << name;
 }
 
+TEST_F(Idx, FindsTheFilesOfASetByTheirNamesWithADot) {
+  put_set("t10k", 3);
+  put_set("train", 5);
+  for (const std::string part : {"t10k", "train"}) {
+    std::filesystem::rename(folder / (part + "-images-idx3-ubyte"),
+                            folder / (part + "-images.idx3-ubyte"));
+    std::filesystem::rename(folder / (part + "-labels-idx1-ubyte.gz"),
+                            folder / (part + "-labels.idx1-ubyte.gz"));
+  }
+  const auto [train, test] = mnist(folder);
+  EXPECT_EQ(train.size(), 5u);
+  EXPECT_EQ(test.size(), 3u);
+}
+
+TEST_F(Idx, ReadsASetWithOtherClassesIfToldTheirNumber) {
+  for (const std::string part : {"t10k", "train"}) {
+    put(part + "-images-idx3-ubyte",
+        header({2, 1, 1}) + std::string(2, '\xFF'));
+    put(part + "-labels-idx1-ubyte", header({2}) + "\1\x1A");
+  }
+  EXPECT_NE(complaint([&] { mnist(folder); }), "");
+  const auto [train, test] = mnist(folder, 27);
+  EXPECT_EQ(train.classes(), 27);
+  EXPECT_EQ(train.examples(1, 2).labels.item<std::int32_t>(), 26);
+}
+
 TEST_F(Idx, NamesAMissingFile) {
   EXPECT_EQ(complaint([&] { read_idx(folder / "none"); }),
             "cannot read " + (folder / "none").string()
