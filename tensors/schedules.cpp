@@ -3,6 +3,7 @@
 #include "troupe/tensors/detail/exact_math.hpp"
 
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 namespace troupe {
@@ -125,8 +126,16 @@ hyperparameters schedule::numbers() const {
 }
 
 float schedule::at(std::uint64_t step) const {
-  return static_cast<float>(
-    std::visit([&](const auto& form) { return rate_at(form, step); }, form_));
+  const auto rate =
+    std::visit([&](const auto& form) { return rate_at(form, step); }, form_);
+  if (!(rate <= std::numeric_limits<float>::max()))
+    throw std::invalid_argument(
+      "the schedule '" + std::string{name()}
+      + "' has no finite learning rate "
+        "at step "
+      + std::to_string(step)
+      + "; give it values with which the rate stays a float");
+  return static_cast<float>(rate);
 }
 
 void schedule::check() const {

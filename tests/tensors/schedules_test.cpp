@@ -32,6 +32,31 @@ TEST(Schedules, StepMultipliesAtEachMultiple) {
   EXPECT_EQ(s.at(~0ull), 0);
 }
 
+TEST(Schedules, NoneGivesARateThatIsNotFinite) {
+  const auto at = [](const schedule& s, std::uint64_t step) {
+    try {
+      return std::to_string(s.at(step));
+    } catch (const std::invalid_argument& e) {
+      return std::string{e.what()};
+    }
+  };
+  const schedule grows{
+    step_schedule{.learning_rate = 1, .factor = 10, .every = 1}};
+  EXPECT_EQ(at(grows, 3), "1000.000000");
+  EXPECT_EQ(at(grows, 39), "the schedule 'step' has no finite learning rate at "
+                           "step 39; give it values with which the rate stays "
+                           "a float");
+  EXPECT_NE(at(grows, ~0ull).find("no finite"), std::string::npos);
+  const schedule zero{
+    step_schedule{.learning_rate = 0, .factor = 2, .every = 1}};
+  EXPECT_NE(at(zero, ~0ull).find("no finite"), std::string::npos)
+    << "0 times infinity";
+  const schedule largest{cosine_schedule{
+    .learning_rate = 3e38f, .final_rate = 3e38f, .steps = 4, .warm_up = 2}};
+  for (std::uint64_t step = 0; step < 6; ++step)
+    EXPECT_TRUE(std::isfinite(largest.at(step)));
+}
+
 TEST(Schedules, CosineFallsFromItsRateToItsFinalRate) {
   const schedule s{
     cosine_schedule{.learning_rate = 3, .final_rate = 1, .steps = 100}};
