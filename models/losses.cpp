@@ -44,14 +44,20 @@ struct compared {
 };
 
 /// @param name of the loss, in the error text.
+[[noreturn]] void refuse_targets(const std::string& name, const tensor& outputs,
+                                 const tensor& targets) {
+  throw std::logic_error(name + " of outputs " + to_string(outputs.spec())
+                         + (targets
+                              ? " and targets " + to_string(targets.spec())
+                              : std::string{" without targets"}));
+}
+
+/// @param name of the loss, in the error text.
 compared compare(const char* name, const tensor& outputs,
                  const tensor& targets) {
   const auto& dims = outputs.dims();
   if (!targets || !are_comparable(dims, targets.dims()))
-    throw std::logic_error(
-      std::string{name} + " of outputs " + to_string(outputs.spec())
-      + (targets ? " and targets " + to_string(targets.spec())
-                 : std::string{" without targets"}));
+    refuse_targets(name, outputs, targets);
   const shape rows{dims.front(), static_cast<std::int64_t>(
                                    dims.axes(1, dims.rank()).elements())};
   return {reshape(outputs, rows), targets.as(outputs.type()).reshaped(rows)};
@@ -136,7 +142,13 @@ std::vector<std::string> loss_names() {
 
 tensor compute_losses(const loss& function, const tensor& outputs,
                       const tensor& targets) {
-  auto losses = function.compute(outputs, targets);
+  const bool compares_values = function.targets == target_kind::values;
+  if (compares_values
+      && (!targets || !are_comparable(outputs.dims(), targets.dims())))
+    refuse_targets(function.name, outputs, targets);
+  // The difference of [n] and [n, 1] would broadcast to [n, n].
+  auto losses = function.compute(
+    outputs, compares_values ? targets.reshaped(outputs.dims()) : targets);
   const auto n = outputs.dims().rank() > 0 ? outputs.dims().front() : 0;
   if (!losses || losses.spec() != tensor_spec{{n}, dtype::float32})
     throw std::logic_error(

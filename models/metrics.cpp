@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <vector>
@@ -56,7 +57,7 @@ void apply_sigmoid(std::span<float> x) {
 /// which they are: index b for (b / buckets, (b + 1) / buckets], and 0 also for
 /// the output 0.
 /// @param sums numbers of outputs with label 1 by bucket, then of those with
-///        label 0
+///        label 0. An output that is NaN makes the first one NaN.
 void add_to_buckets(const auc_options& options, const tensor& outputs,
                     const tensor& labels, std::span<double> sums) {
   const flush_denormals flushing;
@@ -70,6 +71,10 @@ void add_to_buckets(const auc_options& options, const tensor& outputs,
     if (y[i] != 0 && y[i] != 1)
       throw std::logic_error("auc of a label " + std::to_string(y[i])
                              + "; labels are 0 or 1");
+    if (std::isnan(x[i])) {
+      sums[0] += std::numeric_limits<double>::quiet_NaN();
+      continue;
+    }
     if (x[i] < 0 || x[i] > 1)
       throw std::logic_error("auc of an output " + std::to_string(x[i])
                              + ", which is not in [0, 1]; set from_logits if "
@@ -94,7 +99,7 @@ double area_under_roc(std::span<const double> sums) {
     area += negatives[b] * (before + true_positives) / 2;
   }
   const auto pairs = true_positives * false_positives;
-  return pairs > 0 ? area / pairs : 0;
+  return pairs == 0 ? 0 : area / pairs;
 }
 
 } // namespace
@@ -148,9 +153,17 @@ metric auc_metric(const auc_options& options) {
 
 std::uint64_t correct(const tensor& scores, const tensor& labels) {
   const auto &x = scores.dims(), &y = labels.dims();
-  if (x.rank() != 2 || y.rank() != 1 || x[0] != y[0])
-    throw std::logic_error("accuracy of scores " + to_string(scores.spec())
-                           + " and labels " + to_string(labels.spec()));
+  const bool is_column = y.rank() == 1 || (y.rank() == 2 && y[1] == 1);
+  const bool are_numbers = labels && labels.type() == dtype::int32;
+  if (x.rank() != 2 || !is_column || x[0] != y[0] || !are_numbers)
+    throw std::logic_error(
+      "accuracy of scores " + to_string(scores.spec())
+      + (labels ? " and labels " + to_string(labels.spec())
+                : std::string{" without labels"})
+      + (labels && !are_numbers
+           ? "; it counts class numbers, which are int32[n]: for labels 0 and "
+             "1 of another dtype take auc_metric or a metric of your own"
+           : ""));
   const auto classes = static_cast<std::size_t>(x[1]);
   const auto given = scores.detach().to({}), targets = labels.detach().to({});
   const auto values = given.data<float>();

@@ -23,7 +23,8 @@ std::int64_t classes_of(const tensor& labels, std::int64_t classes) {
     throw std::invalid_argument(
       std::to_string(classes) + " classes of labels "
       + (labels ? to_string(labels.spec()) : std::string{"that do not exist"})
-      + ": class numbers are int32[n]; leave the number out for other labels");
+      + ": class numbers are int32[n]; reshape them, or leave the number out "
+        "for other labels");
   return are_numbers ? checked_classes(classes, labels) : 0;
 }
 

@@ -152,13 +152,16 @@ TEST(Metrics, AucConvertsScoresToProbabilities) {
                      labels));
 }
 
-TEST(Metrics, AucOfEqualLabelsIs0AndNaNCountsAs0) {
+TEST(Metrics, AucOfEqualLabelsIs0AndThatOfNaNIsNaN) {
   const auto ones = tensor::full({2}, 1);
   EXPECT_EQ(value_of(auc_metric(), ones, ones), 0);
   const auto nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(value_of(auc_metric(), tensor::of<float>({2}, {nan, 0.5f}),
-                     tensor::of<float>({2}, {0, 1})),
-            1);
+  for (const bool from_logits : {false, true})
+    for (const float label : {0.0F, 1.0F})
+      EXPECT_TRUE(
+        std::isnan(value_of(auc_metric({.from_logits = from_logits}),
+                            tensor::of<float>({3}, {nan, 0.5f, 0.75f}),
+                            tensor::of<float>({3}, {label, 0, 1}))));
 }
 
 TEST(Metrics, AucRejectsWhatItCannotCount) {

@@ -28,6 +28,15 @@ void check(const models::metric& one) {
         "least 1");
 }
 
+/// Returns labels in the shape of the outputs if one of them is [n] and the
+/// other [n, 1]. A difference of these two shapes would broadcast to [n, n].
+tensor shaped_as(const tensor& outputs, const tensor& labels) {
+  if (!labels || labels.dims() == outputs.dims()
+      || !models::are_comparable(outputs.dims(), labels.dims()))
+    return labels;
+  return labels.reshaped(outputs.dims());
+}
+
 } // namespace
 
 metric_list::metric_list(std::vector<models::metric> metrics)
@@ -58,8 +67,9 @@ void metric_list::add(const tensor& outputs, const tensor& labels,
     return;
   const pause_recording meanwhile;
   const auto values = outputs.detach().to({});
+  const auto wanted = shaped_as(values, labels);
   for (std::size_t i = 0; i < metrics_.size(); ++i)
-    metrics_[i].add(values, labels, sums.subspan(begins_[i], metrics_[i].sums));
+    metrics_[i].add(values, wanted, sums.subspan(begins_[i], metrics_[i].sums));
 }
 
 double metric_list::value(std::size_t i, std::span<const double> sums) const {
