@@ -9,6 +9,7 @@
 #include "troupe/training/support/atomic_file.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 
@@ -43,6 +44,24 @@ std::string format_number(float x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", static_cast<double>(x));
   return text;
+}
+
+/// @errors throws std::runtime_error about the first output that is NaN or
+///         infinite: no class has a probability then.
+void check_outputs(const troupe::tensor& outputs, std::uint64_t first) {
+  const auto values = outputs.data<float>();
+  const auto bad =
+    std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); })
+    - values.begin();
+  if (bad == std::ssize(values))
+    return;
+  const auto width =
+    values.size() / static_cast<std::size_t>(outputs.dims().front());
+  const auto row = first + static_cast<std::uint64_t>(bad) / width;
+  throw std::runtime_error("the output of the model for example "
+                           + std::to_string(row)
+                           + " is not finite; check the inputs of this "
+                             "example, and whether the training has diverged");
 }
 
 void append_rows(std::string& text, const troupe::tensor& scores,
@@ -154,6 +173,7 @@ int predict(const predict_options& options) {
       throw std::invalid_argument("the model in \"" + options.model
                                   + "\" is no classifier: it gives "
                                   + to_string(outputs.spec()));
+    check_outputs(outputs, done);
     const auto width =
       outputs.size() / static_cast<std::size_t>(outputs.dims().front());
     if (done == 0)

@@ -185,6 +185,46 @@ TEST_F(BadInput, StopsAtANanLossUnlessToldToSkip) {
     << shown.out << shown.err;
 }
 
+TEST_F(BadInput, IsATrainingWithoutAnUpdate) {
+  put("inf.json", R"({"version": 1, "name": "m", "input": [1],
+    "layers": [{"type": "dense", "units": 1}]})");
+  std::string table = "a,price\n";
+  for (int i = 0; i < 40; ++i)
+    table += "3e38," + std::to_string(i % 3) + "\n";
+  put("t.csv", table);
+  const auto done = troupe("train --model inf.json --data csv:t.csv:price "
+                           "--loss mean_squared_error --epochs 2 --batch 4 "
+                           "--on-nan skip --summary s.json");
+  EXPECT_EQ(done.code, 1) << done.err;
+  for (const auto* said :
+       {"loss is not finite", "no step of epoch 2 has made its update",
+        "no step of the run has made its update"})
+    EXPECT_NE(done.err.find(said), std::string::npos) << done.err;
+  EXPECT_EQ(done.err.find("loss 0.0"), std::string::npos) << done.err;
+  const auto summary = nlohmann::json::parse(text_of("s.json"));
+  EXPECT_TRUE(summary.at("train_loss").is_null()) << summary;
+}
+
+TEST_F(BadInput, IsAScheduleWhoseRateOverflows) {
+  const auto words = std::string{"train --data digits:350 --epochs 1 --quiet "
+                                 "--schedule step:every=1,factor=1e30 "};
+  expect_rejected(words + "--optimizer sgd --save m.troupe", 2,
+                  {"no finite learning rate"});
+}
+
+TEST_F(BadInput, IsAnInputWhoseOutputIsNotFinite) {
+  put("m.json", R"({"version": 1, "name": "m", "input": [2],
+    "layers": [{"type": "dense", "units": 3}]})");
+  put("t.csv", "a,b,kind\n1,0,0\n0,1,1\n1,1,2\n0,0,1\n1,0,0\n");
+  EXPECT_EQ(troupe("train --model m.json --data csv:t.csv --quiet --epochs 1 "
+                   "--batch 2 --save m.troupe")
+              .code,
+            0);
+  put("u.csv", "a,b\n1,0\n3e38,-3e38\n");
+  expect_rejected("predict --model m.troupe --data csv:u.csv:", 1,
+                  {"for example 1 is not finite"});
+}
+
 TEST_F(BadInput, HasHelpWithExamples) {
   const auto tool = troupe("--help");
   EXPECT_EQ(tool.code, 0);

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/log.hpp"
 #include "troupe/net/base/log_rate_limiter.hpp"
+#include "troupe/training/loop/finite_weights.hpp"
 #include "troupe/training/support/atomic_file.hpp"
 #include "troupe/training/support/sha256.hpp"
 
@@ -314,6 +315,12 @@ bool is_newer_than(const fs::path& file, const fs::path& than) {
 
 bool save_model(const model_state& state, const fs::path& file,
                 const std::string& note) {
+  try {
+    check_finite_weights(state);
+  } catch (const std::runtime_error& e) {
+    throw std::runtime_error("\"" + file.string()
+                             + "\" is not written: " + e.what());
+  }
   const auto described = make_header(state, note);
   const auto header = write_header(described);
   std::string front{magic};

@@ -1,6 +1,7 @@
 // This file implements the end of an epoch of `fit`: validation, early stopping
 // and callbacks.
 
+#include "troupe/actors/core/log.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/loop/evaluate.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
@@ -27,6 +28,17 @@ double value_of(monitored_metric metric, const epoch_record& record) {
   return -record.accuracy;
 }
 
+/// Removes the values of an epoch whose steps were all skipped, and warns.
+void mark_without_update(epoch_record& record) {
+  record.loss = record.accuracy = epoch_record::none;
+  for (auto& one : record.metrics)
+    one.value = epoch_record::none;
+  log(log_level::warning,
+      "no step of epoch " + std::to_string(record.epoch)
+        + " has made its update, because the loss or a gradient of each was "
+          "not finite");
+}
+
 } // namespace
 
 bool fit_loop::end_epoch() {
@@ -37,6 +49,8 @@ bool fit_loop::end_epoch() {
   record.loss = position_.totals.mean_loss();
   record.metrics = position_.totals.values(step_->metrics());
   record.accuracy = accuracy_in(record.metrics);
+  if (record.examples == 0)
+    mark_without_update(record);
   record.seconds = position_.totals.seconds;
   record.learning_rate = step_->learning_rate(model_.steps - 1);
   if (options_.validation) {
@@ -76,8 +90,9 @@ void fit_loop::update_early_stopping(const epoch_record& record) {
   if (!early)
     return;
   const auto now = value_of(early->monitor, record);
-  if (std::isnan(position_.best_metric)
-      || now < position_.best_metric - early->min_delta) {
+  if (std::isfinite(now)
+      && (std::isnan(position_.best_metric)
+          || now < position_.best_metric - early->min_delta)) {
     position_.best_metric = now;
     position_.best_epoch = record.epoch;
     position_.epochs_without_improvement = 0;

@@ -124,6 +124,9 @@ tensor predict(const model_state& state, const data::dataset& batches) {
   std::vector<tensor> outputs;
   for (const auto& x : prefetched(batches).iterate())
     outputs.push_back(predict(state, inputs_of(x, state.net, {})));
+  if (outputs.empty())
+    throw std::invalid_argument("the data to predict from has no batch; "
+                                "provide at least one example");
   return concatenate(outputs, 0);
 }
 

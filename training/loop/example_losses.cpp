@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/ops/binary.hpp"
 
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -35,6 +36,28 @@ tensor weights_of_classes(const tensor& labels,
     to[i] = class_weights[label];
   }
   return out;
+}
+
+void check_class_weights(const models::loss& loss, const models::network& net,
+                         std::int64_t classes, std::span<const float> weights) {
+  if (weights.empty())
+    return;
+  if (loss.targets != models::target_kind::classes)
+    throw std::invalid_argument("class weights need class labels, but the loss "
+                                "is \""
+                                + loss.name
+                                + "\"; give the data weights instead");
+  const auto count = static_cast<std::int64_t>(weights.size());
+  const auto& outputs = net.output();
+  if (count != classes && (outputs.rank() != 1 || count != outputs[0]))
+    throw std::invalid_argument(std::to_string(count) + " class weights for "
+                                + std::to_string(classes)
+                                + " classes; give one for each class");
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    if (!(weights[i] >= 0 && std::isfinite(weights[i])))
+      throw std::invalid_argument("the weight of class " + std::to_string(i)
+                                  + " is " + std::to_string(weights[i])
+                                  + "; a weight is a number of at least 0");
 }
 
 bool are_weights(const shape& weights, std::int64_t rows) {

@@ -2,6 +2,7 @@
 
 #include "troupe/data/pipeline/batch.hpp"
 #include "troupe/models/losses.hpp"
+#include "troupe/models/network.hpp"
 
 #include <span>
 
@@ -24,6 +25,15 @@ tensor example_losses(const models::loss& loss, const tensor& outputs,
 /// @errors throws std::logic_error that names a label without a weight.
 tensor weights_of_classes(const tensor& labels,
                           std::span<const float> class_weights);
+
+/// Checks the weights of the classes in a training loss.
+/// @param classes number of classes of the training data.
+/// @param weights Empty: there are none.
+/// @errors throws std::invalid_argument if the loss compares no classes, if the
+///         list has neither one weight for each class nor one for each output
+///         of the network, and if a weight is negative or not finite.
+void check_class_weights(const models::loss& loss, const models::network& net,
+                         std::int64_t classes, std::span<const float> weights);
 
 /// True if these are weights of `rows` examples: [rows] or [rows, 1].
 bool are_weights(const shape& weights, std::int64_t rows);

@@ -4,6 +4,8 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/net/base/text.hpp"
+#include "troupe/training/loop/example_losses.hpp"
+#include "troupe/training/loop/finite_weights.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 #include "troupe/training/loop/resumed_position.hpp"
 #include "troupe/training/loop/worker_consistency.hpp"
@@ -16,6 +18,7 @@
 #include <charconv>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <stdexcept>
 
 namespace troupe {
@@ -64,17 +67,37 @@ namespace {
 
 constexpr std::size_t read_ahead = 2; // Batches.
 
+/// Checks the rate of the last step: a rate that grows without bound is largest
+/// there. A function is called for its own steps only. A resumed fit was
+/// checked when it began.
+void check_schedule(const model_state& state, std::uint64_t batches,
+                    const fit_options& options) {
+  if (!options.schedule || options.schedule->name() == "function"
+      || options.resume)
+    return;
+  std::uint64_t steps = 0;
+  if (__builtin_mul_overflow(options.epochs, batches, &steps)
+      || __builtin_add_overflow(steps, state.steps, &steps))
+    steps = std::numeric_limits<std::uint64_t>::max();
+  options.schedule->at(steps - 1);
+}
+
 bool needs_validation(monitored_metric metric) {
   return metric == monitored_metric::validation_loss
          || metric == monitored_metric::validation_accuracy;
 }
 
-void check_metrics(const fit_options& options, const metric_list& metrics) {
+void check_early_stopping(const fit_options& options,
+                          const metric_list& metrics) {
   const auto& early = options.early_stopping;
+  if (!early)
+    return;
+  if (needs_validation(early->monitor) && !options.validation)
+    throw std::invalid_argument("early stopping monitors validation data, but "
+                                "there is none; pass some or monitor the loss");
   const bool needs_accuracy =
-    early
-    && (early->monitor == monitored_metric::accuracy
-        || early->monitor == monitored_metric::validation_accuracy);
+    early->monitor == monitored_metric::accuracy
+    || early->monitor == monitored_metric::validation_accuracy;
   bool has_accuracy = false;
   for (std::size_t i = 0; i < metrics.size(); ++i)
     has_accuracy |= metrics.name(i) == "accuracy";
@@ -82,28 +105,10 @@ void check_metrics(const fit_options& options, const metric_list& metrics) {
     throw std::invalid_argument(
       "early stopping monitors the accuracy, but the metrics of this fit are: "
       + metrics.description() + "; monitor the loss, or add accuracy_metric()");
-}
-
-void check_class_weights(const model_state& state, const data::dataset& batches,
-                         const fit_options& options) {
-  const auto& weights = options.class_weights;
-  if (weights.empty())
-    return;
-  if (state.loss->targets != models::target_kind::classes)
-    throw std::invalid_argument("class weights need class labels, but the loss "
-                                "is \""
-                                + state.loss->name
-                                + "\"; give the data weights instead");
-  if (std::int64_t(weights.size()) < batches.classes())
-    throw std::invalid_argument(std::to_string(weights.size())
-                                + " class weights for "
-                                + std::to_string(batches.classes())
-                                + " classes; give one for each class");
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    if (!(weights[i] >= 0 && std::isfinite(weights[i])))
-      throw std::invalid_argument("the weight of class " + std::to_string(i)
-                                  + " is " + std::to_string(weights[i])
-                                  + "; a weight is a number of at least 0");
+  if (!(early->min_delta >= 0 && std::isfinite(early->min_delta)))
+    throw std::invalid_argument("early stopping's min_delta is "
+                                + std::to_string(early->min_delta)
+                                + "; it is a number of at least 0");
 }
 
 /// Checks that every replica gets an example of a whole batch.
@@ -129,12 +134,10 @@ void check(const model_state& state, const data::dataset& batches,
   if (options.epochs == 0)
     throw std::invalid_argument(
       "epochs: 0 is not a valid number of epochs; give 1 or more");
-  const auto& early = options.early_stopping;
-  if (early && needs_validation(early->monitor) && !options.validation)
-    throw std::invalid_argument("early stopping monitors validation data, but "
-                                "there is none; pass some or monitor the loss");
-  check_metrics(options, metrics);
-  check_class_weights(state, batches, options);
+  check_early_stopping(options, metrics);
+  check_schedule(state, *batches.size(), options);
+  check_class_weights(*state.loss, state.net, batches.classes(),
+                      options.class_weights);
   const auto rows = batches.element().dims.front();
   if (rows < std::int64_t{state.strategy->replicas})
     throw std::invalid_argument(
@@ -233,6 +236,7 @@ history fit_loop::run_epochs() {
     model_.interrupted = position_;
   else
     restore_best();
+  check_finite_weights(model_);
   return {position_.epochs, end, position_.best_epoch};
 }
 
@@ -249,6 +253,7 @@ fit_end fit_loop::run_epoch() {
       train(end);
     } while (heal());
   }
+  warn_about_rates();
   if (bad_step_ && options_.on_nan == on_nan::stop)
     throw std::runtime_error(bad_quantity_ + " was not finite at step "
                              + std::to_string(*bad_step_)
@@ -579,6 +584,9 @@ void fit_loop::on_commit(const commit_record& commit) {
     position_.totals.add(commit.total);
     progress_->step(commit.total.examples, sums);
   }
+  if (steps_without_rate_ == steps_done_
+      && !(step_->learning_rate(commit.step) > 0))
+    ++steps_without_rate_;
   ++model_.steps;
   ++position_.next_batch.index;
   model_.next_epoch = position_.next_batch.epoch + 1;

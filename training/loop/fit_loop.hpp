@@ -130,6 +130,8 @@ private:
   /// Returns true if early stopping ends the fit.
   bool should_stop_early() const;
   void restore_best();
+  /// Warns once if no step of this call has had a learning rate above 0.
+  void warn_about_rates();
   void begin_progress();
   progress_state progress_snapshot() const;
 
@@ -143,6 +145,9 @@ private:
   std::optional<progress> progress_; ///< Empty before the first epoch.
   fit_position position_;
   std::uint64_t steps_done_ = 0; ///< Steps committed in this call of `fit`.
+  /// Steps before the first one with a learning rate above 0.
+  std::uint64_t steps_without_rate_ = 0;
+  bool has_warned_about_rates_ = false;
 
   // State of the current epoch.
   fit_end end_ = fit_end::done;

@@ -190,6 +190,12 @@ void model_state::on_copied(const std::string& text) {
 
 namespace {
 
+/// True for int32[n, 1].
+bool is_column_of_numbers(const tensor_spec& labels) {
+  const auto& dims = labels.dims;
+  return labels.type == dtype::int32 && dims.rank() == 2 && dims[1] == 1;
+}
+
 /// Checks the labels of a batch of n examples.
 /// @param labels Null: there are none.
 void check_labels(const model_state& state, const data::dataset& batches,
@@ -207,8 +213,10 @@ void check_labels(const model_state& state, const data::dataset& batches,
       throw std::invalid_argument(
         loss + " needs class numbers, but " + name + " has labels "
         + to_string(*labels)
-        + "; use a loss for values, such as \"mean_squared_error\", or give "
-          "the dataset the number of its classes");
+        + (is_column_of_numbers(*labels)
+             ? "; class numbers are int32[n]: reshape the labels to [n]"
+             : "; use a loss for values, such as \"mean_squared_error\", or "
+               "give the dataset the number of its classes"));
     if (outputs.rank() != 1 || outputs[0] < batches.classes())
       throw std::invalid_argument(
         name + " has labels of " + std::to_string(batches.classes())
