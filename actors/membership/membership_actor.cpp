@@ -712,7 +712,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
                                     : attempt.reason),
         net::max_sentence_bytes);
       if (options.log
-          && unreachable_candidates.insert(request.incarnation).second)
+          && unreachable_candidates.insert({request.host, request.port}).second)
         options.log(net::severity::warning,
                     reason + "; the process cannot join");
       return candidate.connection->close(reason);
@@ -1704,8 +1704,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   /// By task: processes that ask to join, and that this process dials.
   std::map<std::uint32_t, membership_event::candidate_accepted>
     dialed_candidates;
-  /// Incarnations of those that have not answered.
-  std::set<std::uint64_t> unreachable_candidates;
+  /// Addresses of those that have not answered, for one warning each.
+  std::set<std::pair<std::string, std::uint16_t>> unreachable_candidates;
   /// Participants that have connected before this one knew the view.
   std::vector<membership_event::accepted> early_peers;
   std::uint64_t last_connection = 0; ///< Number of the last connection.
