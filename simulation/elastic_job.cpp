@@ -14,6 +14,7 @@
 #include "troupe/actors/membership/reconnect_admission.hpp"
 #include "troupe/actors/membership/stream_admission.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
+#include "troupe/net/cluster/survivors_ruling.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
@@ -539,14 +540,23 @@ struct elastic_job::impl {
   void consider(process& by) {
     if (!by.question || by.has_ended)
       return;
+    std::vector<net::open_question> open;
+    for (const auto& x : processes)
+      if (!x->has_ended && x->question)
+        open.push_back({x->life->number, *x->question});
     std::vector<net::launched_process> living;
+    std::vector<std::uint64_t> waiting;
     for (const auto& x : processes)
       if (!x->has_ended) {
         const auto state = x->state.lock();
+        const auto& peers = *x->life->peers;
         living.push_back({x->life->number, state && !state->lacks_state,
-                          x->life->peers->excluded});
+                          peers.excluded || peers.has_left});
+        if (net::waits_for_ruling(x->life->number, open))
+          waiting.push_back(x->life->number);
       }
-    const auto ruling = net::rule_on(*by.question, by.life->number, living);
+    const auto ruling =
+      net::rule_on_waiting(*by.question, by.life->number, living, waiting);
     if (ruling.is_certain() || sim.elapsed() >= by.question_due) {
       by.answers[by.last_question] = ruling.is_certain();
       survivors_named += ruling.is_certain();

@@ -205,7 +205,9 @@ private:
         return report_.cause.empty()
                  ? leader_with_address() + " did not answer"
                  : name_of(processes_.self) + " could not reach "
-                     + leader_with_address() + " for " + timeout() + cause();
+                     + leader_with_address()
+                     + (report_.code == ec::refused ? "" : " for " + timeout())
+                     + cause();
       case failure_kind::view_missing:
         return name_of(0) + " did not send the members of the job in time";
       case failure_kind::malformed_view:
@@ -291,8 +293,9 @@ private:
   std::string loss_of_process() const {
     const bool shut_down = report_.cause.empty();
     if (report_.kind == failure_kind::process_lost_between_runs)
-      return (shut_down ? " has shut down" : " is lost")
-             + (", and no run can start without it" + cause());
+      return (shut_down ? " has shut down between two runs"
+                        : " was lost between two runs")
+             + cause();
     const bool in_step = report_.kind == failure_kind::process_lost;
     if (shut_down)
       return (in_step ? " has shut down before the end of "

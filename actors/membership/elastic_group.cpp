@@ -157,7 +157,7 @@ public:
     timeout = std::max(timeout, options_.timeout);
     if (enter_a_view(timeout))
       return leave_result::entered;
-    if (has_left())
+    if (has_left() && is_excluded())
       return leave_result::left;
     throw job_error(ec::peer_lost,
                     "this process could not enter a view of its job after "
@@ -395,7 +395,7 @@ private:
     throw_if_given_up();
     if (!group_ && joins_)
       throw job_error(ec::peer_lost, not_joined);
-    if (!group_ && has_left())
+    if (!group_ && has_left() && is_excluded())
       throw job_error(ec::cancelled,
                       "this process has left its job, and takes part in no "
                       "further calls");

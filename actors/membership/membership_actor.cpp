@@ -215,7 +215,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     else if (!last_rejection.empty()) // explains more than a timeout
       perform(participant->on_rejected(last_rejection));
     else
-      perform(participant->on_unreachable(ec::stalled, attempt.reason));
+      perform(participant->on_unreachable(
+        attempt.permanent ? ec::refused : ec::stalled, attempt.reason));
   }
 
   void on(const membership_event::received& x) {
@@ -1513,6 +1514,15 @@ struct membership_state : view_change_host::owner, reconnector::owner {
           + " and those it can reach are too few to agree on the "
             "next view; no answer from: "
           + names);
+    leave_by_giving_up();
+  }
+  /// The launcher is told (`on_job_failure`), counts this process as lost, and
+  /// may let the others go on. So it must not take part in a later view either.
+  void leave_by_giving_up() {
+    if (!options.launcher)
+      return;
+    options.peers->update([&] { options.peers->has_left = true; });
+    on(membership_event::leave{true});
   }
 
   /// Reports the members to which there is no connection. One that was cut

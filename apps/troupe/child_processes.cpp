@@ -2,6 +2,7 @@
 
 #include "spawn_child.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
+#include "troupe/net/cluster/survivors_ruling.hpp"
 
 #include <algorithm>
 #include <array>
@@ -101,15 +102,17 @@ constexpr std::size_t max_final_output = std::size_t{8} << 20;
 struct child_processes::child {
   /// A question that has no answer yet.
   struct open_question {
-    std::uint64_t number = 0;
+    std::uint64_t number = 0; ///< Which the process has given it.
     troupe::net::survivors_question asked;
-    clock::time_point due; ///< From then on it is not considered.
+    clock::time_point due;   ///< From then on it is not considered.
+    std::uint64_t order = 0; ///< Ascends over the questions of all processes.
   };
 
   std::string name;
   child_process process;
   line_splitter out{}, err{}, reports{};
   bool may_fail = false;
+  bool joins = false;
   bool ended = false;
   bool is_unreachable = false; ///< Reported by another one, and killed.
   bool has_begun = false;      ///< It has said that it belongs to its job.
@@ -168,7 +171,9 @@ std::string reason(const process_exit& ended) {
 }
 
 child_processes::child_processes(child_processes_options options)
-  : options_{std::move(options)}, exit_events_{::epoll_create1(EPOLL_CLOEXEC)} {
+  : options_{std::move(options)},
+    exit_events_{::epoll_create1(EPOLL_CLOEXEC)},
+    guard_{std::make_unique<group_guard>()} {
   if (!exit_events_)
     throw std::runtime_error(std::string{"cannot watch processes: "}
                              + std::strerror(errno));
@@ -187,6 +192,8 @@ void child_processes::start(const process_spec& spec) {
   children_.push_back(std::make_unique<child>(
     child{spec.name, spawn_child(spec, options_.is_job)}));
   children_.back()->may_fail = spec.may_fail;
+  children_.back()->joins = spec.joins;
+  guard_->add(children_.back()->process.id);
   auto& added = *children_.back();
   epoll_event event{EPOLLIN, {&added}};
   if (::epoll_ctl(exit_events_.get(), EPOLL_CTL_ADD, added.process.pidfd.get(),
@@ -195,6 +202,7 @@ void child_processes::start(const process_spec& spec) {
     return;
   const std::string error = std::strerror(errno);
   ::kill(-added.process.id, SIGKILL);
+  guard_->remove(added.process.id);
   ::waitpid(added.process.id, nullptr, 0);
   children_.pop_back();
   throw std::runtime_error("cannot watch " + spec.name + ": " + error);
@@ -228,6 +236,36 @@ void child_processes::signal(
       x->end_by(signal_number);
   if (!due_)
     schedule_signal(options_.grace_period, SIGTERM);
+}
+
+void child_processes::supersede() {
+  has_begun_ = false;
+  for (const auto& x : children_)
+    if (!x->ended) {
+      x->is_superseded = true;
+      x->send(SIGKILL);
+    }
+}
+
+void child_processes::expect_end() {
+  if (!due_)
+    schedule_signal(options_.grace_period, SIGTERM);
+}
+
+std::vector<job_process> child_processes::running_processes() const {
+  std::vector<job_process> out;
+  for (const auto& x : children_)
+    if (!x->ended)
+      out.push_back({x->has_begun, x->has_left, x->joins});
+  return out;
+}
+
+std::vector<std::string> child_processes::joining() const {
+  std::vector<std::string> out;
+  for (const auto& x : children_)
+    if (!x->ended && !x->has_begun)
+      out.push_back(x->name);
+  return out;
 }
 
 bool child_processes::completes_job(const process_exit& end) const {
@@ -266,6 +304,13 @@ void child_processes::kill_stopped() {
     }
 }
 
+/// The job is done, so a process that has not joined it yet cannot do so.
+void child_processes::end_joining() {
+  for (const auto& x : children_)
+    if (!x->ended && x->joins && !x->has_begun)
+      x->end_by(SIGTERM);
+}
+
 /// If the time of the next signal has come, sends it to the processes that
 /// still run, and schedules SIGKILL as the next signal.
 void child_processes::escalate_shutdown() {
@@ -300,25 +345,34 @@ void child_processes::reap(child& target) {
   read_reports(target, max_final_output); // it may have left
   // Kill the group before `waitpid`: afterwards the id may be reused.
   target.send(SIGKILL);
+  guard_->remove(target.process.id);
   ::waitpid(target.process.id, nullptr, 0);
   target.ended = true;
   target.process.pidfd.reset();
   const bool killed = info.si_code != CLD_EXITED;
-  ended_.push_back({target.name, info.si_status + (killed ? 128 : 0),
-                    killed ? info.si_status : 0,
-                    target.may_fail || target.has_left, target.has_left,
-                    target.is_superseded});
-  const auto& end = ended_.back();
+  ended_.push_back(
+    {target.name, info.si_status + (killed ? 128 : 0),
+     killed ? info.si_status : 0, target.may_fail || target.has_left,
+     target.has_left, target.is_superseded, target.joins, target.has_begun,
+     std::ranges::any_of(running_processes(), [](const job_process& x) {
+       return x.has_begun && !x.has_left;
+     })});
+  auto& end = ended_.back();
   if (options_.on_end)
     options_.on_end(end);
+  if (options_.is_job && options_.is_loss && end.failed() && !killed
+      && !end.left && !due_ && !is_job_done())
+    end.may_fail |= options_.is_loss(end);
   const bool fails = end.failed() && !end.may_fail && !is_job_done()
                      && !(options_.is_job && end.signal != 0);
   if (fails && !failure_) {
     failure_ = end;
     kill_stopped();
   }
-  if ((fails || completes_job(end)) && !due_)
-    schedule_signal(options_.grace_period, SIGTERM);
+  if (fails || completes_job(end))
+    expect_end();
+  if (completes_job(end))
+    end_joining();
 }
 
 void child_processes::read_reports(child& sender, std::size_t max_bytes) {
@@ -386,7 +440,8 @@ void child_processes::on_question(child& sender, std::string_view words) {
   if (asked && number > 0)
     sender.question = {number, *asked,
                        clock::now()
-                         + troupe::net::launcher_link::question_timeout};
+                         + troupe::net::launcher_link::question_timeout,
+                       ++questions_};
 }
 
 child_processes::child*
@@ -397,11 +452,48 @@ child_processes::running_child(std::uint64_t number) const {
   return found == children_.end() ? nullptr : found->get();
 }
 
+/// Considers the questions in the order in which they were asked, first those
+/// of processes that have the state of the job: of processes that all wait, the
+/// first one is not ended.
+void child_processes::consider_questions() {
+  std::vector<child*> askers;
+  for (const auto& x : children_)
+    if (x->question)
+      askers.push_back(x.get());
+  std::ranges::sort(askers, {}, [](const child* x) {
+    return std::pair{!x->has_begun, x->question->order};
+  });
+  for (auto* const x : askers)
+    consider_question(*x);
+}
+
+/// Decides the question of a process.
+/// @param stopped_wait those that are stopped count as processes that wait.
+troupe::net::survivors_ruling
+child_processes::rule_on_question(const child& asker, bool stopped_wait) const {
+  std::vector<troupe::net::open_question> open;
+  for (const auto& x : children_)
+    if (!x->ended && x->question)
+      open.push_back({x->number(), x->question->asked});
+  std::vector<troupe::net::launched_process> living;
+  std::vector<std::uint64_t> waiting;
+  for (const auto& x : children_) {
+    if (x->ended)
+      continue;
+    living.push_back({x->number(), x->has_begun, x->has_left});
+    if (x->is_unreachable || troupe::net::waits_for_ruling(x->number(), open)
+        || (stopped_wait && is_stopped(x->process.id)))
+      waiting.push_back(x->number());
+  }
+  return troupe::net::rule_on_waiting(asker.question->asked, asker.number(),
+                                      living, waiting);
+}
+
 /// Answers the question of a worker, or ends the processes that must end before
 /// that.
 void child_processes::consider_question(child& asker) {
   using link = troupe::net::launcher_link;
-  const auto& [number, asked, due] = *asker.question;
+  const auto& [number, asked, due, order] = *asker.question;
   const auto is_child = [this](std::uint64_t x) {
     return std::ranges::any_of(
       children_, [x](const auto& one) { return one->number() == x; });
@@ -409,20 +501,26 @@ void child_processes::consider_question(child& asker) {
   const bool is_done = due_ || is_job_done();
   if (asker.ended || asker.is_unreachable)
     return asker.question.reset();
-  if (is_done || has_foreign_worker_ || clock::now() >= due
-      || !std::ranges::all_of(asked.members, is_child)) {
-    asker.tell(link::undecided_line + std::to_string(number));
-    return asker.question.reset();
-  }
-  std::vector<troupe::net::launched_process> running;
-  for (const auto& x : children_)
-    if (!x->ended)
-      running.push_back({x->number(), x->has_begun, x->has_left});
-  const auto ruling = troupe::net::rule_on(asked, asker.number(), running);
-  if (ruling.is_certain()) {
+  const bool is_decidable = !is_done && !has_foreign_worker_
+                            && std::ranges::all_of(asked.members, is_child);
+  // A process that is stopped at the end of that time does not answer.
+  const bool is_due = clock::now() >= due;
+  const auto ruling = rule_on_question(asker, is_due);
+  if (is_decidable && ruling.is_certain()) {
     asker.tell(link::survivors_line + std::to_string(number));
     return asker.question.reset();
   }
+  if (is_decidable && end_for(ruling)) {
+    asker.question->due = clock::now() + link::question_timeout;
+  } else if (!is_decidable || is_due) {
+    asker.tell(link::undecided_line + std::to_string(number));
+    asker.question.reset();
+  }
+}
+
+/// Ends the processes that must end before a question can be answered.
+/// @returns false if none had to be ended, or all were ended before.
+bool child_processes::end_for(const troupe::net::survivors_ruling& ruling) {
   bool is_killing = false;
   for (const auto x : ruling.unreachable)
     is_killing |= kill_unreachable(*running_child(x));
@@ -433,14 +531,16 @@ void child_processes::consider_question(child& asker) {
     target.send(SIGKILL);
     is_killing = true;
   }
-  if (is_killing)
-    asker.question->due = clock::now() + link::question_timeout;
+  return is_killing;
 }
 
 void child_processes::reap_exited() {
   std::array<epoll_event, 64> events;
   const auto n =
     ::epoll_wait(exit_events_.get(), events.data(), events.size(), 0);
+  if (n > 0) // what the others have said before counts
+    for (const auto& x : children_)
+      read_reports(*x, max_read_per_turn);
   for (int i = 0; i < n; ++i)
     reap(*static_cast<child*>(events[static_cast<std::size_t>(i)].data.ptr));
 }
@@ -455,9 +555,7 @@ void child_processes::poll_once(std::chrono::milliseconds max_wait, int extra) {
   reap_exited();
   for (const auto& x : children_)
     read_reports(*x, max_read_per_turn);
-  for (const auto& x : children_)
-    if (x->question)
-      consider_question(*x);
+  consider_questions();
   for (const auto& x : children_)
     x->read(options_.on_line);
   escalate_shutdown();

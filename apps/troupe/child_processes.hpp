@@ -1,8 +1,10 @@
 #pragma once
 
 #include "troupe/net/base/descriptor.hpp"
+#include "troupe/net/cluster/survivors_question.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +12,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+class group_guard;
 
 /// Environment variables that differ from those of this process. A variable
 /// without a value is unset.
@@ -22,6 +26,9 @@ struct process_spec {
   environment_changes variables{};
   /// The process is not needed: its exit code is not the first failure.
   bool may_fail = false;
+  /// It joins a job that has begun. If the job is done before it has begun, it
+  /// is ended at once.
+  bool joins = false;
 };
 
 /// How a child process ended.
@@ -35,10 +42,21 @@ struct process_exit {
   /// It was killed so that others could be certain which workers live. It had
   /// not joined the job yet.
   bool was_superseded = false;
+  bool joined = false;    ///< As `process_spec::joins`.
+  bool had_begun = false; ///< It had said that it belongs to its job.
+  /// Another one that runs had said so, and had not left.
+  bool job_had_begun = false;
 
   bool failed() const { return code != 0; }
   /// The process has completed its part of the job.
   bool completed() const { return code == 0 && !left; }
+};
+
+/// What a running process of a job has said over its link.
+struct job_process {
+  bool has_begun = false; ///< It belongs to the job, and has its state.
+  bool has_left = false;  ///< It has left the job.
+  bool joins = false;     ///< As `process_spec::joins`.
 };
 
 /// Returns the exit as text: "exit code 3" or "signal 9 (Killed)".
@@ -63,6 +81,10 @@ struct child_processes_options {
   /// Called before a process is killed because it does not answer another one.
   /// Needs `is_job`.
   std::function<void(const std::string& name)> on_unreachable{};
+  /// Called when a process has failed by itself, and has not left its job.
+  /// True: the job goes on, as if a signal had ended the process. Needs
+  /// `is_job`.
+  std::function<bool(const process_exit&)> is_loss{};
   /// Called when a process has ended, before its last output is passed on.
   std::function<void(const process_exit&)> on_end{};
   /// Called with each line of output, without its line break. A line of more
@@ -75,8 +97,9 @@ struct child_processes_options {
 
 /// Child processes that do not outlive this process. The destructor ends them
 /// and the processes that they have started. If the thread that started a child
-/// ends first, the kernel kills the child, but not the processes that the child
-/// has started.
+/// ends first, the kernel kills the child. If this process ends in any way, a
+/// `group_guard` kills the processes that the children have started, but not
+/// those with a process group of their own.
 ///
 /// Each child leads its own process group, and its standard input is /dev/null.
 /// Of this process's descriptors, a child inherits only the two for its output
@@ -116,6 +139,12 @@ public:
   void signal(int signal_number,
               const std::function<bool(const std::string& name)>& gets);
 
+  /// Kills the running processes, because all are to be started again: the job
+  /// has not begun.
+  void supersede();
+  /// The running processes have to end within `grace_period` from now on.
+  void expect_end();
+
   bool running() const;
   /// True if a process has completed the job.
   bool is_job_done() const;
@@ -126,6 +155,13 @@ public:
   const std::optional<process_exit>& first_failure() const { return failure_; }
   /// True if a process has said over its link that its job has begun.
   bool has_begun() const { return has_begun_; }
+  /// What the running processes have said. Empty: none runs.
+  std::vector<job_process> running_processes() const;
+  /// Names of the running processes that have not said that they belong to the
+  /// job.
+  std::vector<std::string> joining() const;
+  /// True if a process that this object has not started may belong to the job.
+  bool has_foreign_worker() const { return has_foreign_worker_; }
   /// Text to append to an error message. It names the children that were killed
   /// because they were stopped (SIGSTOP) at the first failure. Empty: none.
   const std::string& stopped_note() const { return stopped_note_; }
@@ -138,12 +174,17 @@ private:
   void schedule_signal(std::chrono::milliseconds delay, int signal_number);
   void request_end();
   void kill_stopped();
+  void end_joining();
   void read_reports(child& sender, std::size_t max_bytes);
   void on_report(child& sender, std::string_view line);
   bool kill_unreachable(child& target);
   void on_candidate(std::string_view words);
   void on_question(child& sender, std::string_view words);
+  void consider_questions();
   void consider_question(child& asker);
+  bool end_for(const troupe::net::survivors_ruling& ruling);
+  troupe::net::survivors_ruling rule_on_question(const child& asker,
+                                                 bool stopped_wait) const;
   child* running_child(std::uint64_t number) const;
   void reap_exited();
   void reap(child& target);
@@ -154,9 +195,11 @@ private:
   /// Epoll descriptor. It reports children that have ended, in the order in
   /// which they ended.
   troupe::net::descriptor exit_events_;
+  const std::unique_ptr<group_guard> guard_;
   std::vector<std::unique_ptr<child>> children_;
   std::vector<process_exit> ended_;
   bool has_begun_ = false;
+  std::uint64_t questions_ = 0; ///< Number of questions so far.
   /// A process that this object has not started may belong to the job.
   bool has_foreign_worker_ = false;
   std::optional<process_exit> failure_;

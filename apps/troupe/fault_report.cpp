@@ -4,6 +4,7 @@
 #include "troupe/actors/faults/fault_plan_json.hpp"
 #include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/net/base/descriptor.hpp"
+#include "troupe/net/io/temporary_folder.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -20,7 +21,7 @@ fault_report::fault_report(const std::string& file,
   if (file.empty())
     return;
   plan_ = injection::load_fault_plan(file, scope);
-  auto name = (fs::temp_directory_path() / "troupe-faults-XXXXXX").string();
+  auto name = (net::temporary_folder() / "troupe-faults-XXXXXX").string();
   if (const net::descriptor made{::mkstemp(name.data())}; !made)
     throw std::runtime_error("cannot create the file \"" + name
                              + "\": " + std::strerror(errno));

@@ -1,6 +1,7 @@
 #include "interrupt.hpp"
 
 #include "command.hpp"
+#include "signal_receiver.hpp"
 
 #include <array>
 #include <csignal>
@@ -57,7 +58,8 @@ void install_handler(int signal_number, void (*handler)(int)) {
 
 void on_first_interrupt(int signal_number) {
   stop_requested = true;
-  install_handler(signal_number, on_second_interrupt);
+  if (signal_number != SIGHUP)
+    install_handler(signal_number, on_second_interrupt);
 }
 
 void on_leave(int) {
@@ -66,14 +68,19 @@ void on_leave(int) {
 
 void install_handlers(void (*handler)(int)) {
   set_signal_stack();
-  for (const auto signal_number : {SIGINT, SIGTERM})
-    install_handler(signal_number, handler);
+  for (const auto signal_number : {SIGHUP, SIGINT, SIGTERM})
+    if (signal_number != SIGHUP || !ignores_hangup())
+      install_handler(signal_number, handler);
 }
 
 } // namespace
 
 void end_on_interrupts() {
   install_handlers(on_interrupt_before_training);
+}
+
+void die_of_interrupts() {
+  install_handlers(SIG_DFL);
 }
 
 interrupt_flags watch_for_interrupts(bool sigterm_leaves) {

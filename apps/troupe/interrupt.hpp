@@ -2,12 +2,18 @@
 
 #include <atomic>
 
-// Functions that set the effect of an interrupt: Ctrl-C (SIGINT) or SIGTERM.
-// Each call replaces the effect that an earlier call has set.
+// Functions that set the effect of an interrupt: Ctrl-C (SIGINT), SIGTERM, or
+// SIGHUP, the end of the terminal. A process that ignores SIGHUP, as under
+// nohup, still ignores it. Each call replaces the effect that an earlier call
+// has set.
 
 /// From now on, the first interrupt ends the program immediately. The program
 /// says that nothing was saved and exits with code `unsaved`.
 void end_on_interrupts();
+
+/// From now on, an interrupt ends the program as a signal that it does not
+/// catch.
+void die_of_interrupts();
 
 /// Flags that interrupts set.
 struct interrupt_flags {
@@ -16,7 +22,8 @@ struct interrupt_flags {
 };
 
 /// From now on, the first interrupt only sets a flag. A second signal of the
-/// same number ends the program immediately with a message and code `unsaved`.
+/// same number ends the program immediately with a message and code `unsaved`,
+/// unless it is SIGHUP, which the end of a terminal can send several times.
 /// @param sigterm_leaves each SIGTERM sets `leave`, instead of `stop`. It never
 ///        ends the program immediately: a second request to leave says no more
 ///        than the first.

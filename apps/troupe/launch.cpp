@@ -14,6 +14,7 @@
 #include <cstring>
 #include <iostream>
 #include <stdexcept>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace {
@@ -32,7 +33,9 @@ constexpr auto examples =
   "TROUPE_SECRET_FILE, a file with a new secret that is removed after the "
   "job.\n"
   "The name of its process precedes each output line: [worker 1] ...\n"
-  "SIGINT, SIGTERM and SIGHUP are passed on. After a failure or a signal, the\n"
+  "SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) are "
+  "passed\n"
+  "on. After a failure or a signal, the\n"
   "other processes may continue for the grace period. Then they get SIGTERM,\n"
   "and after the same time again SIGKILL. A process that is stopped when\n"
   "another one fails gets SIGKILL immediately.\n"
@@ -46,8 +49,9 @@ constexpr auto examples =
   "TROUPE_JOIN=1,\n"
   "after 100 ms, 200 ms and so on up to 5 s, and joins the job. After N "
   "restarts\n"
-  "in all, or 10 within 10 s, no more are started, and the others go on. The "
-  "job\n"
+  "in all, or 10 within 10 s, no more are started, and the others go on. A job "
+  "that\n"
+  "has not begun needs all its processes: all may be started again. The job\n"
   "is complete (exit code 0) when one process ends with exit code 0; the "
   "others\n"
   "then have the grace period to end.\n"
@@ -80,7 +84,15 @@ struct launch_options {
   std::vector<std::string> program;
 };
 
+/// True if a write has failed because the terminal of this process has ended.
+bool has_terminal_ended(int descriptor) {
+  struct stat target {};
+  return errno == EIO && ::fstat(descriptor, &target) == 0
+         && S_ISCHR(target.st_mode);
+}
+
 /// Writes a line in one call, so that lines of different processes do not mix.
+/// No effect if the terminal has ended.
 void write_line(const std::string& name, bool out, std::string_view line) {
   std::string text = "[" + name + "] ";
   text.append(line).append("\n");
@@ -89,6 +101,8 @@ void write_line(const std::string& name, bool out, std::string_view line) {
       ::write(out ? STDOUT_FILENO : STDERR_FILENO, rest.data(), rest.size());
     if (n < 0 && errno == EINTR)
       continue;
+    if (n < 0 && has_terminal_ended(out ? STDOUT_FILENO : STDERR_FILENO))
+      return;
     if (n < 0)
       throw std::runtime_error(std::string{"cannot write output of "} + name
                                + ": " + std::strerror(errno));
@@ -96,18 +110,30 @@ void write_line(const std::string& name, bool out, std::string_view line) {
   }
 }
 
+/// Says that a signal was passed on. Zero: none was.
+std::string signal_note(int signal) {
+  if (signal == 0)
+    return {};
+  return "signal " + std::to_string(signal) + " (" + ::strsignal(signal)
+         + ") was passed on; ";
+}
+
 /// Writes the last line.
 /// @param how    in which way the process has failed.
 /// @param signal number of a signal that was passed on. Zero: none was.
 int report_failure(const child_processes& children, const process_exit& end,
                    const std::string& how, int signal) {
-  std::cerr << "troupe: ";
-  if (signal != 0)
-    std::cerr << "signal " << signal << " (" << ::strsignal(signal)
-              << ") was passed on; ";
-  std::cerr << end.name << ' ' << how << ": " << reason(end)
-            << children.stopped_note() << '\n';
+  std::cerr << "troupe: " << signal_note(signal) << end.name << ' ' << how
+            << ": " << reason(end) << children.stopped_note() << '\n';
   return end.code;
+}
+
+/// Writes the last line after the launcher has ended the job.
+int report_loss(const job_loss& loss, int signal) {
+  const auto& end = loss.process;
+  std::cerr << "troupe: " << signal_note(signal) << end.name << ": "
+            << reason(end) << "; " << loss.how << '\n';
+  return end.failed() ? end.code : failed;
 }
 
 int report_end(const child_processes& children, int signal) {
@@ -154,7 +180,7 @@ int launch(const launch_options& options) {
   const fault_report faults{options.faults, scope_of(options)};
   const net::secret_file secret;
   set_flight_directory({});
-  worker_restarts restarts{options.restarts};
+  worker_restarts restarts{options.restarts, !has_servers};
   local_launcher launcher{
     {.processes = has_servers ? 1 + options.workers : options.processes,
      .chief = has_servers || options.chief,
@@ -164,6 +190,7 @@ int launch(const launch_options& options) {
      .is_job = options.restarts > 0,
      .chief = chief,
      .on_unreachable = warn_of_unreachable,
+     .is_loss = [&](const process_exit& x) { return restarts.is_loss(x); },
      .on_end =
        [&](const process_exit& x) {
          if (x.name != chief)
@@ -177,13 +204,15 @@ int launch(const launch_options& options) {
     faults.add_to(variables);
     return variables;
   });
-  server_supervisor servers{launcher, restarts, options.workers,
-                            options.restarts > 0};
+  const auto is_chief = [&](const std::string& name) { return name == chief; };
+  server_supervisor servers{
+    launcher, restarts, options.workers, options.restarts > 0,
+    [&] { launcher.children().signal(SIGTERM, is_chief); }};
   int forwarded = 0;
   const auto on_signal = [&](int signal_number) {
     restarts.cancel();
     launcher.children().signal(signal_number, [&](const std::string& name) {
-      return !has_servers || name == chief;
+      return !has_servers || is_chief(name);
     });
     forwarded = forwarded ? forwarded : signal_number;
   };
@@ -194,6 +223,9 @@ int launch(const launch_options& options) {
       launcher, [&](const std::string& name) { launcher.start_again(name); });
   });
   faults.print();
+  if (const auto& loss = restarts.loss();
+      loss && !launcher.children().is_job_done())
+    return report_loss(*loss, forwarded);
   return has_servers ? report_end(launcher.children(), servers, forwarded)
                      : report_end(launcher.children(), forwarded);
 }

@@ -62,10 +62,18 @@ void local_launcher::start(const net::cluster_task& task,
 void local_launcher::start_again(const std::string& name) {
   auto spec = started_.at(name);
   // Before the job begins, the process takes its place in the start again.
-  if (children_.has_begun())
+  spec.joins = children_.has_begun();
+  if (spec.joins)
     spec.variables[net::launcher_link::joiner_variable] = "1";
-  spec.may_fail = true;
+  spec.may_fail = spec.joins || !shape_.begins_together();
   children_.start(spec);
+}
+
+std::vector<std::string> local_launcher::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, spec] : started_)
+    out.push_back(name);
+  return out;
 }
 
 void local_launcher::wait(

@@ -25,6 +25,9 @@ public:
     /// A further process, which has no address. If it fails, the job has not
     /// failed.
     bool evaluator = false;
+
+    /// No process can begin the job without the others.
+    bool begins_together() const { return servers == 0; }
   };
 
   local_launcher(const job_shape& shape, child_processes_options options);
@@ -40,8 +43,8 @@ public:
 
   /// Starts one process again, with the same command and variables. If a
   /// process has said that the job has begun, it joins the running job
-  /// (`net::launcher_link::joiner_variable`). If it fails, the job has not
-  /// failed.
+  /// (`net::launcher_link::joiner_variable`), and if it fails then, the job has
+  /// not failed.
   /// @param name of the process, which has ended.
   /// @errors throws as `child_processes::start`.
   void start_again(const std::string& name);
@@ -54,6 +57,9 @@ public:
     const signal_receiver& signals, const std::function<void(int)>& on_signal,
     const std::function<std::optional<std::chrono::steady_clock::time_point>()>&
       on_idle = {});
+
+  /// Names of all processes of the job.
+  std::vector<std::string> names() const;
 
   child_processes& children() { return children_; }
   const child_processes& children() const { return children_; }

@@ -13,6 +13,7 @@
 #include <iostream>
 #include <map>
 #include <stdexcept>
+#include <system_error>
 
 namespace {
 
@@ -119,6 +120,15 @@ int run(int argc, char** argv) {
   return selected();
 }
 
+/// Returns the sentence of an error of the system.
+std::string text_of(const std::system_error& e) {
+  if (e.code() != std::errc::resource_unavailable_try_again)
+    return e.what();
+  return "cannot start a thread: " + std::string{e.what()}
+         + "; raise the limits of memory and of processes (ulimit -v, "
+           "ulimit -u), or give fewer --threads, --replicas or --workers";
+}
+
 /// Flushes standard output and throws if it could not be written, as when a
 /// disk is full.
 void check_output() {
@@ -152,6 +162,8 @@ int main(int argc, char** argv) {
     return report_error(failed,
                         "not enough memory; use a smaller batch or a smaller "
                         "model");
+  } catch (const std::system_error& e) {
+    return report_error(failed, text_of(e));
   } catch (const std::exception& e) {
     return report_error(failed, e.what());
   }

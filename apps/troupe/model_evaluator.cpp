@@ -54,7 +54,7 @@ int evaluate_versions(const train_arguments& arguments,
     throw std::invalid_argument(
       "TF_CONFIG: task.type is evaluator, and there is no file that it could "
       "evaluate; give --save FILE, as for the chief");
-  const signal_receiver signals{SIGINT, SIGTERM};
+  const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   const auto file = arguments.save_path();
   const auto data = open_batches(config);
   const one_device_strategy strategy{"cpu:0", {.threads = config.threads}};

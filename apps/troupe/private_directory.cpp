@@ -1,6 +1,7 @@
 #include "private_directory.hpp"
 
 #include "troupe/net/io/exclusive_file.hpp"
+#include "troupe/net/io/temporary_folder.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -11,11 +12,11 @@
 namespace fs = std::filesystem;
 
 private_directory::private_directory() {
-  auto name = (fs::temp_directory_path() / "troupe-run-XXXXXX").string();
+  const auto folder = troupe::net::temporary_folder();
+  auto name = (folder / "troupe-run-XXXXXX").string();
   if (!::mkdtemp(name.data()))
     throw std::runtime_error("cannot create a directory for certificates in \""
-                             + fs::temp_directory_path().string()
-                             + "\": " + std::strerror(errno));
+                             + folder.string() + "\": " + std::strerror(errno));
   path_ = name;
 }
 

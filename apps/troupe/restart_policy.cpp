@@ -46,3 +46,26 @@ std::optional<restart_policy::clock::time_point> restart_policy::next() const {
     return {};
   return due_.begin()->first;
 }
+
+failure_effect effect_of(const process_exit& failed, bool was_one_killed,
+                         bool can_restart) {
+  using enum failure_effect;
+  // One that has begun, or joins, does not depend on the start of another.
+  if (!was_one_killed || failed.had_begun || failed.joined)
+    return ends_job;
+  if (failed.job_had_begun)
+    return can_restart ? joins_again : none;
+  return can_restart ? all_start_again : ends_job;
+}
+
+job_outlook outlook_of(bool has_begun, std::span<const job_process> running) {
+  using enum job_outlook;
+  if (running.empty() || !has_begun)
+    return goes_on;
+  if (std::ranges::all_of(running, &job_process::has_left))
+    return all_left;
+  const auto may_go_on = [](const job_process& x) {
+    return !x.has_left && (x.has_begun || !x.joins);
+  };
+  return std::ranges::any_of(running, may_go_on) ? goes_on : lacks_state;
+}

@@ -1,11 +1,14 @@
 #pragma once
 
+#include "child_processes.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 
 /// Decides which processes of a job are started again after a signal has ended
@@ -44,6 +47,10 @@ public:
     is_cancelled_ = true;
     due_.clear();
   }
+  bool is_cancelled() const { return is_cancelled_; }
+  /// The processes that wait for their start are not started, because all
+  /// processes are.
+  void clear() { due_.clear(); }
   /// Returns the name of a process to start now. None: there is none.
   std::optional<std::string> take(clock::time_point now);
   /// Time of the next start. None: no start is due.
@@ -59,3 +66,33 @@ private:
   std::multimap<clock::time_point, std::string> due_;
   std::deque<clock::time_point> recent_;
 };
+
+/// What the failure of one process means for a job whose workers begin together
+/// and go on without those that are lost.
+enum class failure_effect : std::uint8_t {
+  ends_job,
+  all_start_again, ///< No worker has computed anything.
+  joins_again,     ///< It is started again and joins the others.
+  none,            ///< The others go on without it.
+};
+
+/// Returns the effect of a process that has failed by itself and has not left
+/// its job. If another one was killed before the job began, that can be the
+/// cause: then the process would not have failed without this loss.
+/// @param was_one_killed a signal has ended a process since all were started.
+/// @param can_restart    processes are started again.
+failure_effect effect_of(const process_exit& failed, bool was_one_killed,
+                         bool can_restart);
+
+/// What the running processes of such a job can still do.
+enum class job_outlook : std::uint8_t {
+  goes_on,
+  /// All processes with the state of the job have ended or left. One that was
+  /// started with the job, and is about to begin it, needs no state of another.
+  lacks_state,
+  all_left, ///< All that run have left the job.
+};
+
+/// @param has_begun a process has said that the job has begun.
+/// @param running   those that run. Empty: the job goes on if it did so before.
+job_outlook outlook_of(bool has_begun, std::span<const job_process> running);

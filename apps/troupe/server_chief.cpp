@@ -6,6 +6,7 @@
 #include "run_data.hpp"
 #include "saved_run.hpp"
 #include "server_lives.hpp"
+#include "substitute_worker.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/node/node_server.hpp"
@@ -27,6 +28,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -133,7 +135,7 @@ std::string text_of_end(std::uint64_t kept, std::uint64_t begun) {
 class chief {
 public:
   chief(const train_arguments& arguments, const train_config& config,
-        const net::cluster_spec& cluster)
+        const net::cluster_spec& cluster, training_description describe)
     : arguments_{arguments},
       config_{config},
       address_{cluster.task_address("chief", 0)},
@@ -149,6 +151,7 @@ public:
       last_snapshot_ = snapshot_->steps();
     if (arguments.max_steps > 0)
       last_step_ = last_snapshot_ + arguments.max_steps;
+    register_server_training(actors_, std::move(describe));
   }
 
   int run() {
@@ -236,6 +239,10 @@ private:
                       "the copies of the servers do not have their state after "
                         + std::to_string(start_timeout.count()) + " s"};
     const auto coordinator = make_coordinator(strategy);
+    std::optional<substitute_worker> substitute;
+    if (status_)
+      substitute.emplace(*coordinator, address_,
+                         [this] { return is_stopped(); });
     if (!is_trained_)
       fit(trained, *coordinator);
     begun_steps_ = trained.steps();
@@ -430,7 +437,10 @@ private:
     }
   }
 
-  bool is_stopped() const { return stop_ && *stop_; }
+  bool is_stopped() const {
+    const auto* const stop = stop_.load();
+    return stop && *stop;
+  }
 
   /// True if the run was told to end, has failed, and can be continued from the
   /// last state that was kept.
@@ -501,7 +511,8 @@ private:
   server_lives lives_;
   std::unique_ptr<node_server> status_;
   bool has_served_status_ = false;
-  const std::atomic<bool>* stop_ = nullptr;
+  /// Another thread may read it.
+  std::atomic<const std::atomic<bool>*> stop_ = nullptr;
   std::uint64_t last_step_ = 0; ///< Of `--max-steps`. Zero: there is no limit.
   std::uint64_t begun_steps_ = 0;
   bool is_connection_lost_ = false;
@@ -513,6 +524,7 @@ private:
 
 int lead_with_servers(const train_arguments& arguments,
                       const train_config& config,
-                      const net::cluster_spec& cluster) {
-  return chief{arguments, config, cluster}.run();
+                      const net::cluster_spec& cluster,
+                      const training_description& describe) {
+  return chief{arguments, config, cluster, describe}.run();
 }

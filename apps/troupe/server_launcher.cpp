@@ -15,7 +15,6 @@
 #include <csignal>
 #include <iostream>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -27,17 +26,21 @@ constexpr auto chief = server_supervisor::chief;
 
 int exit_code_of(const child_processes& children,
                  const output_collector& output, const server_supervisor& job,
-                 bool was_killed) {
+                 bool was_interrupted, bool was_killed,
+                 const std::string& file) {
   if (was_killed)
     return report_error(unsaved, second_interrupt);
   const auto* const end = job.chief_end();
   if (end && end->completed())
     return ok;
-  if (end && end->signal == 0 && end->code == interrupted)
+  const bool is_saved = end && end->signal == 0 && end->code == interrupted;
+  const auto& last = job.last_worker();
+  if (is_saved && (was_interrupted || !last))
     return interrupted; // it has said so
-  if (const auto& last = job.last_worker())
-    return report_error(failed, "no worker is left; the last one was "
-                                  + output.end_text(*last));
+  if (last)
+    return report_error(
+      failed, "no worker is left; the last one was " + output.end_text(*last)
+                + (is_saved ? "; the run is saved in " + file : ""));
   // A worker or server that could not begin has failed before the chief.
   const auto& first = children.first_failure();
   if (first && first->name != chief)
@@ -78,14 +81,14 @@ private:
 int launch_with_servers(const train_config& config,
                         const train_arguments& arguments) {
   // As in `launch_workers`, the signals are blocked first.
-  const signal_receiver signals{SIGINT, SIGTERM};
+  const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   const fault_report faults{
     arguments.faults,
     injection::scope_with_servers(static_cast<std::uint32_t>(config.workers),
                                   static_cast<std::uint32_t>(config.servers))};
   const job_credentials credentials{false};
   output_collector output{[] { return std::string{chief}; }};
-  worker_restarts restarts{arguments.restarts};
+  worker_restarts restarts{arguments.restarts, false};
   const auto earlier_version =
     arguments.evaluator ? version_of(arguments.save_path()) : std::string{};
   local_launcher launcher{
@@ -112,17 +115,22 @@ int launch_with_servers(const train_config& config,
     variables[earlier_version_variable] = earlier_version;
     return variables;
   });
-  server_supervisor job{launcher, restarts, config.workers, true};
-  std::set<int> received;
-  bool was_killed = false;
+  received_signals received;
+  bool was_told = false, was_interrupted = false, was_killed = false;
+  const auto end_chief = [&] { // it ends the others
+    if (!std::exchange(was_told, true))
+      launcher.children().send(chief, SIGINT);
+  };
+  server_supervisor job{launcher, restarts, config.workers, true, end_chief};
   const auto on_signal = [&](int signal_number) {
     restarts.cancel();
-    if (received.insert(signal_number).second) {
-      launcher.children().send(chief, SIGINT); // it ends the others
-    } else {
+    if (received.repeats(signal_number)) {
       was_killed = true;
       launcher.children().send(SIGKILL);
+      return;
     }
+    was_interrupted |= !was_told;
+    end_chief();
   };
   bool was_evaluator_told = false;
   evaluator_watch evaluator;
@@ -138,5 +146,6 @@ int launch_with_servers(const train_config& config,
     return next;
   });
   faults.print();
-  return exit_code_of(launcher.children(), output, job, was_killed);
+  return exit_code_of(launcher.children(), output, job, was_interrupted,
+                      was_killed, arguments.save_path());
 }

@@ -14,9 +14,10 @@ server_supervisor::on_idle() {
       starts_ += is_worker(name) ? 1 : 0;
     });
   const auto* const last = needs_worker_ ? last_worker_end() : nullptr;
-  if (!is_ending_ && !next && last) {
+  if (!is_ending_ && !next && last && !last_worker_) {
     last_worker_ = *last;
-    end_job();
+    restarts_.cancel(); // also of servers
+    end_chief_();
   }
   return next;
 }

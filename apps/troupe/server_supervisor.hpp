@@ -5,12 +5,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 /// Ends the processes of a job with parameter servers, which `local_launcher`
 /// has started, when the chief has ended: then the workers and servers get
-/// SIGTERM, and the evaluator may continue for the grace period.
+/// SIGTERM, and the evaluator may continue for the grace period. If no worker
+/// is left, the chief alone is told to end, because it needs the servers to
+/// save the run.
 class server_supervisor {
 public:
   static constexpr auto chief = "chief 0";
@@ -25,12 +29,15 @@ public:
 
   /// @param workers      number of workers that `launcher` has started.
   /// @param needs_worker the job is ended, too, if all workers have failed.
+  /// @param end_chief    tells the chief to end then.
   server_supervisor(local_launcher& launcher, worker_restarts& restarts,
-                    std::uint64_t workers, bool needs_worker)
+                    std::uint64_t workers, bool needs_worker,
+                    std::function<void()> end_chief)
     : launcher_{launcher},
       restarts_{restarts},
       starts_{workers},
-      needs_worker_{needs_worker} {}
+      needs_worker_{needs_worker},
+      end_chief_{std::move(end_chief)} {}
 
   /// Call it as `on_idle` of `local_launcher::wait`.
   std::optional<std::chrono::steady_clock::time_point> on_idle();
@@ -50,6 +57,7 @@ private:
   worker_restarts& restarts_;
   std::uint64_t starts_; ///< Of workers.
   const bool needs_worker_;
+  const std::function<void()> end_chief_;
   bool is_ending_ = false;
   std::optional<process_exit> last_worker_;
 };

@@ -12,7 +12,8 @@ signal_receiver::signal_receiver(std::initializer_list<int> numbers) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const auto number : numbers)
-    sigaddset(&signals, number);
+    if (number != SIGHUP || !ignores_hangup())
+      sigaddset(&signals, number);
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   descriptor_ = troupe::net::descriptor{
     ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
@@ -26,4 +27,13 @@ int signal_receiver::take() const {
   return ::read(descriptor_.get(), &info, sizeof info) == sizeof info
            ? static_cast<int>(info.ssi_signo)
            : 0;
+}
+
+bool ignores_hangup() {
+  struct sigaction now {};
+  return ::sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+bool received_signals::repeats(int signal_number) {
+  return !numbers_.insert(signal_number).second && signal_number != SIGHUP;
 }

@@ -3,6 +3,7 @@
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/io/process_handle.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -14,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace {
 
@@ -126,7 +128,59 @@ int read_exec_error(const descriptor& pipe) {
   throw std::runtime_error(text);
 }
 
+/// What the process of a `group_guard` does: keeps a list of groups, and kills
+/// those that are left at the end of the pipe. Calls only functions that may be
+/// called after a fork.
+[[noreturn]] void guard_groups(int pipe) {
+  ::setsid();
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, nullptr);
+  ::dup2(pipe, 0);
+  ::syscall(SYS_close_range, 1u, ~0u, 0u); // others wait for their ends
+  std::array<pid_t, 1024> groups;
+  std::size_t count = 0;
+  for (pid_t word = 0;;) {
+    const auto n = ::read(0, &word, sizeof word);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n != sizeof word)
+      break;
+    auto* const end = groups.data() + count;
+    auto* const found = std::find(groups.data(), end, -word);
+    if (word > 0 && count < groups.size())
+      groups[count++] = word;
+    else if (word < 0 && found != end)
+      *found = groups[--count];
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    ::kill(-groups[i], SIGKILL);
+  ::_exit(0);
+}
+
 } // namespace
+
+group_guard::group_guard() {
+  auto pipe = make_pipe();
+  const auto id = ::fork();
+  if (id == 0) { // its child has no parent that must wait for it
+    const auto guard = ::fork();
+    if (guard == 0)
+      guard_groups(pipe.read.get());
+    ::_exit(guard < 0 ? 1 : 0);
+  }
+  int status = 1;
+  while (id > 0 && ::waitpid(id, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (id < 0 || status != 0)
+    throw std::runtime_error("cannot start the process that ends others");
+  pipe_ = std::move(pipe.write);
+}
+
+void group_guard::tell(pid_t word) const {
+  [[maybe_unused]] const auto written =
+    ::write(pipe_.get(), &word, sizeof word); // no effect without the process
+}
 
 child_process spawn_child(const process_spec& spec, bool is_witness) {
   auto out = make_pipe(), err = make_pipe(), error_pipe = make_pipe();

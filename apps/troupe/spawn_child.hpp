@@ -21,3 +21,22 @@ struct child_process {
 /// @errors throws std::invalid_argument if there is no such program,
 ///         std::runtime_error if it cannot be started.
 child_process spawn_child(const process_spec& spec, bool is_witness);
+
+/// Kills process groups when this process has ended, also by SIGKILL. Then the
+/// kernel kills the children of this process, but not the processes that they
+/// have started. A process in a session of its own, which is no child of this
+/// one, waits for that.
+class group_guard {
+public:
+  /// @errors throws std::runtime_error if the process cannot be started.
+  group_guard();
+
+  void add(pid_t group) { tell(group); }
+  /// Call it while the id of the group cannot be that of another one.
+  void remove(pid_t group) { tell(-group); }
+
+private:
+  void tell(pid_t word) const;
+
+  troupe::net::descriptor pipe_; ///< Its end is that of this process.
+};

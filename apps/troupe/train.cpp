@@ -343,6 +343,9 @@ int train(const train_arguments& given_arguments) {
     std::filesystem::path{arguments.save_path()}.parent_path());
   if (config.workers > 1 && !placement.in_cluster)
     return launch_workers(config, arguments.restarts, arguments.faults);
+  // First, because the others would go on without a process that has joined
+  // and then cannot read its data.
+  const auto [training, test] = open_batches(config);
   std::optional<runtime> actors;
   std::optional<strategy> joined;
   try {
@@ -355,7 +358,6 @@ int train(const train_arguments& given_arguments) {
   const auto scope = strategy.scope();
   auto model = make_model(arguments, config);
   check_epochs(model, config);
-  const auto [training, test] = open_batches(config);
   const auto result =
     fit(model, training, fit_options_of(arguments, config, training, test),
         arguments, config);

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <optional>
 #include <set>
+#include <string>
 
 namespace {
 
@@ -23,17 +24,17 @@ enum class interrupt_state { none, forwarded, repeated };
 
 /// Waits until all workers have ended. The first interrupt is forwarded, and
 /// the workers may take any time to save the run. A second signal of the same
-/// number kills them.
+/// number kills them, unless it is SIGHUP.
 /// @param start_again starts a worker again.
 interrupt_state
 wait_for_end(local_launcher& launcher, const signal_receiver& signals,
              worker_restarts& restarts,
              const std::function<void(const std::string&)>& start_again) {
-  std::set<int> received;
+  received_signals received;
   auto state = interrupt_state::none;
   const auto on_signal = [&](int signal_number) {
     restarts.cancel();
-    if (!received.insert(signal_number).second) {
+    if (received.repeats(signal_number)) {
       state = interrupt_state::repeated;
       launcher.children().send(SIGKILL);
     } else if (state == interrupt_state::none) {
@@ -76,6 +77,7 @@ std::optional<process_exit> error_in(const std::vector<process_exit>& ends) {
 /// Returns the exit code of the run, derived from the exit codes of its
 /// workers.
 int exit_code_of(const child_processes& children,
+                 const worker_restarts& restarts,
                  const output_collector& output, interrupt_state state) {
   if (state == interrupt_state::repeated)
     return report_error(unsaved, second_interrupt);
@@ -96,6 +98,9 @@ int exit_code_of(const child_processes& children,
                     << "; the others have finished the job without it\n";
     return saved ? interrupted : ok;
   }
+  if (const auto& loss = restarts.loss())
+    return report_error(failed,
+                        output.end_text(loss->process) + "; " + loss->how);
   if (std::ranges::none_of(ends, &process_exit::failed))
     return report_error(failed, "all workers have left the job");
   // A worker that has not begun to train ends with `unsaved` because others
@@ -116,7 +121,7 @@ int launch_workers(const train_config& config, std::uint64_t max_restarts,
                    const std::string& faults_file) {
   // The signals are blocked before the first file is created. Otherwise a
   // signal could end this process before it has removed its files.
-  const signal_receiver signals{SIGINT, SIGTERM};
+  const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   const fault_report faults{faults_file,
                             {injection::plan_scope::place::processes,
                              static_cast<std::uint32_t>(config.workers),
@@ -130,12 +135,13 @@ int launch_workers(const train_config& config, std::uint64_t max_restarts,
         return name;
     return std::string{};
   }};
-  worker_restarts restarts{max_restarts};
+  worker_restarts restarts{max_restarts, true};
   local_launcher launcher{
     {config.workers},
     {.grace_period = std::chrono::seconds{10},
      .is_job = true,
      .on_unreachable = warn_of_unreachable,
+     .is_loss = [&](const process_exit& x) { return restarts.is_loss(x); },
      .on_end =
        [&](const process_exit& x) {
          if (x.signal != 0 || x.left)
@@ -157,5 +163,5 @@ int launch_workers(const train_config& config, std::uint64_t max_restarts,
   };
   const auto state = wait_for_end(launcher, signals, restarts, start_again);
   faults.print();
-  return exit_code_of(launcher.children(), output, state);
+  return exit_code_of(launcher.children(), restarts, output, state);
 }

@@ -1,6 +1,7 @@
 #include "train_servers.hpp"
 
 #include "command.hpp"
+#include "interrupt.hpp"
 #include "model_evaluator.hpp"
 #include "run_data.hpp"
 #include "saved_run.hpp"
@@ -20,7 +21,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -111,8 +111,7 @@ server_training training_of(const std::string& arguments,
 /// elsewhere.
 int serve(const std::string& address, const net::cluster_task& task,
           const shared_faults& faults) {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  die_of_interrupts();
   runtime actors;
   register_parameter_server(actors, {.window = 4096}, faults);
   register_server_training(actors, [faults](const std::string& arguments) {
@@ -182,7 +181,10 @@ int train_with_servers(const train_arguments& given_arguments) {
   const auto config = resolve_options(options_of(arguments));
   if (task->type == "chief") {
     check_tables(config); // only the chief needs a model file here
-    return lead_with_servers(arguments, config, cluster);
+    return lead_with_servers(arguments, config, cluster,
+                             [](const std::string& description) {
+                               return training_of(description, nullptr);
+                             });
   }
   if (serves)
     return serve(cluster.task_address(task->type, task->id), *task, faults);

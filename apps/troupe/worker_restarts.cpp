@@ -1,6 +1,7 @@
 #include "worker_restarts.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -20,10 +21,15 @@ void warn_of_unreachable(const std::string& name) {
             << " does not answer the other workers; it is killed\n";
 }
 
-worker_restarts::worker_restarts(std::uint64_t max_restarts)
-  : policy_{max_restarts}, is_enabled_{max_restarts > 0} {}
+worker_restarts::worker_restarts(std::uint64_t max_restarts,
+                                 bool begin_together)
+  : policy_{max_restarts},
+    is_enabled_{max_restarts > 0},
+    begin_together_{begin_together} {}
 
 void worker_restarts::note(const std::string& event) {
+  if (!is_enabled_)
+    return;
   using seconds = std::chrono::duration<double>;
   char time[32];
   std::snprintf(time, sizeof time,
@@ -32,17 +38,21 @@ void worker_restarts::note(const std::string& event) {
 }
 
 void worker_restarts::on_end(const process_exit& ended) {
-  if (!is_enabled_ || !ended.failed() || ended.left)
+  if (!ended.failed() || ended.left || all_start_)
     return;
   note(ended.name + ": " + reason(ended));
   if (ended.signal == 0)
     return;
   if (ended.was_superseded)
     return policy_.repeat(ended.name, clock::now());
+  was_one_killed_ = true;
   using enum restart_policy::decision;
   const auto decision = policy_.on_killed(ended.name, clock::now());
-  if (decision == restart || decision == cancelled
-      || std::exchange(has_given_up_, true))
+  if (decision == restart || decision == cancelled)
+    return;
+  if (begin_together_ && !ended.job_had_begun)
+    lost_in_start_ = ended;
+  if (std::exchange(has_given_up_, true) || !is_enabled_)
     return;
   std::cerr << "warning: " << ended.name << " was killed and is not started "
             << "again, because "
@@ -51,25 +61,102 @@ void worker_restarts::on_end(const process_exit& ended) {
             << "; since the start: " << events_ << '\n';
 }
 
-std::optional<worker_restarts::clock::time_point> worker_restarts::start_due(
-  const local_launcher& launcher,
-  const std::function<void(const std::string& name)>& start) {
+bool worker_restarts::is_loss(const process_exit& failed) {
+  if (!begin_together_ || policy_.is_cancelled())
+    return false;
+  using enum failure_effect;
+  const auto effect =
+    effect_of(failed, was_one_killed_, is_enabled_ && !has_given_up_);
+  all_start_ |= effect == all_start_again;
+  if (effect == joins_again)
+    policy_.repeat(failed.name, clock::now());
+  return effect != ends_job;
+}
+
+/// Ends the job if it can no longer begin, or has lost its state.
+void worker_restarts::end_if_lost(child_processes& children) {
+  const auto outlook =
+    children.has_foreign_worker()
+      ? job_outlook::goes_on
+      : outlook_of(children.has_begun(), children.running_processes());
+  if (outlook == job_outlook::all_left)
+    children.expect_end();
+  if (lost_in_start_ && !children.has_begun()) {
+    loss_ = {*lost_in_start_,
+             "it was lost before the job had begun, and is not started again"};
+  } else if (outlook == job_outlook::lacks_state) {
+    const auto& ends = children.ended();
+    const auto last =
+      std::find_if(ends.rbegin(), ends.rend(),
+                   [](const process_exit& x) { return x.had_begun; });
+    if (last == ends.rend())
+      return; // one that has left still runs
+    std::string names;
+    for (const auto& name : children.joining())
+      names += (names.empty() ? "" : ", ") + name;
+    loss_ = {*last, "it was the last process with the state of the job, which "
+                      + names + " had not copied yet"};
+  }
+  if (!loss_)
+    return;
+  policy_.cancel();
+  children.signal(SIGTERM);
+}
+
+std::optional<worker_restarts::clock::time_point>
+worker_restarts::start_due(local_launcher& launcher,
+                           const start_function& start) {
+  auto& children = launcher.children();
+  const bool ends = children.first_failure() || children.is_job_done();
+  if (begin_together_ && !ends && !loss_ && !policy_.is_cancelled())
+    end_if_lost(children);
   // Without a running worker there is no job to join. A worker that has ended
   // by itself says that the job ends, unless it could not join it.
-  const auto& children = launcher.children();
-  if (!children.running() || children.first_failure() || children.is_job_done())
+  const bool is_over =
+    !children.running() && (children.has_begun() || !begin_together_);
+  if (is_over || ends)
     policy_.cancel();
+  if (all_start_ && !policy_.is_cancelled())
+    return start_all(launcher, start);
   while (const auto name = policy_.take(clock::now())) {
     std::cerr << "warning: " << *name << " was killed; it is started again"
-              << (children.has_begun() ? " and joins the job\n" : "\n");
-    try {
-      start(*name);
-      note(*name + " was started again");
-    } catch (const std::exception& e) { // the job goes on with those left
-      std::cerr << "warning: " << *name
-                << " could not be started again: " << e.what() << '\n';
-      note(*name + " could not be started again");
-    }
+              << (children.has_begun() ? " and asks to join the job\n" : "\n");
+    start_one(*name, start);
   }
   return policy_.next();
+}
+
+/// Ends all workers, and then starts them again.
+std::optional<worker_restarts::clock::time_point>
+worker_restarts::start_all(local_launcher& launcher,
+                           const start_function& start) {
+  policy_.clear();
+  auto& children = launcher.children();
+  if (children.running()) {
+    children.supersede();
+    return {};
+  }
+  if (!all_due_)
+    all_due_ = clock::now() + restart_policy::first_delay;
+  if (clock::now() < *all_due_)
+    return all_due_;
+  std::cerr << "warning: a worker was lost before the job had begun; all are "
+               "started again\n";
+  was_one_killed_ = all_start_ = false;
+  all_due_.reset();
+  for (const auto& name : launcher.names())
+    start_one(name, start);
+  return policy_.next();
+}
+
+void worker_restarts::start_one(const std::string& name,
+                                const start_function& start) {
+  try {
+    start(name);
+    note(name + " was started again");
+  } catch (const std::exception& e) { // the job goes on with those left
+    std::cerr << "warning: " << name
+              << " could not be started again: " << e.what() << '\n';
+    note(name + " could not be started again");
+  }
 }

@@ -1,6 +1,7 @@
 #include "troupe/net/security/secret_file.hpp"
 
 #include "troupe/net/io/exclusive_file.hpp"
+#include "troupe/net/io/temporary_folder.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -29,7 +30,7 @@ std::string fresh_secret() {
 }
 
 fs::path make_folder() {
-  auto name = (fs::temp_directory_path() / "troupe-job.XXXXXX").string();
+  auto name = (temporary_folder() / "troupe-job.XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr)
     throw std::runtime_error("cannot make the folder \"" + name
                              + "\": " + std::strerror(errno));

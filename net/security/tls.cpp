@@ -13,6 +13,7 @@
 #include <openssl/x509err.h>
 #include <optional>
 #include <stdexcept>
+#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -74,6 +75,10 @@ std::string remedy_for(int reason, long verified) {
              "other side trusts";
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
       return "; this side needs a certificate that is valid now";
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+      return "; the other side does not accept the certificate of this side, "
+             "which may not be valid yet: compare its dates with the clocks of "
+             "both sides";
     case SSL_R_WRONG_VERSION_NUMBER:
       return "; the other side may not use TLS";
     default:
@@ -247,6 +252,23 @@ private:
   std::array<std::byte, SSL3_RT_MAX_PLAIN_LENGTH> record_;
 };
 
+/// Checks that no other user can read a key.
+void check_access(const std::string& key) {
+  struct stat file {};
+  if (::stat(key.c_str(), &file) == 0 && S_ISREG(file.st_mode)
+      && (file.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    throw std::invalid_argument{
+      "TLS: the key in '" + key
+      + "' cannot be used: users other than its owner may access it; run "
+        "chmod 600 on it"};
+}
+
+/// Notes that a key has a password, and gives none.
+int refuse_password(char*, int, int, void* is_wanted) {
+  *static_cast<bool*>(is_wanted) = true;
+  return 0;
+}
+
 [[noreturn]] void cannot_use(const char* what, const std::string& file) {
   throw std::invalid_argument{std::string{"TLS: cannot use "} + what + " in '"
                               + file + "' (" + take_error()
@@ -282,6 +304,10 @@ tls::tls(const credentials::certificates& files) {
   if (!SSL_CTX_use_certificate_chain_file(ssl_context.get(),
                                           files.certificate.c_str()))
     cannot_use("the certificate", files.certificate);
+  check_access(files.key);
+  bool has_password = false;
+  SSL_CTX_set_default_passwd_cb(ssl_context.get(), refuse_password);
+  SSL_CTX_set_default_passwd_cb_userdata(ssl_context.get(), &has_password);
   if (!SSL_CTX_use_PrivateKey_file(ssl_context.get(), files.key.c_str(),
                                    SSL_FILETYPE_PEM)
       || !SSL_CTX_check_private_key(ssl_context.get())) {
@@ -290,8 +316,15 @@ tls::tls(const credentials::certificates& files) {
                                   + "' is not that of the certificate in '"
                                   + files.certificate
                                   + "': use the key that belongs to it"};
+    if (has_password)
+      throw std::invalid_argument{
+        "TLS: the key in '" + files.key
+        + "' has a password, which nothing could enter here: give a key "
+          "without one, as `openssl pkey -in KEY -out NEW` writes it"};
     cannot_use("the key", files.key);
   }
+  SSL_CTX_set_default_passwd_cb(ssl_context.get(), nullptr);
+  SSL_CTX_set_default_passwd_cb_userdata(ssl_context.get(), nullptr);
   context_ = std::make_shared<context>(context{std::move(ssl_context)});
 }
 

@@ -202,6 +202,45 @@ TEST(ChildProcesses, DoNotSayWhichWorkersLiveWhileMoreLiveThanAreNamed) {
   EXPECT_EQ(job.last_line["asker"], "survivors 1");
 }
 
+/// None of the three can have a majority, so the first that has asked goes on.
+TEST(ChildProcesses, DecideForTheFirstQuestionIfAllThatLiveAsk) {
+  job_with_question job;
+  const auto later = begin
+                     + std::string{"trap 'echo survivors 1 / / "
+                                   ">&$TROUPE_LAUNCHER; echo asked' USR1; "}
+                     + stay;
+  const auto second = job.start_worker("second", later);
+  const auto third = job.start_worker("third", later);
+  job.ask("1 / " + second + " " + third + " /");
+  ::kill(std::stoi(second), SIGUSR1);
+  while (job.last_line["second"] != "asked")
+    job.children.poll_once(60s);
+  job.children.poll_once(0ms);
+  EXPECT_TRUE(job.unreachable.empty());
+  ::kill(std::stoi(third), SIGUSR1);
+  while (job.last_line["asker"] == "asked")
+    job.children.poll_once(60s);
+  EXPECT_EQ(job.last_line["asker"], "survivors 1");
+  EXPECT_EQ(job.unreachable, (std::vector<std::string>{"second", "third"}));
+}
+
+/// It has been stopped for as long as the launcher considers a question.
+TEST(ChildProcesses, DecideIfAllOthersAreStopped) {
+  job_with_question job;
+  std::string members;
+  for (const auto* name : {"a", "b"}) {
+    const auto number = job.start_worker(name, begin + std::string{stay});
+    members += number + " ";
+    ::kill(std::stoi(number), SIGSTOP);
+  }
+  job.ask("1 / " + members + "/");
+  EXPECT_TRUE(job.unreachable.empty());
+  while (job.last_line["asker"] == "asked")
+    job.children.poll_once(60s);
+  EXPECT_EQ(job.last_line["asker"], "survivors 1");
+  EXPECT_EQ(job.unreachable.size(), 2u);
+}
+
 TEST(ChildProcesses, DoNotSayWhichWorkersLiveIfOthersMayBelongToTheJob) {
   // The last one has the number of a worker that has ended, but is another
   // process.
@@ -311,6 +350,86 @@ TEST(ChildProcesses, AWorkerThatHasLeftDoesNotEndTheJob) {
   while (job.children.running())
     job.children.poll_once(60s);
   EXPECT_FALSE(job.children.first_failure());
+}
+
+/// One that is stopped may go on later: it is no reason to kill it.
+TEST(ChildProcesses, AWorkerThatHasLeftByAnErrorEndsNoStoppedOne) {
+  worker_scripts job;
+  job.start("stopped", "echo $$; kill -STOP $$; exit 0");
+  while (job.last_line["stopped"].empty())
+    job.children.poll_once(60s);
+  job.start("left", "echo left >&$TROUPE_LAUNCHER; exit 1");
+  while (job.children.ended().empty())
+    job.children.poll_once(60s);
+  EXPECT_FALSE(job.children.first_failure());
+  for (int i = 0; i < 3; ++i)
+    job.children.poll_once(50ms);
+  EXPECT_TRUE(job.children.running());
+  ::kill(std::stoi(job.last_line["stopped"]), SIGCONT);
+  while (job.children.running())
+    job.children.poll_once(60s);
+  EXPECT_TRUE(job.children.is_job_done());
+}
+
+/// The grace period of the others is a minute.
+TEST(ChildProcesses, EndOneThatJoinsWhenTheJobIsComplete) {
+  std::map<std::string, std::string> last_line;
+  child_processes children{
+    {.grace_period = 60s,
+     .is_job = true,
+     .on_line = [&](const std::string& name, bool, std::string_view line) {
+       last_line[name] = line;
+     }}};
+  children.start({.name = "joins",
+                  .command = {"/bin/bash", "-c", stay},
+                  .may_fail = true,
+                  .joins = true});
+  children.start({"begun",
+                  {"/bin/bash", "-c",
+                   std::string{"trap 'exit 0' TERM; echo begun "
+                               ">&$TROUPE_LAUNCHER; echo ready; "}
+                     + stay}});
+  while (last_line["begun"] != "ready")
+    children.poll_once(60s);
+  children.start({"done", {"/bin/bash", "-c", "exit 0"}});
+  while (children.ended().size() < 2)
+    children.poll_once(10s);
+  EXPECT_EQ(children.ended()[0].name, "done");
+  EXPECT_EQ(children.ended()[1].name, "joins");
+  EXPECT_EQ(children.ended()[1].signal, SIGTERM);
+  EXPECT_TRUE(children.running());
+  children.send("begun", SIGTERM);
+  while (children.running())
+    children.poll_once(60s);
+}
+
+TEST(ChildProcesses, GoOnIfAFailureIsALoss) {
+  std::vector<std::string> asked;
+  child_processes children{{.grace_period = 0ms,
+                            .is_job = true,
+                            .is_loss = [&](const process_exit& x) {
+                              asked.push_back(x.name);
+                              EXPECT_FALSE(x.had_begun);
+                              EXPECT_TRUE(x.job_had_begun);
+                              return x.name == "loss";
+                            }}};
+  const auto start = [&](const std::string& name, const std::string& text) {
+    children.start({name, {"/bin/bash", "-c", text}});
+    while (!children.has_begun())
+      children.poll_once(60s);
+  };
+  start("begun", begin + std::string{stay});
+  start("killed", "kill -9 $$");
+  start("loss", "exit 1");
+  while (children.ended().size() < 2)
+    children.poll_once(60s);
+  EXPECT_FALSE(children.first_failure());
+  start("failure", "exit 2");
+  while (children.running())
+    children.poll_once(60s);
+  ASSERT_TRUE(children.first_failure());
+  EXPECT_EQ(children.first_failure()->name, "failure");
+  EXPECT_EQ(asked, (std::vector<std::string>{"loss", "failure"}));
 }
 
 TEST(ChildProcesses, CompleteAJobOnlyWithItsChief) {

@@ -20,11 +20,12 @@ using namespace troupe;
 class Interrupt : public tool_test {
 protected:
   /// Starts the tool with standard error redirected to standard output.
-  background_process start(const std::string& words) const {
+  /// @param before commands of the shell that starts the tool.
+  background_process start(const std::string& words,
+                           const std::string& before = {}) const {
     return background_process{{"/bin/sh", "-c",
-                               "cd " + folder.string()
-                                 + " && exec " TROUPE_TOOL " " + words
-                                 + " 2>&1"}};
+                               "cd " + folder.string() + " && " + before
+                                 + "exec " TROUPE_TOOL " " + words + " 2>&1"}};
   }
 
   template <class F>
@@ -160,6 +161,43 @@ TEST_F(Interrupt, TheSecondEndsTheProgramImmediately) {
       "what was not saved before is lost\n"));
     EXPECT_EQ(tool.end(), 3);
     EXPECT_EQ(files(), 0u);
+  }
+}
+
+/// The end of a terminal sends SIGHUP several times.
+TEST_F(Interrupt, AHangupSavesTheRunAndRemovesTheSecret) {
+  std::filesystem::create_directory(folder / "tmp");
+  for (const auto* more : {"", "--workers 2",
+                           "--workers 1 --servers 1 --strategy "
+                           "parameter_server"}) {
+    SCOPED_TRACE(more);
+    auto tool = start(
+      std::string{"train --data digits:1400 --batch 20 --epochs 2000 "} + more,
+      "export TMPDIR=tmp; ");
+    wait_for_training(tool);
+    for (int i = 0; i < 3; ++i) {
+      tool.signal(SIGHUP);
+      wait_until([&] { return !has_signal(tool.id(), "ShdPnd", SIGHUP); });
+    }
+    const auto output = remaining_output(tool);
+    EXPECT_NE(output.find("interrupted after step "), output.npos) << output;
+    EXPECT_EQ(tool.end(), 130);
+    EXPECT_TRUE(std::filesystem::remove(folder / "interrupted.troupe"));
+    EXPECT_TRUE(std::filesystem::is_empty(folder / "tmp"));
+  }
+}
+
+TEST_F(Interrupt, AHangupThatIsIgnoredHasNoEffect) {
+  for (const auto* more : {"", "--workers 2"}) {
+    SCOPED_TRACE(more);
+    auto tool = start(
+      std::string{"train --data digits:1400 --batch 20 --epochs 30 "} + more,
+      "trap '' HUP; ");
+    wait_for_training(tool);
+    tool.signal(SIGHUP);
+    const auto output = remaining_output(tool);
+    EXPECT_NE(output.find("weights_sha256 "), output.npos) << output;
+    EXPECT_EQ(tool.end(), 0);
   }
 }
 

@@ -151,6 +151,17 @@ TEST_F(Launch, EndsItsProcessesIfItIsKilled) {
   wait_for_end(std::stoi(text_of("id")));
 }
 
+/// A wrapper script that does not use exec.
+TEST_F(Launch, EndsTheDescendantsOfItsProcessesIfItIsKilled) {
+  ::setenv("TMPDIR", folder.c_str(), 1);
+  script("cat fifo & echo $! >id$$; is 1 && mv id$$ id; echo ready >&2; wait");
+  const auto done =
+    launch("-n 2", when_ready(2, [](pid_t tool) { ::kill(tool, SIGKILL); }));
+  ::unsetenv("TMPDIR");
+  EXPECT_EQ(done.code, 137) << done.err;
+  wait_for_end(std::stoi(text_of("id")));
+}
+
 TEST_F(Launch, KillsTheDescendantsOfItsProcesses) {
   script("cat fifo & echo $! > id");
   EXPECT_EQ(launch("-n 1").code, 0);

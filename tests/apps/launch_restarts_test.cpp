@@ -24,7 +24,8 @@ TEST_F(LaunchRestarts, KilledWorkersJoinAndGiveTheSameWeights) {
     SCOPED_TRACE(name + '\n' + done.err);
     EXPECT_EQ(done.code, 0);
     EXPECT_NE(done.err.find("warning: " + name
-                            + " was killed; it is started again and joins"),
+                            + " was killed; it is started again and asks to "
+                              "join the job"),
               done.err.npos);
     EXPECT_NE(
       done.err.find("a process has joined; the job goes on with 2 processes"),
@@ -95,8 +96,10 @@ TEST_F(LaunchRestartsOfScripts, SaysAllThatHasHappenedWhenItGivesUp) {
 TEST_F(LaunchRestartsOfScripts, GivesUpIfProcessesAreKilledTooOften) {
   ASSERT_EQ(::mkfifo((folder / "go").c_str(), 0600), 0);
   const auto go = ::open((folder / "go").c_str(), O_RDWR);
-  // Eleven processes that are killed at once; one that waits.
-  script("if ! is 0; then kill -9 $$; fi\nread x <go; exit 0");
+  // Eleven processes that are killed at once; one that waits. The job has
+  // begun, so that it can go on without them.
+  script("if ! is 0; then bash -c 'echo begun >&$TROUPE_LAUNCHER'; kill -9 $$; "
+         "fi\nbash -c 'echo begun >&$TROUPE_LAUNCHER'; read x <go; exit 0");
   child_options options;
   options.on_error_output = [go, done = false](pid_t,
                                                const std::string& err) mutable {
@@ -109,11 +112,65 @@ TEST_F(LaunchRestartsOfScripts, GivesUpIfProcessesAreKilledTooOften) {
 }
 
 TEST_F(LaunchRestartsOfScripts, FailsIfNoProcessIsLeftToJoin) {
-  script("kill -9 $$");
+  script("bash -c 'echo begun >&$TROUPE_LAUNCHER'; kill -9 $$");
   const auto done = launch("-n 1 --restarts 5");
   EXPECT_EQ(done.code, 137) << done.err;
   EXPECT_EQ(last_line_of(done.err),
             "troupe: worker 0 failed first: signal 9 (Killed)");
+  EXPECT_EQ(done.err.find("started again"), done.err.npos) << done.err;
+}
+
+/// Worker 0 waits for worker 1, which is not started again.
+TEST_F(LaunchRestartsOfScripts, EndsAJobThatCannotBeginAnyMore) {
+  script("if is 1; then kill -9 $$; fi\nstay");
+  const auto done = launch("-n 2 --restarts 2");
+  EXPECT_EQ(done.code, 137) << done.err;
+  EXPECT_EQ(last_line_of(done.err),
+            "troupe: worker 1: signal 9 (Killed); it was lost before the job "
+            "had begun, and is not started again");
+  EXPECT_NE(done.err.find("all restarts are used up"), done.err.npos);
+}
+
+/// Worker 0 fails because worker 1 is killed during the start: all are started
+/// again, which counts as one restart. No process joins.
+TEST_F(LaunchRestartsOfScripts, StartsAllAgainIfTheStartFailsAfterAKill) {
+  ASSERT_EQ(::mkfifo((folder / "id").c_str(), 0600), 0);
+  script("echo \"joins $TROUPE_JOIN\"\n"
+         "if is 1 && [ -e killed ]; then stay; fi\n"
+         "if is 1; then touch killed; echo $$ >id; kill -9 $$; fi\n"
+         "if [ -e failed ]; then exit 0; fi\n"
+         "read x <id; tail -s 0.01 --pid=$x -f /dev/null\n"
+         "touch failed; exit 1");
+  const auto done = launch("-n 2 --restarts 1 --grace 0");
+  SCOPED_TRACE(done.err);
+  EXPECT_EQ(done.code, 0);
+  auto outputs = output_by_name(done.out);
+  EXPECT_EQ(outputs["worker 0"], "joins \njoins \n");
+  EXPECT_EQ(outputs["worker 1"].find("joins 1"), std::string::npos);
+  EXPECT_NE(done.err.find("all are started again"), done.err.npos);
+}
+
+/// The first failure is an error of the program.
+TEST_F(LaunchRestartsOfScripts, StartsNoneAgainIfNoneWasKilled) {
+  script("is 0 && exit 1; stay");
+  const auto done = launch("-n 2 --restarts 5 --grace 0");
+  EXPECT_EQ(done.code, 1) << done.err;
+  EXPECT_EQ(done.err.find("started again"), done.err.npos) << done.err;
+}
+
+/// Worker 1 joins when worker 0, which has the state, is killed.
+TEST_F(LaunchRestartsOfScripts, EndsAJobWithoutAProcessThatHasItsState) {
+  script("if [ \"$TROUPE_JOIN\" = 1 ]; then echo $$ >joiner; kill -9 $(cat "
+         "first); stay; fi\n"
+         "if is 0; then echo $$ >first; echo on >fifo\n"
+         "bash -c 'echo begun >&$TROUPE_LAUNCHER'; stay; fi\n"
+         "read x <fifo; bash -c 'echo begun >&$TROUPE_LAUNCHER'; kill -9 $$");
+  const auto done = launch("-n 2 --restarts 20");
+  EXPECT_EQ(done.code, 137) << done.err;
+  EXPECT_EQ(last_line_of(done.err),
+            "troupe: worker 0: signal 9 (Killed); it was the last process with "
+            "the state of the job, which worker 1 had not copied yet");
+  wait_for_end(std::stoi(text_of("joiner")));
 }
 
 TEST_F(LaunchRestartsOfScripts, AFailureOfAProgramEndsTheJob) {

@@ -111,4 +111,51 @@ TEST(RestartPolicy, TakesTheProcessesInTheOrderOfTheirTimes) {
   EXPECT_EQ(order.back(), "often");
 }
 
+/// A process that has failed by itself, with exit code 1.
+process_exit failed_end(bool joined, bool had_begun, bool job_had_begun) {
+  process_exit out{"worker 1", 1};
+  out.joined = joined;
+  out.had_begun = had_begun;
+  out.job_had_begun = job_had_begun;
+  return out;
+}
+
+TEST(FailureEffect, StartsAllAgainIfNoneHasBegun) {
+  const auto end = failed_end(false, false, false);
+  using enum failure_effect;
+  EXPECT_EQ(effect_of(end, true, true), all_start_again);
+  EXPECT_EQ(effect_of(end, true, false), ends_job);
+  EXPECT_EQ(effect_of(end, false, true), ends_job) << "it is its own error";
+}
+
+TEST(FailureEffect, IsALossIfTheOthersHaveBegunAfterAnotherWasKilled) {
+  const auto end = failed_end(false, false, true);
+  using enum failure_effect;
+  EXPECT_EQ(effect_of(end, true, true), joins_again);
+  EXPECT_EQ(effect_of(end, true, false), none);
+  EXPECT_EQ(effect_of(end, false, true), ends_job);
+}
+
+TEST(FailureEffect, EndsTheJobIfTheProcessDidNotDependOnTheStart) {
+  using enum failure_effect;
+  EXPECT_EQ(effect_of(failed_end(true, false, true), true, true), ends_job);
+  EXPECT_EQ(effect_of(failed_end(false, true, true), true, true), ends_job);
+}
+
+TEST(JobOutlook, LacksAStateOnlyIfAllThatRunWouldCopyIt) {
+  constexpr job_process begun{true}, left{true, true}, first{},
+    joining{false, false, true};
+  const auto of = [](std::vector<job_process> running, bool has_begun = true) {
+    return outlook_of(has_begun, running);
+  };
+  using enum job_outlook;
+  EXPECT_EQ(of({joining, joining}), lacks_state);
+  EXPECT_EQ(of({joining, left}), lacks_state);
+  EXPECT_EQ(of({left, left}), all_left);
+  EXPECT_EQ(of({joining, begun}), goes_on);
+  EXPECT_EQ(of({joining, first}), goes_on);
+  EXPECT_EQ(of({first, first}, false), goes_on);
+  EXPECT_EQ(of({}), goes_on);
+}
+
 } // namespace

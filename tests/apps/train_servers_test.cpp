@@ -272,6 +272,36 @@ TEST_F(TrainServers, ARunWithoutWorkersEnds) {
     << done.err;
 }
 
+/// The chief completes the steps that have begun, and saves. The resumed run
+/// has the weights of an undisturbed one.
+TEST_F(TrainServers, ARunWithoutWorkersIsSaved) {
+  const std::string run = "train --data digits:280 --batch 20 --epochs 60 "
+                          "--workers 1 --servers 1 --consistency sync ";
+  const auto expected = weights_of(run);
+  for (const std::size_t restarts : {0, 1}) {
+    child_options options;
+    std::vector<pid_t> killed;
+    options.on_error_output = [&](pid_t tool, const std::string& err) {
+      const auto target = task_of(tool, "worker", 0);
+      if (killed.size() > restarts || err.find("epoch 1/") == err.npos
+          || target == 0 || std::ranges::count(killed, target) > 0)
+        return;
+      ::kill(target, SIGKILL);
+      killed.push_back(target);
+    };
+    const auto done = troupe(
+      run + "--save z.troupe --restarts " + std::to_string(restarts), options);
+    SCOPED_TRACE(done.err);
+    EXPECT_EQ(killed.size(), restarts + 1);
+    EXPECT_EQ(done.code, 1);
+    EXPECT_NE(done.err.find("no worker is left; the last one was worker 0: "
+                            "signal 9 (Killed); the run is saved in z.troupe"),
+              done.err.npos);
+    EXPECT_EQ(weights_of("train --resume z.troupe"), expected);
+    std::filesystem::remove(folder / "z.troupe");
+  }
+}
+
 /// The tasks of a cluster, each started by hand. The workers and servers wait
 /// for the next chief if the first one is interrupted.
 TEST_F(TrainServers, TasksOfAClusterEndWithTheirChief) {

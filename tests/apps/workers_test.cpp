@@ -1,8 +1,18 @@
+#include "background.hpp"
+#include "troupe/net/cluster/cluster_spec.hpp"
+#include "troupe/net/cluster/tf_config.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/tests/support/variable_is.hpp"
 #include "worker_test.hpp"
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
+#include <memory>
 #include <sys/resource.h>
+#include <system_error>
+#include <thread>
 
 namespace {
 
@@ -169,6 +179,105 @@ TEST_F(Workers, JoinTheRunningJobWhenTheyAreStartedAgain) {
   }
 }
 
+/// Number of sockets that a process has open, which grows during the start of
+/// a job.
+std::size_t sockets_of(pid_t id) {
+  std::size_t out = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator{
+         "/proc/" + std::to_string(id) + "/fd", none}) {
+    const auto target = std::filesystem::read_symlink(entry, none);
+    out += target.string().starts_with("socket:") ? 1 : 0;
+  }
+  return out;
+}
+
+/// Starts a tool in the background, in the folder of the test.
+class WorkersInTheBackground : public Workers {
+protected:
+  std::unique_ptr<background_process> start(const std::string& words) const {
+    return std::make_unique<background_process>(std::vector<std::string>{
+      "/bin/sh", "-c",
+      "cd " + folder.string() + " && exec " TROUPE_TOOL " " + words + " 2>&1"});
+  }
+
+  /// Waits until `done` is true, at most for a minute.
+  template <class F>
+  static void wait_until(F&& done) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+    while (!done() && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    EXPECT_TRUE(done());
+  }
+
+  static std::string output_of(background_process& tool) {
+    std::string output;
+    for (auto line = tool.line(); line != "[no line]"; line = tool.line())
+      output += line + "\n";
+    return output;
+  }
+};
+
+/// One of three is killed when it has opened a number of sockets, so that it is
+/// lost in another phase of the start each time.
+TEST_F(WorkersInTheBackground, BeginIfOneIsKilledInAnyPhaseOfTheStart) {
+  const std::string training =
+    "train --data digits:280 --batch 24 --epochs 3 --replicas 3 ";
+  const auto expected = weights_of(training + "--strategy one_device");
+  for (std::size_t sockets = 1; sockets < 15; ++sockets) {
+    const auto victim = static_cast<int>(sockets % 3);
+    const auto tool = start(training + "--workers 3 --restarts 3");
+    pid_t target = 0;
+    wait_until([&] {
+      target = target ? target : process_of(tool->id(), victim);
+      return target
+             && (sockets_of(target) >= sockets || ::kill(target, 0) != 0);
+    });
+    ::kill(target, SIGKILL);
+    const auto output = output_of(*tool);
+    EXPECT_EQ(tool->end(), 0) << sockets << " sockets\n" << output;
+    EXPECT_NE(output.find("weights_sha256 " + expected), output.npos) << output;
+  }
+}
+
+TEST_F(WorkersInTheBackground, EndAtOnceIfOneIsLostBeforeTheJobBegins) {
+  // Generating so many digits takes seconds.
+  const auto tool = start("train --data digits:200000 --workers 3");
+  pid_t target = 0;
+  wait_until([&] {
+    target = process_of(tool->id(), 2);
+    return target && has_signal(target, "SigCgt", SIGTERM);
+  });
+  ::kill(target, SIGKILL);
+  const auto output = output_of(*tool);
+  EXPECT_EQ(output, "troupe: worker 2: signal 9 (Killed); it was lost before "
+                    "the job had begun, and is not started again\n");
+  EXPECT_EQ(tool->end(), 1);
+}
+
+/// Worker 1 has just been started again when the other one is killed.
+TEST_F(WorkersInTheBackground, EndAtOnceIfNoneIsLeftThatHasTheState) {
+  const auto tool = start("train --data digits:1400 --batch 20 --epochs 2000 "
+                          "--workers 2 --restarts 20");
+  for (std::string line; line.find("epoch 1/") == line.npos;)
+    ASSERT_NE(line = tool->line(), "[no line]");
+  const auto first = process_of(tool->id(), 0),
+             second = process_of(tool->id(), 1);
+  ::kill(second, SIGKILL);
+  wait_until([&] {
+    const auto now = process_of(tool->id(), 1);
+    return now > 0 && now != second;
+  });
+  ::kill(first, SIGKILL);
+  const auto output = output_of(*tool);
+  EXPECT_EQ(tool->end(), 1) << output;
+  EXPECT_NE(output.find("troupe: worker 0: signal 9 (Killed); it was the last "
+                        "process with the state of the job, which worker 1 "
+                        "had not copied yet\n"),
+            output.npos)
+    << output;
+}
+
 TEST_F(Workers, GoOnWhenOneIsStoppedForGood) {
   const std::string training =
     "train --data digits:1400 --batch 24 --epochs 30 --replicas 2 ";
@@ -240,6 +349,21 @@ TEST_F(Workers, GoOnWithThoseLeftWhenTheRestartsAreUsedUp) {
                           "finished the job without it"),
             done.err.npos)
     << done.err;
+}
+
+/// It ends before it has connected to the other one, which is not there.
+TEST_F(Workers, DoNotBeginWithoutOneThatCannotReadItsData) {
+  const net::reserved_ports ports{2};
+  const auto address = [&](std::size_t i) {
+    return "127.0.0.1:" + std::to_string(ports.numbers()[i]);
+  };
+  const net::cluster_spec cluster{
+    std::map<std::string, net::cluster_spec::list>{
+      {"worker", {address(0), address(1)}}}};
+  const auto config = net::write_tf_config(cluster, {"worker", 1});
+  const variable_is task{"TF_CONFIG", config.c_str()};
+  expect_rejected("train --strategy multi_worker_mirrored --data mnist:none", 1,
+                  {"none"});
 }
 
 TEST_F(Workers, ReportAUsageErrorOnce) {

@@ -23,6 +23,8 @@ constexpr auto try_this = " (try a smaller learning rate, or on_nan skip, in "
 constexpr std::uint64_t max_open_steps = 16;
 /// How often a wait looks at the flag that ends a fit.
 constexpr std::chrono::milliseconds stop_interval{100};
+/// Time for which a fit that was told to stop waits for a worker.
+constexpr std::chrono::seconds worker_timeout{5};
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
@@ -273,9 +275,13 @@ void server_epoch::schedule_step(std::uint64_t index) {
 /// @errors throws the error if a closure has thrown or none can be done.
 void server_epoch::wait_for_some(std::span<const result> some,
                                  std::size_t count) const {
+  std::chrono::milliseconds without_worker{0};
   while (!coordinator_.wait_for_some(some, count, stop_interval)) {
     static_cast<void>(coordinator_.done());
-    if (is_stopped() && coordinator_.workers().empty())
+    const bool lacks_worker = is_stopped() && coordinator_.workers().empty();
+    without_worker = lacks_worker ? without_worker + stop_interval
+                                  : decltype(without_worker){};
+    if (without_worker > worker_timeout)
       throw no_worker_left{};
   }
   static_cast<void>(coordinator_.done());

@@ -49,7 +49,9 @@ std::shared_ptr<flight_recorder> make_local_recorder() {
 void on_job_failure(const strategy_state& state,
                     const std::exception_ptr& error) noexcept {
   try {
-    if (state.launcher && state.group->is_excluded())
+    // `has_left`: it has given up, because it reaches too few others.
+    if (state.launcher
+        && (state.group->is_excluded() || state.group->has_left()))
       state.launcher->report_left();
     std::rethrow_exception(error);
   } catch (const job_error& e) {

@@ -2,10 +2,13 @@
 #include "troupe/net/security/tls.hpp"
 #include "troupe/tests/net/io/streams.hpp"
 #include "troupe/tests/net/security/certificates.hpp"
+#include "troupe/tests/support/error_text.hpp"
 
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <openssl/pem.h>
+#include <sys/stat.h>
 
 using namespace troupe::net;
 using namespace troupe::net::testing;
@@ -197,6 +200,49 @@ TEST_F(TlsStream, RejectsAnExpiredCertificateOfEitherSide) {
   auto [left, right] = under(good(), expired());
   EXPECT_EQ(pass(*left, *right, "hello").state, status::failed);
   EXPECT_NE(left->problem().find("expired"), std::string::npos);
+}
+
+TEST_F(TlsStream, RejectsACertificateThatIsNotValidYet) {
+  const auto dialer = handshake_results(under(not_valid_yet(), good()));
+  EXPECT_EQ(dialer.first.state, status::failed);
+  EXPECT_NE(dialer.first.text.find("not yet valid; the other side needs"),
+            std::string::npos)
+    << dialer.first.text;
+  EXPECT_NE(dialer.second.text.find("may not be valid yet: compare its dates"),
+            std::string::npos)
+    << dialer.second.text;
+}
+
+TEST_F(TlsStream, RefusesAKeyThatOthersCanRead) {
+  const auto files = good();
+  for (const mode_t mode : {0644, 0640, 0604, 0660}) {
+    ASSERT_EQ(::chmod(files.key.c_str(), mode), 0);
+    const auto said = troupe::test::text_of([&] { tls{files}; });
+    EXPECT_EQ(said, "TLS: the key in '" + files.key
+                      + "' cannot be used: users other than its owner may "
+                        "access it; run chmod 600 on it");
+  }
+  ASSERT_EQ(::chmod(files.key.c_str(), 0400), 0);
+  EXPECT_NO_THROW(tls{files});
+}
+
+TEST_F(TlsStream, SaysThatAKeyHasAPassword) {
+  const auto files = good();
+  const std::string text = text_of("good.key");
+  const std::unique_ptr<BIO, int (*)(BIO*)> from{
+    BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free},
+    to{BIO_new_file(files.key.c_str(), "w"), BIO_free};
+  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key{
+    PEM_read_bio_PrivateKey(from.get(), nullptr, nullptr, nullptr),
+    EVP_PKEY_free};
+  ASSERT_EQ(PEM_write_bio_PKCS8PrivateKey(to.get(), key.get(),
+                                          EVP_aes_256_cbc(), "word", 4, nullptr,
+                                          nullptr),
+            1);
+  ASSERT_EQ(BIO_flush(to.get()), 1);
+  const auto said = troupe::test::text_of([&] { tls{files}; });
+  EXPECT_NE(said.find("has a password"), said.npos) << said;
+  EXPECT_NE(said.find("openssl pkey"), said.npos) << said;
 }
 
 TEST_F(TlsStream, RejectsACertificateOfAnotherAuthority) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/net/io/exclusive_file.hpp"
 #include "troupe/net/security/certificates.hpp"
 #include "troupe/net/security/credentials.hpp"
 #include "troupe/tests/support/scratch.hpp"
@@ -17,14 +18,15 @@ protected:
   /// Returns the files of a process. The authority `by` has signed its
   /// certificate, and the process trusts the authority `ours`.
   files signed_by(const certified_key& by, const std::string& name,
-                  std::chrono::hours until = std::chrono::hours{1}) const {
+                  std::chrono::hours until = std::chrono::hours{1},
+                  std::chrono::hours from = -std::chrono::hours{100}) const {
     const auto now = std::chrono::system_clock::now();
-    const auto signed_key =
-      make_certificate(by, {.name = name,
-                            .not_before = now - std::chrono::hours{100},
-                            .not_after = now + until});
+    const auto signed_key = make_certificate(
+      by, {.name = name, .not_before = now + from, .not_after = now + until});
     put(name + ".pem", signed_key.certificate);
-    put(name + ".key", signed_key.key);
+    std::filesystem::remove(folder / (name + ".key"));
+    write_new_file(folder / (name + ".key"), signed_key.key,
+                   file_access::owner);
     put("authority.pem", ours.certificate);
     const auto in_folder = [&](const std::string& x) {
       return (folder / x).string();
@@ -37,6 +39,10 @@ protected:
   }
   files expired() const {
     return signed_by(ours, "expired", -std::chrono::hours{1});
+  }
+  files not_valid_yet() const {
+    return signed_by(ours, "early", std::chrono::hours{3},
+                     std::chrono::hours{2});
   }
   files foreign() const {
     return signed_by(make_authority({.name = "theirs"}), "foreign");

@@ -1,17 +1,25 @@
 #include "losses.hpp"
 #include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/node/status_query.hpp"
+#include "troupe/net/base/descriptor.hpp"
+#include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/training/support/flight_file.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <future>
 #include <latch>
 #include <sstream>
+#include <stdexcept>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
 
 // Injected hangs and losses, and what `explain` says about them.
 
@@ -500,6 +508,63 @@ TEST_F(FlightFile, OfAProcessWithoutAMajorityNamesTheOthers) {
     records[0].events, flight_event_kind::no_majority, &flight_event::kind);
   ASSERT_NE(lack, records[0].events.end());
   EXPECT_EQ(lack->text, "worker 1, worker 2");
+}
+
+/// A launcher of all processes of this test, which decides no question.
+class undecided_launcher {
+public:
+  undecided_launcher() {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+      throw std::runtime_error("no sockets");
+    own_ = net::descriptor{ends[0]};
+    process_ = net::descriptor{ends[1]};
+    ::setenv(net::launcher_link::variable,
+             std::to_string(process_.get()).c_str(), 1);
+    thread_ = std::thread{[this] { read(); }};
+  }
+  ~undecided_launcher() { end(); }
+
+  /// Returns the lines that the processes have written.
+  std::vector<std::string> end() {
+    ::unsetenv(net::launcher_link::variable);
+    process_.reset();
+    if (thread_.joinable())
+      thread_.join();
+    return lines_;
+  }
+
+private:
+  void read() {
+    std::string line;
+    for (char c = 0; ::read(own_.get(), &c, 1) == 1;) {
+      if (c != '\n') {
+        line += c;
+        continue;
+      }
+      std::istringstream words{line};
+      std::string kind, number;
+      words >> kind >> number;
+      const auto answer = net::launcher_link::undecided_line + number + "\n";
+      if (kind == "survivors") {
+        EXPECT_GT(::write(own_.get(), answer.data(), answer.size()), 0);
+      }
+      lines_.push_back(std::exchange(line, {}));
+    }
+  }
+
+  net::descriptor own_, process_;
+  std::vector<std::string> lines_;
+  std::thread thread_;
+};
+
+/// The chief is cut off from both others, which go on.
+TEST(GivingUp, IsToldToTheLauncher) {
+  undecided_launcher launcher;
+  fit_without_the_chief({});
+  const auto lines = launcher.end();
+  EXPECT_EQ(std::ranges::count(lines, "left"), 1) << lines.size();
+  EXPECT_EQ(std::ranges::count(lines, "begun"), 3);
 }
 
 TEST_F(FlightFile, IsNotWrittenForAnExceptionOfTheUser) {
