@@ -6,6 +6,7 @@
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/loop/finite_weights.hpp"
+#include "troupe/training/loop/fit_checks.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 #include "troupe/training/loop/resumed_position.hpp"
 #include "troupe/training/loop/worker_consistency.hpp"
@@ -131,21 +132,13 @@ void check(const model_state& state, const data::dataset& batches,
   check_data(state, batches, "the training data");
   if (options.validation)
     check_data(state, *options.validation, "the validation data");
-  if (options.epochs == 0)
-    throw std::invalid_argument(
-      "epochs: 0 is not a valid number of epochs; give 1 or more");
+  check_epochs(options.epochs);
   check_early_stopping(options, metrics);
   check_schedule(state, *batches.size(), options);
   check_class_weights(*state.loss, state.net, batches.classes(),
                       options.class_weights);
-  const auto rows = batches.element().dims.front();
-  if (rows < std::int64_t{state.strategy->replicas})
-    throw std::invalid_argument(
-      "a batch size of " + std::to_string(rows) + " leaves some of "
-      + std::to_string(state.strategy->replicas)
-      + " replicas without an example; give a batch size of at least "
-      + std::to_string(state.strategy->replicas));
-  check_shares(state, rows, options);
+  check_batch_rows(batches, state.strategy->replicas);
+  check_shares(state, batches.element().dims.front(), options);
 }
 
 std::string exception_message(const std::exception_ptr& thrown) {

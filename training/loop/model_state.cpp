@@ -2,8 +2,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
-#include "troupe/training/loop/batch_inputs.hpp"
-#include "troupe/training/loop/example_losses.hpp"
+#include "troupe/training/loop/fit_checks.hpp"
 #include "troupe/training/loop/fit_position_text.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
@@ -188,94 +187,9 @@ void model_state::on_copied(const std::string& text) {
     interrupted->best_weights = best;
 }
 
-namespace {
-
-/// True for int32[n, 1].
-bool is_column_of_numbers(const tensor_spec& labels) {
-  const auto& dims = labels.dims;
-  return labels.type == dtype::int32 && dims.rank() == 2 && dims[1] == 1;
-}
-
-/// Checks the labels of a batch of n examples.
-/// @param labels Null: there are none.
-void check_labels(const model_state& state, const data::dataset& batches,
-                  const tensor_spec* labels, std::int64_t n,
-                  const std::string& name) {
-  const auto& outputs = state.net.output();
-  const auto loss = "the loss \"" + state.loss->name + "\"";
-  if (state.loss->targets == models::target_kind::any)
-    return;
-  if (!labels)
-    throw std::invalid_argument(loss + " compares outputs with labels, but "
-                                + name + " has none");
-  if (state.loss->targets == models::target_kind::classes) {
-    if (batches.classes() == 0)
-      throw std::invalid_argument(
-        loss + " needs class numbers, but " + name + " has labels "
-        + to_string(*labels)
-        + (is_column_of_numbers(*labels)
-             ? "; class numbers are int32[n]: reshape the labels to [n]"
-             : "; use a loss for values, such as \"mean_squared_error\", or "
-               "give the dataset the number of its classes"));
-    if (outputs.rank() != 1 || outputs[0] < batches.classes())
-      throw std::invalid_argument(
-        name + " has labels of " + std::to_string(batches.classes())
-        + " classes, but the model \"" + state.net.name() + "\" gives "
-        + to_string(outputs) + "; its last layer needs a unit for each class");
-    return;
-  }
-  if (batches.classes() > 0)
-    throw std::invalid_argument(loss + " compares outputs with values, but "
-                                + name
-                                + " has class numbers; use "
-                                  "\"softmax_cross_entropy\", or labels of "
-                                  "another dtype");
-  std::vector<std::int64_t> extents{n};
-  extents.insert(extents.end(), outputs.begin(), outputs.end());
-  if (!models::are_comparable(shape{extents}, labels->dims))
-    throw std::invalid_argument(
-      name + " has labels " + to_string(*labels) + ", but the model \""
-      + state.net.name() + "\" gives " + to_string(shape{extents})
-      + " for these examples; the labels have the shape of the outputs");
-}
-
-} // namespace
-
 void check_data(const model_state& state, const data::dataset& batches,
                 std::string_view description) {
-  const std::string name{description};
-  if (!batches.size())
-    throw std::invalid_argument(name
-                                + " has no end; bound the epoch with "
-                                  "take(batches)");
-  if (*batches.size() == 0)
-    throw std::invalid_argument(name
-                                + " has no batch; provide at least one "
-                                  "example");
-  const auto tensors = batches.spec();
-  const auto spec_of = [&](std::string_view wanted) {
-    const auto found =
-      std::ranges::find(tensors, wanted, &data::named_spec::name);
-    return found == tensors.end() ? nullptr : &found->spec;
-  };
-  const auto* inputs = spec_of("inputs");
-  if (!inputs)
-    throw std::invalid_argument(name + " has no inputs");
-  const auto& dims = inputs->dims;
-  if (dims.rank() == state.net.input().rank())
-    throw std::invalid_argument(name
-                                + " yields single examples; group them with "
-                                  "batch(count)");
-  state.net.check_input(dims.axes(1, dims.rank()));
-  if (state.net.categories() > 0)
-    state.net.check_categories(spec_of(categories_name), dims.front());
-  check_labels(state, batches, spec_of("labels"), dims.front(), name);
-  if (const auto* weights = spec_of("weights");
-      weights && !are_weights(weights->dims, dims.front()))
-    throw std::invalid_argument(name + " has weights " + to_string(*weights)
-                                + " of " + std::to_string(dims.front())
-                                + " examples; give one weight for each "
-                                  "example");
+  check_data(state.net, *state.loss, batches, description);
 }
 
 } // namespace troupe
