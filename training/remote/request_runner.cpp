@@ -35,6 +35,16 @@ std::vector<std::string> names_of(const Table& x) {
   return out;
 }
 
+/// The client's `run` and `call` name functions of one list.
+/// @errors throws std::invalid_argument that names a function of both kinds.
+void check_names(const step_functions& functions) {
+  for (const auto& [name, fn] : functions.run)
+    if (functions.call.contains(name))
+      throw std::invalid_argument("the step functions have the name \"" + name
+                                  + "\" in run and in call; give each function "
+                                    "a name of its own");
+}
+
 worker_status failed(bool here, ec code, std::string text) {
   worker_status out;
   out.failed_here = here;
@@ -184,6 +194,7 @@ void request_runner_state::make_functions() {
   const auto& state = strategy_->state();
   const auto scope = strategy_->scope();
   functions_ = options.factory(*strategy_, options.arguments.argument);
+  check_names(functions_);
   if (functions_.snapshot || functions_.restore) {
     snapshot_ = std::make_shared<step_snapshot>(functions_);
     state->observe(snapshot_);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 namespace {
 
 using namespace troupe;
@@ -80,6 +82,30 @@ TEST(RemoteStrategyFaults, FailedFactoryIsReportedImmediately) {
                     {.steps = "picky", .devices = {"gpu:7"}}};
   });
   EXPECT_TRUE(contains(device.what(), "gpu:7")) << device.what();
+}
+
+TEST(RemoteStrategyFaults, ANameInRunAndInCallIsRefused) {
+  std::atomic<int> calls{0};
+  step_functions functions;
+  functions.run["f"] = [&](replica_context&, const tensors&) -> tensors {
+    ++calls;
+    return {};
+  };
+  functions.call["f"] = [&](const tensors&) -> tensors {
+    ++calls;
+    return {};
+  };
+  const several_nodes cluster_nodes{
+    2, "twice",
+    [functions](const strategy&, const std::string&) { return functions; }};
+  runtime local_runtime;
+  const auto why = job_error_of([&] {
+    remote_strategy{local_runtime, cluster_nodes.addresses, {.steps = "twice"}};
+  });
+  EXPECT_TRUE(contains(why.what(), "the step functions have the name \"f\" in "
+                                   "run and in call"))
+    << why.what();
+  EXPECT_EQ(calls, 0);
 }
 
 TEST(RemoteStrategyFaults, UnreachableNodeIsNamed) {
