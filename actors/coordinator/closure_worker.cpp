@@ -3,12 +3,15 @@
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/step.hpp"
+#include "troupe/actors/protocol/closure_owner.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace troupe {
@@ -34,6 +37,7 @@ job_error failed_request(std::uint32_t shard, const caf::error& why,
 /// The environment of an execution at its worker.
 class worker_environment final
   : public closure_environment,
+    public closure_owner,
     public std::enable_shared_from_this<worker_environment> {
 public:
   worker_environment(closure_worker_state& state,
@@ -74,6 +78,8 @@ public:
   void at_failure(std::function<void()> fn) override {
     at_failure_.push_back(std::move(fn));
   }
+
+  std::string_view servers() const override { return state_.config.servers; }
 
   void call_at_failure() {
     for (const auto& fn : std::exchange(at_failure_, {}))
@@ -210,7 +216,9 @@ closure_worker_state::~closure_worker_state() {
 }
 
 void closure_worker_state::configure(closure_worker_config how) {
+  static std::atomic<std::uint64_t> made{0};
   config = std::move(how);
+  worker_id = ++made;
   for (std::uint32_t i = 0; i < config.interleaved; ++i) {
     auto& on = *slots.emplace_back(std::make_unique<slot>());
     on.body = std::make_unique<fiber>(&on.own_context);
@@ -272,7 +280,7 @@ void closure_worker_state::begin_next() {
   const auto& execution = next.run.execution;
   on->environment = std::make_shared<worker_environment>(*this, *on, next.what);
   on->environment->worker = config.number;
-  on->environment->worker_id = config.id;
+  on->environment->worker_id = worker_id;
   on->environment->execution = execution;
   on->own_context.random = {config.seed, config.number, execution.ordinal, 0};
   on->result.reset();

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -29,6 +30,7 @@ struct closure_worker_config {
   std::uint32_t number = 0; ///< That closures see.
   closure_worker_owner_actor owner;
   std::vector<shard_actor> shards;
+  std::string servers{}; ///< Name of the servers that have these shards.
   std::chrono::milliseconds timeout{60'000}; ///< Of a request to a shard.
   int threads = 1;                           ///< Of the ops of a closure.
   std::uint32_t interleaved = 1;             ///< Closures at a time. Above 0.
@@ -102,6 +104,7 @@ struct closure_worker_state {
 
   closure_worker_actor::pointer self;
   closure_worker_config config;
+  std::uint64_t worker_id = 0; ///< `closure_environment::worker_id`.
   coordinator::executions begun;
   std::deque<waiting_closure> queue;
   bool next_pending = false; ///< A `next` message to itself is pending.
