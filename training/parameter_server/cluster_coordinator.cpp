@@ -242,6 +242,7 @@ struct cluster_coordinator::impl {
                                  .number = free_number(),
                                  .owner = scheduler,
                                  .shards = servers->shards(),
+                                 .servers = servers->job(),
                                  .timeout = from.timeout,
                                  .threads = from.threads,
                                  .interleaved = options.interleaved,
@@ -384,7 +385,8 @@ struct cluster_coordinator::impl {
   const coordinator_options options;
   const std::shared_ptr<unfinished_closures> unfinished;
   closure_scheduler_actor scheduler;
-  mutable std::mutex lock; // guards all below
+  std::recursive_mutex use; ///< `lock_workers`
+  mutable std::mutex lock;  // guards all below
   std::uint64_t next_id = 0;
   /// Connections of workers that were lost. The thread that has found it must
   /// not wait for their end.
@@ -460,20 +462,39 @@ bool cluster_coordinator::done() {
 
 per_worker<worker_dataset> cluster_coordinator::create_per_worker_dataset(
   const data::dataset& elements) const {
-  return per_worker<worker_dataset>{
-    [elements](std::uint32_t) { return worker_dataset{elements}; }};
+  return create_per_worker(
+    [elements](std::uint32_t) { return worker_dataset{elements}; });
 }
 
 per_worker<worker_dataset> cluster_coordinator::create_per_worker_dataset(
   std::function<data::dataset(std::uint32_t)> elements) const {
-  return per_worker<worker_dataset>{
+  return create_per_worker(
     [elements = std::move(elements)](std::uint32_t worker) {
       return worker_dataset{elements(worker)};
-    }};
+    });
 }
 
 bool cluster_coordinator::has_nodes() const {
   return !impl_->on_threads();
+}
+
+const std::string& cluster_coordinator::strategy_name() const {
+  return impl_->servers->job();
+}
+
+std::unique_lock<std::recursive_mutex>
+cluster_coordinator::lock_workers(const std::string& call) {
+  check_outside(call);
+  std::unique_lock hold{impl_->use, std::try_to_lock};
+  if (!hold)
+    throw std::logic_error(call
+                           + ": another thread trains or evaluates with this "
+                             "coordinator; call one after the other, or give "
+                             "each model a strategy and a coordinator");
+  if (!done())
+    throw std::logic_error(
+      call + ": closures of the coordinator are not done; call join first");
+  return hold;
 }
 
 bool cluster_coordinator::wait_for_results(
@@ -481,6 +502,13 @@ bool cluster_coordinator::wait_for_results(
   std::size_t count, std::chrono::milliseconds timeout) const {
   check_outside("wait_for_some");
   auto& unfinished = *impl_->unfinished;
+  for (const auto& one : some)
+    if (!one->is_of(unfinished))
+      throw std::logic_error(
+        "wait_for_some: a closure was scheduled by another "
+        "coordinator than that of "
+        "parameter_server_strategy "
+        + strategy_name());
   const auto is_enough = [&] {
     return unfinished.is_broken()
            || static_cast<std::size_t>(std::ranges::count_if(

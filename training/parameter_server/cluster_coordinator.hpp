@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <tuple>
@@ -140,8 +141,9 @@ public:
   /// Waits until at least `count` of some closures of this coordinator are done
   /// or have failed, or until no closure can be done any more.
   /// @returns false if this is not so after the timeout.
-  /// @errors throws std::logic_error in a closure. The errors of closures are
-  ///         left to `schedule`, `join` and `done`.
+  /// @errors throws std::logic_error in a closure, and for a closure of another
+  ///         coordinator. The errors of closures are left to `schedule`, `join`
+  ///         and `done`.
   template <class T>
   bool wait_for_some(std::span<const remote_value<T>> some, std::size_t count,
                      std::chrono::milliseconds timeout) const {
@@ -168,11 +170,13 @@ public:
   /// Returns a value for each worker, made by `make(worker)` on the worker.
   template <std::invocable<std::uint32_t> F>
   auto create_per_worker(F make) const {
-    return per_worker<std::invoke_result_t<F&, std::uint32_t>>{std::move(make)};
+    return per_worker<std::invoke_result_t<F&, std::uint32_t>>{std::move(make),
+                                                               strategy_name()};
   }
 
   /// Returns a position in a dataset for each worker. Each worker reads all
-  /// elements of the dataset; see `worker_dataset`.
+  /// elements of the dataset; see `worker_dataset`. Only closures of this
+  /// strategy can read it.
   per_worker<worker_dataset>
   create_per_worker_dataset(const data::dataset& elements) const;
   /// The same with a dataset of its own for each worker.
@@ -205,6 +209,18 @@ public:
 
   /// Returns true if the workers are on nodes, false if they are threads.
   bool has_nodes() const;
+
+  /// Name of the strategy of this coordinator.
+  const std::string& strategy_name() const;
+
+  /// For the library's own use. Excludes the calls of other threads that need
+  /// all workers, as long as the result exists.
+  /// @param call name of the calling function.
+  /// @errors throws std::logic_error if another thread is in such a call, and
+  /// if
+  ///         closures are not done. As `done`.
+  [[nodiscard]] std::unique_lock<std::recursive_mutex>
+  lock_workers(const std::string& call);
 
 private:
   using function = std::function<coordinator::payload(closure_environment&)>;

@@ -141,6 +141,10 @@ public:
   ///         server does not answer.
   server_variable variable(const std::string& name) const;
 
+  /// Name of this strategy in errors, which no other one has: the incarnation
+  /// of its process and a number.
+  const std::string& name() const;
+
   /// Adds a node that can have copies of servers, for example in place of one
   /// that was lost. Servers that lack a copy get one there, while they serve.
   /// @param address "host:port"

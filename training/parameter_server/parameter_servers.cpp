@@ -4,6 +4,7 @@
 #include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/remote_node.hpp"
+#include "troupe/actors/protocol/closure_owner.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
@@ -30,6 +31,9 @@ namespace troupe {
 namespace {
 
 using namespace std::chrono_literals;
+
+/// The optimizer of a model has the number of a part and this bit.
+constexpr std::uint32_t model_optimizer = std::uint32_t{1} << 31;
 
 /// Names of the roles on nodes: a server, and access to one.
 constexpr auto role = "parameter_server";
@@ -98,6 +102,12 @@ std::uint64_t random_number() {
 
 std::string server_text(std::uint32_t index) {
   return "parameter server " + std::to_string(index);
+}
+
+void check_can_make_optimizer() {
+  if (current_closure())
+    throw std::logic_error("a closure cannot make an optimizer: it may be "
+                           "executed several times");
 }
 
 } // namespace
@@ -281,13 +291,11 @@ parameter_servers::place(const std::string& name, const tensor_spec& spec,
   if (!is_owner_)
     throw std::logic_error("a worker cannot make the variable \"" + name
                            + "\"; make it in the coordinator's program");
-  const auto made = std::make_shared<server_variable::impl>(
-    server_variable::impl{.servers = shared_from_this(),
-                          .name = name,
-                          .spec = spec,
-                          .sharding = sharding,
-                          .shards = {},
-                          .parts = {}});
+  const auto made = std::make_shared<server_variable::impl>();
+  made->servers = shared_from_this();
+  made->name = name;
+  made->spec = spec;
+  made->sharding = sharding;
   const std::lock_guard hold{lock_};
   if (!names_.insert(name).second)
     throw std::invalid_argument("there is a variable \"" + name + "\" already");
@@ -362,6 +370,27 @@ void parameter_servers::initialize(const server_variable::impl& variable,
                      description(variable, part), values.clone());
 }
 
+namespace {
+
+/// Returns a variable without its parts.
+/// @param one description of one of its parts.
+std::shared_ptr<server_variable::impl>
+found_variable(std::shared_ptr<parameter_servers> servers, const new_part& one,
+               const tensor_spec& spec) {
+  const auto out = std::make_shared<server_variable::impl>();
+  out->servers = std::move(servers);
+  out->name = one.variable;
+  out->spec = spec;
+  out->is_table = one.is_table;
+  out->sharding = parameter_server::row_sharding{
+    spec.dims.rank() == 0 ? 1 : spec.dims.front(), one.parts};
+  out->shards.resize(one.parts);
+  out->parts.resize(one.parts);
+  return out;
+}
+
+} // namespace
+
 server_variable parameter_servers::variable(const std::string& name) {
   if (current_closure())
     throw std::logic_error("a closure cannot look up the variable \"" + name
@@ -380,12 +409,7 @@ server_variable parameter_servers::variable(const std::string& name) {
       const tensor_spec spec{shape{one.dims},
                              static_cast<dtype>(table.types.at(k))};
       if (!found)
-        found = std::make_shared<server_variable::impl>(server_variable::impl{
-          shared_from_this(), name, spec, one.is_table,
-          parameter_server::row_sharding{
-            spec.dims.rank() == 0 ? 1 : spec.dims.front(), one.parts},
-          std::vector<std::uint32_t>(one.parts),
-          std::vector<address>(one.parts)});
+        found = found_variable(shared_from_this(), one, spec);
       found->shards.at(one.index) = i;
       found->parts.at(one.index) = {i, one.part, one.is_table};
       ++parts;
@@ -400,8 +424,21 @@ server_variable parameter_servers::variable(const std::string& name) {
                               + "\"; there are: " + all);
 }
 
+void parameter_servers::check_use(const server_variable::impl& variable) const {
+  const auto user = servers_of_closure();
+  if (!user.empty() && user != job_)
+    throw std::logic_error("the variable \"" + variable.name
+                           + "\" belongs to parameter_server_strategy " + job_
+                           + ", but the closure that uses it to "
+                           + std::string{user}
+                           + "; use variables of the strategy that has the "
+                             "coordinator");
+}
+
 std::vector<tensor>
-parameter_servers::pull(const std::vector<read>& parts) const {
+parameter_servers::pull(const server_variable::impl& of,
+                        const std::vector<read>& parts) const {
+  check_use(of);
   if (auto* const closure = current_closure())
     return closure->pull(parts);
   std::vector<tensor> out;
@@ -413,7 +450,9 @@ parameter_servers::pull(const std::vector<read>& parts) const {
   return out;
 }
 
-void parameter_servers::change(std::vector<change_of_part>&& changes) const {
+void parameter_servers::change(const server_variable::impl& of,
+                               std::vector<change_of_part>&& changes) const {
+  check_use(of);
   if (auto* const closure = current_closure()) {
     for (auto& [to, what] : changes)
       closure->change(to, std::move(what));
@@ -429,11 +468,13 @@ void parameter_servers::change(std::vector<change_of_part>&& changes) const {
   }
 }
 
-tensor parameter_servers::pull_optimizer(const address& part,
+tensor parameter_servers::pull_optimizer(const server_variable::impl& of,
+                                         const address& part,
                                          std::uint32_t optimizer,
                                          std::uint32_t slot) const {
   if (current_closure())
     throw std::logic_error("a closure cannot read the state of an optimizer");
+  check_use(of);
   return ask<tensor>(system_, server_text(part.shard), shards_[part.shard],
                      options_.timeout,
                      optimizer_pull{part.part, optimizer, slot});
@@ -456,22 +497,37 @@ std::vector<server_status> parameter_servers::status() const {
 }
 
 std::uint32_t parameter_servers::make_optimizer(const update_rule& rule) {
-  if (current_closure())
-    throw std::logic_error("a closure cannot make an optimizer: it may be "
-                           "executed several times");
-  new_optimizer made{.rule = std::string{rule.name()}};
+  check_can_make_optimizer();
+  std::uint32_t number = 0;
+  {
+    const std::lock_guard hold{lock_};
+    number = optimizers_++;
+  }
+  make_optimizer(rule, number);
+  return number;
+}
+
+std::uint32_t parameter_servers::make_optimizer(const update_rule& rule,
+                                                const server_variable& values) {
+  check_can_make_optimizer();
+  const auto part = values.state()->parts.front().part;
+  if (part >= model_optimizer)
+    throw std::logic_error("the strategy has made too many variables");
+  const auto number = model_optimizer | static_cast<std::uint32_t>(part);
+  make_optimizer(rule, number);
+  return number;
+}
+
+void parameter_servers::make_optimizer(const update_rule& rule,
+                                       std::uint32_t number) const {
+  new_optimizer made{.optimizer = number, .rule = std::string{rule.name()}};
   for (const auto& [name, value] : rule.numbers()) {
     made.names.push_back(name);
     made.numbers.push_back(value);
   }
-  {
-    const std::lock_guard hold{lock_};
-    made.optimizer = optimizers_++;
-  }
   for (std::uint32_t i = 0; i < shards_.size(); ++i)
     ask<std::uint64_t>(system_, server_text(i), shards_[i], options_.timeout,
                        made);
-  return made.optimizer;
 }
 
 std::pair<std::uint64_t, std::uint64_t> parameter_servers::begin_coordinator() {
@@ -573,6 +629,10 @@ parameter_server_strategy::make_table(const std::string& name,
 server_variable
 parameter_server_strategy::variable(const std::string& name) const {
   return servers_->variable(name);
+}
+
+const std::string& parameter_server_strategy::name() const {
+  return servers_->job();
 }
 
 void parameter_server_strategy::add_server(const std::string& address) const {

@@ -58,16 +58,28 @@ public:
   /// Returns a variable that the servers have.
   server_variable variable(const std::string& name);
 
-  std::vector<tensor> pull(const std::vector<read>& parts) const;
-  void change(std::vector<change_of_part>&& changes) const;
-  /// Returns a slot of an optimizer for a part. If it has no such slot: the
-  /// number of its steps, a scalar int64.
+  /// Reads parts of a variable.
+  /// @errors throws std::logic_error that names the variable in a closure of
+  ///         other servers, whose parts can have the same numbers.
+  std::vector<tensor> pull(const server_variable::impl& of,
+                           const std::vector<read>& parts) const;
+  /// Changes parts of a variable. @errors as `pull`.
+  void change(const server_variable::impl& of,
+              std::vector<change_of_part>&& changes) const;
+  /// Returns a slot of an optimizer for a part of a variable. If it has no such
+  /// slot: the number of its steps, a scalar int64.
   /// @errors throws std::logic_error in a closure.
-  tensor pull_optimizer(const address& part, std::uint32_t optimizer,
-                        std::uint32_t slot) const;
+  tensor pull_optimizer(const server_variable::impl& of, const address& part,
+                        std::uint32_t optimizer, std::uint32_t slot) const;
   std::vector<server_status> status() const;
-  /// Makes an optimizer on all servers. Returns its number.
+  /// Makes an optimizer on all servers. Returns its number, which counts those
+  /// that this process has made before.
   std::uint32_t make_optimizer(const update_rule& rule);
+  /// Makes the optimizer of a model, or uses that of another process.
+  /// @param values variable of the model. The number of the optimizer is that
+  ///        of its first part, so each process knows it.
+  std::uint32_t make_optimizer(const update_rule& rule,
+                               const server_variable& values);
 
   /// Adds a node that can have copies of servers.
   /// @errors as `parameter_server_strategy::add_server`.
@@ -91,6 +103,7 @@ public:
   runtime& local_runtime() const { return runtime_; }
   const parameter_server_options& options() const { return options_; }
   const std::vector<shard_actor>& shards() const { return shards_; }
+  /// Name of these servers, which no others have.
   const std::string& job() const { return job_; }
   /// Address of the supervisor of copies (copy_supervisor.hpp). Null: the
   /// servers have no copies, or another process has made them.
@@ -109,6 +122,11 @@ private:
   std::shared_ptr<server_variable::impl>
   place(const std::string& name, const tensor_spec& spec,
         const parameter_server::row_sharding& sharding);
+
+  /// Makes an optimizer on all servers.
+  void make_optimizer(const update_rule& rule, std::uint32_t number) const;
+  /// Checks that a variable can be read or changed here.
+  void check_use(const server_variable::impl& variable) const;
 
   /// Makes a part of a variable on its server.
   void initialize(const server_variable::impl& variable, std::uint32_t part,
@@ -140,7 +158,7 @@ struct server_variable::impl {
   std::string name;
   tensor_spec spec;
   bool is_table = false;
-  parameter_server::row_sharding sharding;
+  parameter_server::row_sharding sharding{1, 1};
   std::vector<std::uint32_t> shards; ///< By part: index of its server.
   std::vector<parameter_servers::address> parts;
 };

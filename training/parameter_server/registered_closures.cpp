@@ -54,6 +54,7 @@ shared_setup make_setup(runtime& actors,
         closure_worker, closure_worker_config{.number = number,
                                               .owner = owner,
                                               .shards = servers->shards(),
+                                              .servers = servers->job(),
                                               .timeout = how.timeout,
                                               .threads = how.threads,
                                               .interleaved = interleaved,
@@ -62,6 +63,9 @@ shared_setup make_setup(runtime& actors,
     };
   } catch (const std::exception& e) {
     out->problem = e.what();
+  } catch (...) {
+    out->problem = "the factory of the closures has thrown an exception that "
+                   "is no std::exception";
   }
   return out;
 }

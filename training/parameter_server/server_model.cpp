@@ -4,9 +4,12 @@
 #include "troupe/models/losses.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/strategies/parameter_server/table_consistency.hpp"
+#include "troupe/training/loop/example_losses.hpp"
+#include "troupe/training/loop/fit_checks.hpp"
 #include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/resumed_position.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
 #include "troupe/training/parameter_server/server_epoch.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"
 #include "troupe/training/support/sha256.hpp"
@@ -15,9 +18,11 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace troupe {
@@ -25,16 +30,6 @@ namespace troupe {
 namespace {
 
 using parameter_server::consistency_kind;
-
-/// @errors throws std::invalid_argument if the dataset is endless, has no batch
-///         or does not fit the network.
-void check(const models::network& net, const data::dataset& batches) {
-  const auto count = batches.size();
-  if (!count || *count == 0)
-    throw std::invalid_argument(std::string{"the dataset of a server_model "}
-                                + (count ? "has no batch" : "is endless"));
-  net.check_batch(batches.element().dims);
-}
 
 [[noreturn]] void reject(const std::string& what) {
   throw std::invalid_argument("server_fit_options: " + what);
@@ -95,6 +90,35 @@ std::uint32_t replicas_of(const server_fit_options& options,
     reject("backup_workers is " + std::to_string(rule.backup_workers) + " of "
            + std::to_string(replicas) + " replicas; give fewer");
   return replicas;
+}
+
+/// Makes the checks of `model::fit`, but for the number of examples.
+void check_fit(const server_network& network, const data::dataset& batches,
+               const server_fit_options& options) {
+  const auto& loss = network.used_loss();
+  check_data(network.net(), loss, batches, "the training data");
+  if (options.validation)
+    check_data(network.net(), loss, *options.validation, "the validation data");
+  check_epochs(options.epochs);
+  check_class_weights(loss, network.net(), batches.classes(),
+                      options.class_weights);
+}
+
+/// Reserves the workers of a coordinator for a call of a model.
+/// @errors throws std::logic_error if the model is on servers of another
+///         strategy, and as `cluster_coordinator::lock_workers`.
+std::unique_lock<std::recursive_mutex>
+lock_workers(const std::string& call, const server_network& network,
+             cluster_coordinator& coordinator) {
+  const auto& values = network.values();
+  const auto& owner = values.state()->servers->job();
+  if (coordinator.strategy_name() != owner)
+    throw std::logic_error(
+      call + ": the model \"" + network.net().name() + "\" (variable \""
+      + values.name() + "\") belongs to parameter_server_strategy " + owner
+      + ", but the coordinator to " + coordinator.strategy_name()
+      + "; give a coordinator of the strategy of the model");
+  return coordinator.lock_workers(call);
 }
 
 /// Waits after an error until no closure is executed any more, because what a
@@ -164,10 +188,37 @@ void for_dense(const server_network& network, const parameters& of_model,
   }
 }
 
-bool has_equal_rule(const server_network& network, const model_state& other) {
-  const auto& own = network.optimizer().rule();
-  return own.name() == other.rule.name()
-         && own.numbers() == other.rule.numbers();
+/// True if two rules differ by no more than the learning rate, which can change
+/// between any two steps.
+bool are_equal(const update_rule& a, const update_rule& b) {
+  const auto numbers_of = [](const update_rule& rule) {
+    auto out = rule.numbers();
+    std::erase_if(out,
+                  [](const auto& one) { return one.name == "learning_rate"; });
+    return out;
+  };
+  return a.name() == b.name() && numbers_of(a) == numbers_of(b);
+}
+
+std::string text_of(const update_rule& rule) {
+  std::string out{rule.name()};
+  for (const auto& [name, value] : rule.numbers())
+    out += " " + name + "=" + std::to_string(value);
+  return out;
+}
+
+/// True if the state of an optimizer of one rule is one of the other. Else says
+/// so.
+bool can_take_state(const std::string& call, const update_rule& from,
+                    const update_rule& to) {
+  if (are_equal(from, to))
+    return true;
+  log(log_level::warning,
+      call
+        + " has copied the parameters only, without steps, position and "
+          "state of the optimizer: the rules are "
+        + text_of(from) + " and " + text_of(to));
+  return false;
 }
 
 } // namespace
@@ -178,7 +229,6 @@ struct server_model::impl {
        const model_options& options)
     : network{std::make_shared<server_network>(strategy, name, architecture,
                                                rule, options)} {}
-
   const std::shared_ptr<const server_network> network;
   std::uint64_t steps = 0;
   std::uint64_t next_epoch = 0; ///< Of the dataset.
@@ -234,11 +284,12 @@ history server_model::fit(cluster_coordinator& coordinator,
                           const server_fit_options& options) {
   auto& self = *impl_;
   const auto& network = *self.network;
-  check(network.net(), batches);
+  const auto use = lock_workers("fit", network, coordinator);
+  check_fit(network, batches, options);
   const auto replicas = replicas_of(options, coordinator);
+  if (options.consistency.kind == consistency_kind::synchronous)
+    check_batch_rows(batches, replicas);
   check_tables(options, network);
-  if (options.validation)
-    check(network.net(), *options.validation);
   const auto source = std::make_shared<const server_batches>(
     metrics_of(network.used_loss(), options.metrics), options.class_weights,
     batches, options.validation);
@@ -336,7 +387,9 @@ evaluation server_model::evaluate(cluster_coordinator& coordinator,
                                   const data::dataset& batches,
                                   const evaluate_options& options) {
   const auto& network = *impl_->network;
-  check(network.net(), batches);
+  const auto use = lock_workers("evaluate", network, coordinator);
+  check_data(network.net(), network.used_loss(), batches,
+             "the evaluation data");
   const auto source = std::make_shared<const server_batches>(
     metrics_of(network.used_loss(), options.metrics), std::vector<float>{},
     std::nullopt, batches);
@@ -371,7 +424,7 @@ std::string server_model::weights_sha256() const {
   return to_hex(hash.finish());
 }
 
-void server_model::copy_to(model& target) const {
+bool server_model::copy_to(model& target) const {
   auto& to = *target.state();
   check_equal_parameters(impl_->network->net(), to.net, "copy_to");
   const auto& network = *impl_->network;
@@ -388,7 +441,9 @@ void server_model::copy_to(model& target) const {
       all.values(0).range(begin, begin + rows.size()).copy_from(flat(rows));
     });
   to.interrupted.reset();
-  if (has_equal_rule(network, to)) {
+  const bool takes_state =
+    can_take_state("copy_to", network.optimizer().rule(), to.rule);
+  if (takes_state) {
     const auto from = network.optimizer().state_of(network.values());
     for (std::size_t slot = 0; slot < from.slots.size(); ++slot)
       copy_dense(from.slots[slot], to.slots[0][slot]);
@@ -406,9 +461,10 @@ void server_model::copy_to(model& target) const {
     to.interrupted = impl_->interrupted;
   }
   to.broadcast_copy(0);
+  return takes_state;
 }
 
-void server_model::copy_from(const model& source) {
+bool server_model::copy_from(const model& source) {
   const auto& from = *source.state();
   check_equal_parameters(impl_->network->net(), from.net, "copy_from");
   from.check_readable();
@@ -433,8 +489,8 @@ void server_model::copy_from(const model& source) {
   for (const auto& table : network.tables())
     table.values.assign(rows_of(all.values(0), table));
   impl_->interrupted.reset();
-  if (!has_equal_rule(network, from))
-    return;
+  if (!can_take_state("copy_from", from.rule, network.optimizer().rule()))
+    return false;
   server_optimizer::state to{.steps = source.steps(), .slots = {}};
   for (const auto& slot : from.slots[0])
     to.slots.push_back(dense_of(slot));
@@ -447,6 +503,7 @@ void server_model::copy_from(const model& source) {
   impl_->steps = to.steps;
   impl_->next_epoch = from.next_epoch;
   impl_->interrupted = from.interrupted;
+  return true;
 }
 
 std::uint64_t server_model::steps() const {

@@ -142,8 +142,11 @@ public:
   /// Trains on a batched dataset. In each epoch every batch counts once, also
   /// if workers are lost (but for contributions that backup workers drop). With
   /// `synchronous`, no backup workers and no `table_consistency`, the
-  /// parameters have the bits of `model::fit` with as many replicas. The number
-  /// of workers and servers has no effect. One replica has these bits with
+  /// parameters have the bits of `model::fit` with as many replicas R, as long
+  /// as no element of a replica's gradient is above FLT_MAX / R, about 3.4e38 /
+  /// R. Larger ones count as not finite here (`on_nan`), while `model::fit`
+  /// tests the sum of the replicas. The number of workers and servers has no
+  /// effect. One replica has these bits with
   /// `table_consistency` too, if no step is skipped. With `bounded` and one
   /// replica they have the bits of one replica if no step is skipped
   /// (`on_nan`); with `asynchronous` too, if there is one worker, which is a
@@ -151,11 +154,15 @@ public:
   /// interrupted and resumed ends with the bits of one that was not. In all
   /// others each batch counts once all the same.
   /// @param coordinator of the strategy of this model. All its closures must be
-  ///        done. If its workers are on nodes, its closures are those of
+  ///        done, and no other thread may train or evaluate with it. If its
+  ///        workers are on nodes, its closures are those of
   ///        `register_server_training`, with the same datasets.
-  /// @errors throws std::invalid_argument if the data does not fit the model or
-  ///         an option is invalid; std::runtime_error if a loss or gradient is
-  ///         not finite (`on_nan`); what `cluster_coordinator::join` throws.
+  /// @errors throws std::invalid_argument, before the first step, if the data
+  ///         does not fit the model or an option is invalid, as `model::fit`
+  ///         does; std::logic_error if the coordinator belongs to another
+  ///         strategy, has closures that are not done, or is used by another
+  ///         thread; std::runtime_error if a loss or gradient is not finite
+  ///         (`on_nan`); what `cluster_coordinator::join` throws.
   history fit(cluster_coordinator& coordinator, const data::dataset& batches,
               const server_fit_options& options = {});
 
@@ -171,8 +178,9 @@ public:
   std::string weights_sha256() const;
 
   /// Gives the parameters to a model of the same architecture, which can save
-  /// them and evaluate. If it has the same update rule, it also gets the slots
-  /// and the position, so that its next fit goes on as this model would. That
+  /// them and evaluate. If it has the same update rule, perhaps with another
+  /// learning rate, it also gets the slots and the position, so that its next
+  /// fit goes on as this model would, with the learning rate of its own. That
   /// of a fit with `synchronous` that was interrupted can be resumed with as
   /// many replicas, that of another kind with one. In a fit with
   /// `table_consistency` the tables count the updates of all replicas. In the
@@ -180,9 +188,11 @@ public:
   /// the bias correction of `adam` and `adamw` changes if there are several
   /// replicas, also when a run goes back to such a copy.
   /// @pre no fit runs.
+  /// @returns false if the rules differ by more than the learning rate: the
+  ///          target has got the parameters only, and a warning says so.
   /// @errors throws std::invalid_argument if its parameters have other names or
   ///         shapes.
-  void copy_to(model& target) const;
+  bool copy_to(model& target) const;
 
   /// Takes the parameters of a model of the same architecture, and as `copy_to`
   /// its slots and position, for example of a model that was loaded from a
@@ -190,8 +200,9 @@ public:
   /// count the steps of the model as their own, also if the next fit has
   /// `table_consistency`.
   /// @pre no fit runs.
+  /// @returns as `copy_to`.
   /// @errors as `copy_to`; `job_error` if a server does not answer.
-  void copy_from(const model& source);
+  bool copy_from(const model& source);
 
   /// Steps so far. @pre no fit runs.
   std::uint64_t steps() const;

@@ -160,7 +160,7 @@ server_network::server_network(const parameter_server_strategy& strategy,
                      *name, initial_values(net_, dense_, layout_, seed_))
                         : *values,
                    tables_)},
-    optimizer_{strategy, rule},
+    optimizer_{strategy, rule, variables_.front()},
     copies_{[](std::uint32_t) { return worker_copies{}; }} {
   const auto& found = variables_.front();
   if (found.spec() != layout_.values().spec())

@@ -28,7 +28,26 @@ void check(const update_options& options) {
 
 server_optimizer::server_optimizer(const parameter_server_strategy& strategy,
                                    const update_rule& rule)
-  : rule_{rule}, number_{strategy.servers()->make_optimizer(rule)} {}
+  : rule_{rule},
+    servers_{strategy.name()},
+    number_{strategy.servers()->make_optimizer(rule)} {}
+
+server_optimizer::server_optimizer(const parameter_server_strategy& strategy,
+                                   const update_rule& rule,
+                                   const server_variable& values)
+  : rule_{rule},
+    servers_{strategy.name()},
+    number_{strategy.servers()->make_optimizer(rule, values)} {}
+
+void server_optimizer::check_owner(const server_variable& variable) const {
+  const auto& owner = variable.state()->servers->job();
+  if (owner != servers_)
+    throw std::logic_error(
+      "the variable \"" + variable.name()
+      + "\" belongs to parameter_server_strategy " + owner
+      + ", but its optimizer (" + std::string{rule_.name()} + ") to " + servers_
+      + "; make the optimizer with the strategy of the variable");
+}
 
 void server_optimizer::apply(std::span<const parameter_gradient> gradients,
                              std::span<const server_variable> variables,
@@ -40,6 +59,7 @@ void server_optimizer::apply(std::span<const parameter_gradient> gradients,
       + std::to_string(variables.size()) + " variables");
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const auto& variable = variables[i];
+    check_owner(variable);
     if (gradients[i] && !gradients[i].is_sparse() && variable.is_table())
       throw std::invalid_argument(
         "apply: variable \"" + variable.name()
@@ -78,6 +98,7 @@ void server_optimizer::contribute(const parameter_gradient& gradient,
                                   const server_variable& variable,
                                   std::uint64_t step,
                                   std::uint32_t replica) const {
+  check_owner(variable);
   variable.change(
     {.what = parameter_server::part_change::kind::contribute,
      .all = gradient.is_sparse() ? tensor{} : gradient.dense(),
@@ -91,6 +112,7 @@ void server_optimizer::apply_contributions(
   const std::vector<std::uint32_t>& contributors,
   const update_options& options) const {
   check(options);
+  check_owner(variable);
   variable.change(
     {.what = parameter_server::part_change::kind::apply_contributions,
      .optimizer = number_,
@@ -102,17 +124,18 @@ void server_optimizer::apply_contributions(
 
 server_optimizer::state
 server_optimizer::state_of(const server_variable& variable) const {
+  check_owner(variable);
   const auto& at = *variable.state();
   state out;
   for (std::uint32_t slot = 0; slot < rule_.slots(); ++slot) {
     std::vector<tensor> parts;
     for (const auto& part : at.parts)
-      parts.push_back(at.servers->pull_optimizer(part, number_, slot));
+      parts.push_back(at.servers->pull_optimizer(at, part, number_, slot));
     out.slots.push_back(join_parts(variable.spec(), parts));
   }
   out.steps = static_cast<std::uint64_t>(
     at.servers
-      ->pull_optimizer(at.parts.front(), number_,
+      ->pull_optimizer(at, at.parts.front(), number_,
                        static_cast<std::uint32_t>(rule_.slots()))
       .item<std::int64_t>());
   return out;
@@ -122,6 +145,7 @@ void server_optimizer::restore(const server_variable& variable,
                                const state& from) const {
   if (current_closure())
     throw std::logic_error("a closure cannot restore an optimizer");
+  check_owner(variable);
   if (from.slots.size() != rule_.slots())
     throw std::invalid_argument("restore: " + std::to_string(from.slots.size())
                                 + " slots; " + std::string{rule_.name()}

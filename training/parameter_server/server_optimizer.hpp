@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -31,6 +32,13 @@ public:
   ///         std::logic_error in a closure.
   server_optimizer(const parameter_server_strategy& strategy,
                    const update_rule& rule);
+
+  /// For the library's own use. The optimizer of a model, or the one that
+  /// another process has made for the model. It is no part of the order in
+  /// which a program makes optimizers.
+  /// @param values variable of the model, on servers of the strategy.
+  server_optimizer(const parameter_server_strategy& strategy,
+                   const update_rule& rule, const server_variable& values);
 
   /// Updates every variable by its gradient, on the servers. In a closure, the
   /// updates take place when the closure has ended. A sparse gradient moves its
@@ -94,10 +102,16 @@ public:
   void restore(const server_variable& variable, const state& from) const;
 
   const update_rule& rule() const { return rule_; }
+  /// Number among the optimizers of the strategy.
+  std::uint32_t number() const { return number_; }
 
 private:
+  /// Checks that the variable is on the servers of this optimizer.
+  void check_owner(const server_variable& variable) const;
+
   update_rule rule_;
-  std::uint32_t number_; ///< Of this optimizer in the job.
+  std::string servers_;  ///< Name of the strategy.
+  std::uint32_t number_; ///< Unique in the strategy only.
 };
 
 } // namespace troupe

@@ -4,8 +4,11 @@
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -36,6 +39,20 @@ tensor numbers(const tensor& ids, const std::string& variable) {
 tensor owned(tensor&& x) {
   x = std::move(x).with_trace(0);
   return x.unique() ? std::move(x) : x.clone();
+}
+
+/// True if an element of an integer type can be this number.
+template <class T>
+bool is_value(double x) {
+  // The first number above all elements is a power of 2.
+  constexpr auto end = -static_cast<double>(std::numeric_limits<T>::min());
+  return x >= -end && x < end && std::trunc(x) == x;
+}
+
+std::string text_of(double x) {
+  std::ostringstream out;
+  out << x;
+  return out.str();
 }
 
 shape with_rows(const shape& dims, std::int64_t rows) {
@@ -77,8 +94,9 @@ tensor join_parts(const tensor_spec& whole, std::vector<tensor> parts) {
 }
 
 tensor server_variable::value() const {
-  return join_parts(impl_->spec, impl_->servers->pull(
-                                   {impl_->parts.begin(), impl_->parts.end()}));
+  return join_parts(
+    impl_->spec,
+    impl_->servers->pull(*impl_, {impl_->parts.begin(), impl_->parts.end()}));
 }
 
 tensor server_variable::lookup(const tensor& ids) const {
@@ -115,7 +133,7 @@ tensor server_variable::pull_rows(std::span<const std::int64_t> rows) const {
       {impl_->parts[i],
        tensor::of<std::int64_t>({std::int64_t(of_part.size())}, of_part)});
   }
-  const auto values = impl_->servers->pull(parts);
+  const auto values = impl_->servers->pull(*impl_, parts);
   for (std::size_t i = 0; i < wanted.size(); ++i)
     parameter_server::scatter_rows(
       bytes_of(values[i]), routed.positions(wanted[i]),
@@ -161,6 +179,13 @@ void server_variable::scatter_max(const tensor& ids,
 }
 
 tensor server_variable::full(double x) const {
+  const auto type = spec().type;
+  if ((type == dtype::int32 && !is_value<std::int32_t>(x))
+      || (type == dtype::int64 && !is_value<std::int64_t>(x)))
+    throw std::invalid_argument("the variable \"" + name() + "\" is "
+                                + to_string(spec()) + ", and has no element "
+                                + text_of(x) + "; give a whole number that "
+                                + std::string{to_string(type)} + " has");
   return tensor::full(spec().dims, x, spec().type);
 }
 
@@ -193,7 +218,7 @@ void server_variable::change(part_change what) const {
     std::vector<parameter_servers::change_of_part> changes;
     for (const auto& part : impl_->parts)
       changes.push_back({part, what});
-    return impl_->servers->change(std::move(changes));
+    return impl_->servers->change(*impl_, std::move(changes));
   }
   const auto given = what.rows ? tensor_spec{what.rows.dims(), what.rows.type()}
                                : what.all.spec();
@@ -207,7 +232,7 @@ void server_variable::change(part_change what) const {
   std::vector<parameter_servers::change_of_part> changes;
   if (parts.size() == 1) {
     changes.push_back({parts.front(), std::move(what)});
-    return impl_->servers->change(std::move(changes));
+    return impl_->servers->change(*impl_, std::move(changes));
   }
   if (what.all) {
     for (std::uint32_t i = 0; i < parts.size(); ++i) {
@@ -216,7 +241,7 @@ void server_variable::change(part_change what) const {
       one.all = what.all.slice(rows.begin, rows.end);
       changes.push_back({parts[i], std::move(one)});
     }
-    return impl_->servers->change(std::move(changes));
+    return impl_->servers->change(*impl_, std::move(changes));
   }
   const auto routed = parameter_server::route(
     impl_->sharding, name(), what.rows.indices().data<std::int64_t>());
@@ -239,7 +264,7 @@ void server_variable::change(part_change what) const {
     changes.push_back({parts[i], std::move(one)});
   }
   if (!changes.empty())
-    impl_->servers->change(std::move(changes));
+    impl_->servers->change(*impl_, std::move(changes));
 }
 
 } // namespace troupe

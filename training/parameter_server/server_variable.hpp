@@ -23,7 +23,12 @@ class parameter_servers;
 ///
 /// Each change throws std::invalid_argument if the shape or dtype of the value
 /// is not that of the variable. All functions throw `job_error` if a server
-/// does not answer in time.
+/// does not answer in time. They throw std::logic_error that names the variable
+/// in a closure of a coordinator of another strategy.
+///
+/// A closure is what its worker's thread executes. A thread that a closure has
+/// started is outside of closures: its changes take place at once, and stay if
+/// the closure throws.
 class server_variable {
 public:
   const std::string& name() const;
@@ -54,6 +59,8 @@ public:
   void assign_add(tensor x) const;
   void assign_sub(tensor x) const;
   /// The same number for all elements.
+  /// @errors throws std::invalid_argument that names the number if the variable
+  ///         is int32 or int64, and has no such value.
   void assign(double x) const { assign(full(x)); }
   void assign_add(double x) const { assign_add(full(x)); }
   void assign_sub(double x) const { assign_sub(full(x)); }

@@ -105,6 +105,10 @@ public:
   /// True if the closure is done or has failed. @pre as
   /// `unfinished_closures::is_broken`.
   bool is_over() const { return status_ != remote_value_status::not_ready; }
+  /// True if the closure is one of these.
+  bool is_of(const unfinished_closures& closures) const {
+    return closures_.get() == &closures;
+  }
 
 private:
   const std::shared_ptr<unfinished_closures>

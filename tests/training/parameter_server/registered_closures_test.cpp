@@ -83,12 +83,19 @@ registered_closures repeat(const parameter_server_strategy&, std::uint32_t,
            }}};
 }
 
+registered_closures throw_number(const parameter_server_strategy&,
+                                 std::uint32_t) {
+  throw 7;
+}
+
 /// A node that can be a server and a worker.
 struct test_node {
   explicit test_node(const std::string& listen = "127.0.0.1:0") {
     register_parameter_server(actors);
     register_closures(actors, "test", make_closures, without_secret());
     register_closures(actors, "repeat", configured_closures_factory{repeat},
+                      without_secret());
+    register_closures(actors, "throws", closures_factory{throw_number},
                       without_secret());
     server = std::make_unique<node_server>(
       actors, node_server_options{.listen = listen,
@@ -251,6 +258,22 @@ TEST(RegisteredClosures, AWorkerThatWasStartedAgainIsUsedAgain) {
     coordinator.schedule_named("move", {tensor::full({}, 1)});
   ASSERT_TRUE(coordinator.join_for(patience));
   EXPECT_EQ(on.n.value().item<float>(), 20);
+}
+
+TEST(RegisteredClosures, AFactoryThatThrowsAnythingIsReportedAtOnce) {
+  fixture f;
+  f.coordinator.reset();
+  auto how = f.how;
+  how.closures = "throws";
+  try {
+    cluster_coordinator{f.strategy, how};
+    FAIL() << "no error";
+  } catch (const job_error& e) {
+    EXPECT_EQ(e.code, ec::refused) << e.what();
+    EXPECT_NE(std::string{e.what()}.find("no std::exception"),
+              std::string::npos)
+      << e.what();
+  }
 }
 
 TEST(RegisteredClosures, AWorkerThatCannotBeUsedIsNamed) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -180,6 +181,31 @@ TEST(ServerVariable, SaysWhatDoesNotFit) {
             }),
             "a variable on a parameter server cannot be bool[1]; use float32, "
             "float64, int32 or int64");
+}
+
+TEST(ServerVariable, OfIntegersTakesWholeNumbersOnly) {
+  runtime actors;
+  const parameter_server_strategy on{actors};
+  for (const auto type : {dtype::int32, dtype::int64}) {
+    const auto v = on.make_variable(std::string{to_string(type)},
+                                    tensor::full({2}, 3, type));
+    for (const double x : {0.5, -1e30, 1e30, std::nan(""), HUGE_VAL}) {
+      EXPECT_THROW(v.assign(x), std::invalid_argument) << x;
+      EXPECT_THROW(v.assign_add(x), std::invalid_argument) << x;
+      EXPECT_THROW(v.assign_sub(x), std::invalid_argument) << x;
+    }
+    EXPECT_TRUE(same_bits(v.value(), tensor::full({2}, 3, type)));
+    v.assign_add(-5.0);
+    EXPECT_TRUE(same_bits(v.value(), tensor::full({2}, -2, type)));
+  }
+  const auto v = on.make_variable("v", tensor::full({2}, 3, dtype::int32));
+  EXPECT_EQ(error_of([&] { v.assign_add(0.5); }),
+            "the variable \"v\" is int32[2], and has no element 0.5; give a "
+            "whole number that int32 has");
+  EXPECT_THROW(v.assign(2147483648.0), std::invalid_argument);
+  v.assign(-2147483648.0);
+  EXPECT_TRUE(
+    same_bits(v.value(), tensor::full({2}, -2147483648.0, dtype::int32)));
 }
 
 } // namespace
