@@ -68,7 +68,7 @@ std::string to_json_text(const model_description& description) {
 model_description load(const std::filesystem::path& file) {
   const auto source = file.string();
   const auto fail = [&](const std::string& why) {
-    throw std::invalid_argument("cannot read the model " + source + ": " + why);
+    throw std::runtime_error("cannot read the model " + source + ": " + why);
   };
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))

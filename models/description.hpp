@@ -44,8 +44,8 @@ model_description parse(std::string_view text, std::string_view source);
 std::string to_json_text(const model_description& description);
 
 /// Reads a description from a file of at most 1 MiB.
-/// @errors throws std::invalid_argument if the file cannot be read, or if
-///         `parse` rejects its text.
+/// @errors throws std::runtime_error if the file cannot be read, and as `parse`
+///         if it rejects the text.
 model_description load(const std::filesystem::path& file);
 
 } // namespace troupe::models

@@ -26,6 +26,7 @@ using action = std::function<int()>;
 // Each function adds a command to the tool. If the command line contains the
 // command, its callback sets `selected`.
 void add_train(CLI::App& tool, action& selected);
+void add_evaluate(CLI::App& tool, action& selected);
 void add_predict(CLI::App& tool, action& selected);
 void add_models(CLI::App& tool, action& selected);
 void add_devices(CLI::App& tool, action& selected);

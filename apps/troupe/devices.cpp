@@ -31,5 +31,9 @@ int list() {
 void add_devices(CLI::App& tool, action& selected) {
   auto& command = *tool.add_subcommand(
     "devices", "List the devices of this machine, for --devices");
+  command.footer("Examples:\n"
+                 "  troupe devices\n"
+                 "  troupe train --devices cpu:0,cpu:1    trains on two of "
+                 "them\n");
   command.callback([&selected] { selected = list; });
 }

@@ -52,6 +52,10 @@ void add_explain(CLI::App& tool, action& selected) {
   auto& command = *tool.add_subcommand(
     "explain", "Show what happened in the processes of a failed job");
   command.footer(
+    "Examples:\n"
+    "  troupe explain troupe-flight-*.bin\n"
+    "  troupe explain --all troupe-flight-job-0-*.bin\n"
+    "\n"
     "A process of a job that fails writes its last 10,000 events to the file\n"
     "troupe-flight-JOB-TASK-INCARNATION.bin. The directory is that of "
     "TROUPE_FLIGHT_DIR;\nby default, troupe train writes beside --save, or "

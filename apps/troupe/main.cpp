@@ -3,6 +3,7 @@
 #include "command.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
+#include "troupe/models/detail/names.hpp"
 #include "troupe/net/base/text.hpp"
 
 #include <CLI/Config.hpp>
@@ -27,6 +28,7 @@ constexpr auto examples =
   "generated digits\n"
   "  troupe train --model lenet --epochs 3 --devices cpu:0,cpu:1 \\\n"
   "    --save digits.troupe\n"
+  "  troupe evaluate --model digits.troupe --data digits\n"
   "  troupe predict --model digits.troupe --data digits --count 10\n"
   "  troupe launch -n 2 -- ./program           a job of two processes\n"
   "  troupe cert --out certificates            for TLS between them\n"
@@ -41,24 +43,67 @@ constexpr auto examples =
   "saved (only train). launch ends with the code of the process that failed\n"
   "first.\n";
 
-/// Names the first unknown option, or the first argument that no option takes.
+using troupe::models::detail::guess;
+
+/// Returns the names of all commands.
+std::vector<std::string> command_names(const CLI::App& tool) {
+  std::vector<std::string> out;
+  for (const auto* command :
+       tool.get_subcommands([](const CLI::App*) { return true; }))
+    out.push_back(command->get_name());
+  return out;
+}
+
+/// Returns the options that the command line may contain, as in "--log".
+std::vector<std::string> option_names(const CLI::App& tool) {
+  std::vector<std::string> out;
+  const auto add = [&out](const CLI::App& app) {
+    for (const auto* option : app.get_options())
+      if (!option->get_group().empty()) // else the help does not show it
+        for (const auto& name : option->get_lnames())
+          out.push_back("--" + name);
+  };
+  add(tool);
+  for (const auto* command : tool.get_subcommands())
+    add(*command);
+  return out;
+}
+
+bool is_option(const std::string& word) {
+  return word.starts_with('-');
+}
+
+/// Names the first unknown option, the unknown command, or the first argument
+/// that no option takes.
 std::string unexpected_text(const CLI::App& tool) {
   const auto unexpected = tool.remaining(/*recurse*/ true);
-  const auto option = std::ranges::find_if(
-    unexpected, [](const std::string& x) { return x.starts_with('-'); });
-  if (option != unexpected.end())
-    return *option + ": there is no such option";
-  return unexpected.front() + ": this argument was not expected";
+  const auto option = std::ranges::find_if(unexpected, is_option);
+  const auto& word = unexpected.front();
+  if (tool.get_subcommands().empty() && !is_option(word)) {
+    const auto meant = guess(word, command_names(tool));
+    return word + ": there is no such command" + (meant.empty() ? "" : ";")
+           + meant;
+  }
+  if (option != unexpected.end()) {
+    const auto name = option->substr(0, option->find('='));
+    const auto meant = guess(name, option_names(tool));
+    return name + ": there is no such option" + (meant.empty() ? "" : ";")
+           + meant;
+  }
+  return word + ": this argument was not expected";
 }
 
 /// Returns the parser's error in one line, with the help command to run.
 std::string parse_error_text(const CLI::App& tool, const CLI::ParseError& e) {
-  std::string text = dynamic_cast<const CLI::ExtrasError*>(&e)
-                       ? unexpected_text(tool)
-                       : e.what();
+  // An option that is required may be misspelt.
+  const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&e);
+  const bool names_unexpected =
+    dynamic_cast<const CLI::ExtrasError*>(&e)
+    || (is_missing && std::ranges::any_of(tool.remaining(true), is_option));
+  std::string text = names_unexpected ? unexpected_text(tool) : e.what();
   std::ranges::replace(text, '\n', ' ');
   const auto commands = tool.get_subcommands();
-  return text + "; see troupe "
+  return text + (text.ends_with('?') ? " see troupe " : "; see troupe ")
          + (commands.empty() ? "" : commands.front()->get_name() + " ")
          + "--help";
 }
@@ -94,6 +139,7 @@ int run(int argc, char** argv) {
     ->capture_default_str();
   action selected;
   add_train(tool, selected);
+  add_evaluate(tool, selected);
   add_predict(tool, selected);
   add_models(tool, selected);
   add_devices(tool, selected);
@@ -110,9 +156,9 @@ int run(int argc, char** argv) {
     throw std::invalid_argument(parse_error_text(tool, e));
   }
   if (!selected)
-    throw std::invalid_argument("no command: give train, predict, models, "
-                                "devices, launch, cert, node, status or "
-                                "explain; see troupe --help");
+    throw std::invalid_argument("no command: give train, evaluate, predict, "
+                                "models, devices, launch, cert, node, status "
+                                "or explain; see troupe --help");
   if (!program.empty() && !tool.got_subcommand("launch"))
     throw std::invalid_argument("-- " + program.front()
                                 + ": only troupe launch starts programs");

@@ -15,6 +15,13 @@ std::string number_text(double x) {
 
 } // namespace
 
+std::string text_of_evaluation(const troupe::evaluation& found) {
+  auto out = "loss " + number_text(found.loss);
+  for (const auto& one : found.metrics)
+    out += "  " + one.name + " " + number_text(one.value);
+  return out;
+}
+
 std::string text_of_test(const troupe::evaluation& test) {
   std::string out;
   for (const auto& one : test.metrics)

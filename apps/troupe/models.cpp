@@ -25,6 +25,12 @@ int list(const std::string& name, bool json) {
 void add_models(CLI::App& tool, action& selected) {
   auto& command =
     *tool.add_subcommand("models", "List the built-in models, or describe one");
+  command.footer("Examples:\n"
+                 "  troupe models                     the names\n"
+                 "  troupe models lenet               layers and parameters\n"
+                 "  troupe models mine.json           checks a description\n"
+                 "  troupe models mlp --json > mine.json\n"
+                 "  troupe train --model mine.json\n");
   struct models_options {
     std::string name;
     bool json = false;

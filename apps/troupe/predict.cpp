@@ -233,6 +233,16 @@ void add_predict(CLI::App& tool, action& selected) {
       },
       "Write to FILE instead of standard output")
     ->type_name("FILE");
+  command.footer(
+    "Examples:\n"
+    "  troupe predict --model lenet.troupe --data digits --count 10\n"
+    "  troupe predict --model lenet.troupe --data idx:images.gz "
+    "--probabilities\n"
+    "  troupe predict --model line.troupe --data csv:new-houses.csv: \\\n"
+    "    --output prices.csv\n"
+    "\n"
+    "The example in the first column is counted from 0. To compare predictions "
+    "with\nlabels, see troupe evaluate --help.\n");
   command.callback([options, &selected] {
     selected = [options] { return predict(*options); };
   });

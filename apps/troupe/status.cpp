@@ -26,7 +26,11 @@ int show(const status_options& options, const credential_options& credentials) {
 void add_status(CLI::App& tool, action& selected) {
   auto& command =
     *tool.add_subcommand("status", "Show the state of a job or a node");
-  command.footer("The address of a job is that of any of its processes. For a "
+  command.footer("Examples:\n"
+                 "  troupe status 127.0.0.1:4100\n"
+                 "  troupe status 10.0.0.1:7000 --secret-file secret\n"
+                 "\n"
+                 "The address of a job is that of any of its processes. For a "
                  "step that is not\ncomplete, the output says what each role "
                  "does, which are missing and since when,\nand how the job "
                  "has changed its view. For the chief of a run with parameter "

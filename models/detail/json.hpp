@@ -73,6 +73,9 @@ public:
 private:
   const json* find(std::string_view key, bool required,
                    const std::string& wanted);
+  /// Says that a key is none of the known ones, and names a similar one.
+  std::string unknown_setting(std::string_view key,
+                              std::span<const std::string> known) const;
   [[noreturn]] void refuse_value(std::string_view key, const json& x,
                                  const std::string& wanted) const;
   initializer initializer_of(std::string_view key, const json& x) const;

@@ -57,6 +57,12 @@ void reader::refuse(std::string_view key, const std::string& reason) const {
   throw std::invalid_argument(source_ + ": " + path_of(key) + " " + reason);
 }
 
+std::string reader::unknown_setting(std::string_view key,
+                                    std::span<const std::string> known) const {
+  return source_ + ": " + (path_.empty() ? "" : path_ + ": ") + in_quotes(key)
+         + " is not a setting of " + kind_ + ";" + guess(key, known);
+}
+
 void reader::refuse_value(std::string_view key, const json& x,
                           const std::string& wanted) const {
   refuse(key, "is " + abbreviated(x) + "; it must be " + wanted);
@@ -69,12 +75,13 @@ const json* reader::find(std::string_view key, bool required,
     return &*at;
   if (!required)
     return nullptr;
-  // The user may have misspelt the key, so the error names a similar key.
+  // The user may have misspelt the key.
   const std::array wanted_key{std::string{key}};
   for (const auto& [given, value] : object_->items())
     if (given != "name" && nearest(given, wanted_key) == key)
-      refuse(key, "is missing; was " + in_quotes(given) + " meant? " + kind_
-                    + " needs " + wanted);
+      throw std::invalid_argument(unknown_setting(given, wanted_key)
+                                  + " it needs " + std::string{key} + ": "
+                                  + wanted);
   refuse(key, "is missing; " + kind_ + " needs it: " + wanted);
 }
 
@@ -252,10 +259,8 @@ layer_ptr reader::layer_at(const json& node, const std::string& path) const {
 void reader::finish() const {
   for (const auto& [key, value] : object_->items())
     if (std::ranges::find(known_, key) == known_.end())
-      throw std::invalid_argument(
-        source_ + ": " + (path_.empty() ? "" : path_ + ": ") + in_quotes(key)
-        + " is not a setting of " + kind_ + ";" + guess(key, known_)
-        + " it has " + joined(known_));
+      throw std::invalid_argument(unknown_setting(key, known_) + " it has "
+                                  + joined(known_));
 }
 
 } // namespace troupe::models::detail

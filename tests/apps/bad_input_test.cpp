@@ -31,13 +31,36 @@ TEST_F(BadInput, IsAUsageErrorWithAValidExample) {
                   {"--replicas 3"});
   expect_rejected("train --strategy mirrored", 2, {"--devices"});
   expect_rejected("train --colour red", 2, {"--colour"});
-  expect_rejected("rehearse", 2, {"rehearse"});
+  expect_rejected("rehearse", 2, {"rehearse: there is no such command; see"});
   expect_rejected(
     "", 2,
-    {"train, predict, models, devices, launch, cert, node, status or "
-     "explain"});
+    {"train, evaluate, predict, models, devices, launch, cert, node, status "
+     "or explain"});
   expect_rejected("predict", 2, {"--model"});
   expect_rejected("models nope", 2, {"nope", "lenet"});
+}
+
+TEST_F(BadInput, IsAnsweredWithTheNameThatIsMeant) {
+  expect_rejected(
+    "trian", 2,
+    {"trian: there is no such command; did you mean \"train\"? see troupe"});
+  expect_rejected("evalute --model m", 2, {"did you mean \"evaluate\"?"});
+  expect_rejected("train --modle mlp", 2,
+                  {"--modle: there is no such option; did you mean "
+                   "\"--model\"? see troupe train --help"});
+  expect_rejected("train --epoch=3", 2, {"did you mean \"--epochs\"?"});
+  expect_rejected("predict --modle m", 2, {"did you mean \"--model\"?"});
+  expect_rejected("train --lgo off", 2, {"did you mean \"--log\"?"});
+  expect_rejected("train --strategy mirored --workers 2", 2,
+                  {"--strategy \"mirored\": did you mean \"mirrored\"? give "
+                   "default, one_device, mirrored, central_storage, "
+                   "multi_worker_mirrored or parameter_server"});
+  expect_rejected("train --strategy horovod", 2,
+                  {"--strategy \"horovod\": give default, "});
+  expect_rejected("train --workers 2 --transport tpc", 2,
+                  {"did you mean \"tcp\"? give auto, shm, tcp or tls"});
+  expect_rejected("train --on-nan skipp", 2, {"did you mean \"skip\"?"});
+  expect_rejected("train --data digit:70", 2, {"did you mean \"digits\"?"});
 }
 
 TEST_F(BadInput, NamesOptionValueAndRangeOfANumber) {
@@ -125,7 +148,8 @@ TEST_F(BadInput, NamesTheErrorInADescription) {
   put("m.json", R"({"version": 1, "name": "m", "input": [2],
                     "layers": [{"type": "dance"}]})");
   expect_rejected("train --model m.json", 2, {"m.json", "dance"});
-  expect_rejected("train --model none.json", 2, {"none.json"});
+  expect_rejected("train --model none.json", 1, {"none.json"});
+  expect_rejected("models none.json", 1, {"none.json"});
 }
 
 TEST_F(BadInput, NamesTheShapesOfDataAndModelThatDiffer) {
@@ -233,6 +257,20 @@ TEST_F(BadInput, HasHelpWithExamples) {
   EXPECT_EQ(train.code, 0);
   EXPECT_NE(train.out.find("troupe train --resume"), std::string::npos);
   EXPECT_NE(troupe("--version").out.find("0.1"), std::string::npos);
+}
+
+TEST_F(BadInput, HasHelpWithTheExamplesOfEachCommand) {
+  for (const std::string command :
+       {"train", "evaluate", "predict", "models", "devices", "launch", "cert",
+        "node", "status", "explain"}) {
+    SCOPED_TRACE(command);
+    const auto help = troupe(command + " --help").out;
+    const auto examples = help.find("xamples:\n");
+    ASSERT_NE(examples, help.npos) << help;
+    EXPECT_EQ(help.find("  troupe " + command, examples), examples + 9) << help;
+    EXPECT_EQ(help.find("troupe explain troupe-flight") != help.npos,
+              command == "explain");
+  }
 }
 
 TEST_F(BadInput, IsNotAModelThatTheToolLists) {

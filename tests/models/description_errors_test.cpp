@@ -22,6 +22,16 @@ std::string error_of(const auto& read) {
   return "no error";
 }
 
+/// Returns the error of a file that cannot be read.
+std::string file_error_of(const auto& read) {
+  try {
+    read();
+  } catch (const std::runtime_error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
 std::string error_of_text(const std::string& text) {
   return error_of([&] { parse(text, "m.json"); });
 }
@@ -66,9 +76,9 @@ TEST(DescriptionErrors, NameAMissingTopLevelKey) {
             "m.json: name is \"a b\"; it must be 1 to 64 letters, digits, "
             "\"_\", \"-\" or \".\"");
   EXPECT_EQ(error_of_text(R"({"version": 1, "name": "m", "inputs": [1]})"),
-            "m.json: input is missing; was \"inputs\" meant? a model "
-            "needs a list of 1 to 7 numbers, each an integer from 1 to "
-            "16777216");
+            "m.json: \"inputs\" is not a setting of a model; did you mean "
+            "\"input\"? it needs input: a list of 1 to 7 numbers, each an "
+            "integer from 1 to 16777216");
   EXPECT_EQ(error_of_text(R"({"version": 1, "name": "m", "input": [1]})"),
             "m.json: layers is missing; a model needs it: a list of 1 to 1000 "
             "layers, each like {\"type\": \"flatten\"}");
@@ -124,9 +134,11 @@ TEST(DescriptionErrors, NameTheSettingAndItsValue) {
   EXPECT_EQ(with_layers(flat + R"({"type": "dense"})"),
             "m.json: layers[1].units is missing; a dense layer needs it: an "
             "integer from 1 to 16777216");
-  EXPECT_EQ(with_layers(flat + R"({"type": "dense", "unit": 3})"),
-            "m.json: layers[1].units is missing; was \"unit\" meant? a "
-            "dense layer needs an integer from 1 to 16777216");
+  EXPECT_EQ(
+    with_layers(flat + R"({"type": "dense", "unit": 3})"),
+    "m.json: layers[1]: \"unit\" is not a setting of a dense layer; did "
+    "you mean \"units\"? it needs units: an integer from 1 to "
+    "16777216");
   EXPECT_EQ(with_layers(flat + R"({"type": "dense", "units": -5})"),
             "m.json: layers[1].units is -5; it must be an integer from 1 to "
             "16777216");
@@ -268,9 +280,9 @@ using DescriptionFileErrors = scratch_test;
 
 TEST_F(DescriptionFileErrors, NameTheFile) {
   const auto path = (folder / "none.json").string();
-  EXPECT_EQ(error_of([&] { find_model(path); }),
+  EXPECT_EQ(file_error_of([&] { find_model(path); }),
             "cannot read the model " + path + ": No such file or directory");
-  EXPECT_EQ(error_of([&] { load(folder); }),
+  EXPECT_EQ(file_error_of([&] { load(folder); }),
             "cannot read the model " + folder.string()
               + ": it is a folder; give the JSON file in it");
   put("broken.json", "{");

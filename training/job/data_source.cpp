@@ -6,7 +6,9 @@
 #include "troupe/data/sources/csv.hpp"
 #include "troupe/data/sources/digits.hpp"
 #include "troupe/data/sources/idx.hpp"
+#include "troupe/models/detail/names.hpp"
 
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <stdexcept>
@@ -159,8 +161,13 @@ data::dataset open_images(std::string_view name, const source& x) {
 
 [[noreturn]] void reject_unknown(std::string_view name,
                                  const char* more_forms) {
-  reject(name, "is unknown; give digits, digits:N, mnist:FOLDER, csv:FILE, "
-               "csv:FILE:COLUMN, clicks, clicks:N, criteo:FILE"
+  const auto kind = std::string{split_name(name).kind};
+  reject(name, "is unknown;"
+                 + models::detail::guess(
+                   kind, std::array<std::string, 6>{"digits", "mnist", "csv",
+                                                    "clicks", "criteo", "idx"})
+                 + " give digits, digits:N, mnist:FOLDER, csv:FILE, "
+                   "csv:FILE:COLUMN, clicks, clicks:N, criteo:FILE"
                  + std::string{more_forms});
 }
 
@@ -185,6 +192,30 @@ data::dataset::train_test open_data(std::string_view name,
     return open_mnist(name, parsed);
   if (parsed.kind == "csv")
     return split_file(open_table(name, parsed, targets));
+  reject_unknown(name, "");
+}
+
+data::dataset open_split(std::string_view name, data_split split,
+                         models::target_kind targets) {
+  if (split != data_split::all) {
+    auto both = open_data(name, targets);
+    return split == data_split::training ? both.train : both.test;
+  }
+  const auto parsed = split_name(name);
+  if (parsed.kind == "digits")
+    return data::digits(
+      {.examples = number_of_examples(name, parsed, default_digits)});
+  if (parsed.kind == "clicks")
+    return data::clicks(
+      {.examples = number_of_examples(name, parsed, default_clicks)});
+  if (parsed.kind == "criteo") {
+    require_argument(name, parsed, "FILE");
+    return data::criteo(std::string{parsed.argument});
+  }
+  if (parsed.kind == "csv")
+    return open_table(name, parsed, targets);
+  if (parsed.kind == "mnist")
+    reject(name, "has two sets of images; give the split training or test");
   reject_unknown(name, "");
 }
 

@@ -3,6 +3,7 @@
 #include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/models/losses.hpp"
 
+#include <cstdint>
 #include <string_view>
 
 namespace troupe {
@@ -30,6 +31,20 @@ namespace troupe {
 data::dataset::train_test
 open_data(std::string_view name,
           models::target_kind targets = models::target_kind::classes);
+
+/// Which examples of a source are meant.
+enum class data_split : std::uint8_t {
+  training, ///< Those on which `troupe train` trains.
+  test,     ///< Those that it keeps for testing.
+  all,      ///< Both, in the order of the source.
+};
+
+/// Opens the training examples, the test examples, or all examples by name, as
+/// `open_data`.
+/// @errors as `open_data`; also throws std::invalid_argument for all examples
+///         of MNIST, whose files have two sets.
+data::dataset open_split(std::string_view name, data_split split,
+                         models::target_kind targets);
 
 /// Returns the loss for data of this name if the user gives none:
 /// "binary_cross_entropy" for clicks, else "softmax_cross_entropy".

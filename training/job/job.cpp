@@ -1,3 +1,4 @@
+#include "troupe/models/detail/names.hpp"
 #include "troupe/models/losses.hpp"
 #include "troupe/net/base/log_rate_limiter.hpp"
 #include "troupe/training/job/data_source.hpp"
@@ -6,6 +7,7 @@
 #include "troupe/training/strategies/local_batches.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -18,6 +20,18 @@ void reject_option(const std::string& option, const std::string& value,
                    const std::string& why) {
   throw std::invalid_argument(option + " " + net::printable(value) + ": "
                               + net::printable(why));
+}
+
+void check_name(const std::string& option, const std::string& value,
+                std::span<const std::string> names) {
+  if (std::ranges::find(names, value) != names.end())
+    return;
+  std::string list;
+  for (const auto& name : names)
+    list += (list.empty() ? "" : &name == &names.back() ? " or " : ", ") + name;
+  const auto meant = models::detail::guess(value, names);
+  reject_option(option, "\"" + value + "\"",
+                (meant.empty() ? "" : meant.substr(1) + " ") + "give " + list);
 }
 
 std::uint64_t check_positive(const char* option, std::int64_t value,
@@ -147,9 +161,8 @@ void resolve_audits(const train_options& options, train_config& out) {
                   "give a number from 0 to " + std::to_string(max));
   out.audit_steps = static_cast<std::uint64_t>(steps);
   const auto reaction = options.on_deviation.value_or("stop");
-  if (reaction != "stop" && reaction != "heal")
-    reject_option("--on-deviation", "\"" + reaction + "\"",
-                  "give stop or heal");
+  check_name("--on-deviation", reaction,
+             std::array<std::string, 2>{"stop", "heal"});
   out.on_deviation =
     reaction == "heal" ? on_deviation::heal : on_deviation::stop;
 }
@@ -175,10 +188,9 @@ void check_precision(const train_config& out) {
 graph_capture resolve_graph(const train_options& options,
                             const train_config& out) {
   const auto name = options.graph.value_or("off");
+  check_name("--graph", name, std::array<std::string, 2>{"on", "off"});
   if (name == "off")
     return graph_capture::off;
-  if (name != "on")
-    reject_option("--graph", "\"" + name + "\"", "give on or off");
   if (out.devices.empty()
       || parse_device(out.devices.front()).kind == device_kind::cpu)
     reject_option("--graph", name,
@@ -229,8 +241,7 @@ train_config resolve_options(const train_options& options) {
                   "--learning-rate is given too; leave one of the two out");
   out.learning_rate = options.learning_rate.value_or(0);
   const auto nan = options.on_nan.value_or("stop");
-  if (nan != "stop" && nan != "skip")
-    reject_option("--on-nan", "\"" + nan + "\"", "give stop or skip");
+  check_name("--on-nan", nan, std::array<std::string, 2>{"stop", "skip"});
   out.on_nan = nan == "skip" ? on_nan::skip : on_nan::stop;
   resolve_audits(options, out);
   resolve_placement(options, out);

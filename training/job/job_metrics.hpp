@@ -4,6 +4,7 @@
 #include "troupe/training/job/job.hpp"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -13,5 +14,13 @@ namespace troupe {
 /// computes by default.
 std::optional<std::vector<models::metric>>
 metrics_of(const train_config& config);
+
+/// Returns the built-in metrics with these names: accuracy, auc,
+/// mean_absolute_error, root_mean_squared_error.
+/// @param loss of the model. With "binary_cross_entropy" its outputs are
+///        scores, of which `auc` takes the sigmoid.
+/// @errors throws std::invalid_argument for another name.
+std::vector<models::metric> metrics_named(const std::vector<std::string>& names,
+                                          const std::string& loss);
 
 } // namespace troupe

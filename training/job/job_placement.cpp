@@ -330,6 +330,10 @@ std::uint32_t train_config::replicas_of_batch() const {
 
 void resolve_placement(const train_options& options, train_config& out) {
   out.strategy = implied_strategy(options);
+  check_name("--strategy", out.strategy,
+             std::array<std::string, 6>{
+               "default", "one_device", "mirrored", "central_storage",
+               "multi_worker_mirrored", "parameter_server"});
   if (options.devices && options.devices->empty())
     reject("--devices", "\"\"", "name at least one, as in cpu:0");
   out.devices = options.devices.value_or(std::vector<std::string>{});
@@ -342,16 +346,12 @@ void resolve_placement(const train_options& options, train_config& out) {
                           ? check_positive("--replicas", *options.replicas,
                                            train_option_limits::replicas)
                           : 0;
-  constexpr std::array transports{"auto", "shm", "tcp", "tls"};
   out.transport = options.transport.value_or("auto");
-  if (std::ranges::find(transports, out.transport) == transports.end())
-    reject("--transport", "\"" + out.transport + "\"",
-           "give auto, shm, tcp or tls");
-  constexpr std::array backends{"auto", "host", "nccl"};
+  check_name("--transport", out.transport,
+             std::array<std::string, 4>{"auto", "shm", "tcp", "tls"});
   out.collectives = options.collectives.value_or("auto");
-  if (std::ranges::find(backends, out.collectives) == backends.end())
-    reject("--collectives", "\"" + out.collectives + "\"",
-           "give auto, host or nccl");
+  check_name("--collectives", out.collectives,
+             std::array<std::string, 3>{"auto", "host", "nccl"});
   const bool has_servers = out.strategy == "parameter_server";
   if (options.servers && !has_servers)
     reject("--servers", std::to_string(*options.servers),
@@ -393,12 +393,8 @@ void resolve_placement(const train_options& options, train_config& out) {
     resolve_devices(options, replicas, out);
   else if (out.strategy == "one_device")
     resolve_one_device(replicas, out);
-  else if (out.strategy == "default")
-    resolve_default(replicas, out);
   else
-    reject("--strategy", "\"" + out.strategy + "\"",
-           "give default, one_device, mirrored, central_storage, "
-           "multi_worker_mirrored or parameter_server");
+    resolve_default(replicas, out);
   check_nccl_devices(out);
 }
 

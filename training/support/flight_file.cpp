@@ -24,7 +24,7 @@ constexpr std::size_t max_front_bytes = 64;
 
 [[noreturn]] void refuse(const std::filesystem::path& path,
                          const std::string& why) {
-  throw std::invalid_argument(path.string() + ": " + why);
+  throw std::runtime_error(path.string() + ": " + why);
 }
 
 } // namespace

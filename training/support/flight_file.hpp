@@ -19,7 +19,7 @@ std::filesystem::path write_flight_file(const std::filesystem::path& directory,
                                         const flight_record& record);
 
 /// Reads a file that `write_flight_file` has written.
-/// @errors throws std::invalid_argument that names the file and what is wrong.
+/// @errors throws std::runtime_error that names the file and what is wrong.
 flight_record read_flight_file(const std::filesystem::path& path);
 
 } // namespace troupe
