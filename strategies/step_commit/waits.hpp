@@ -9,6 +9,14 @@ namespace troupe::step_commit {
 /// Returns the wait that a role has reported.
 role_wait wait_of(const wait_report& report);
 
+/// Completes what is missing in a sum: a replica that adds a part of it may
+/// know better than one that waits for it, also when that replica has left the
+/// step.
+/// @param waits those that name no missing replica get the replicas that roles
+///        in no step, or in a wait for the same bucket, miss.
+void add_missing(std::span<role_wait> waits,
+                 std::span<const wait_report> reports);
+
 /// Adds to `out` why its step does not complete: `waits` and `unresponsive`.
 /// @param reports the answers to the probe.
 /// @param behind  replicas that did not report the step.

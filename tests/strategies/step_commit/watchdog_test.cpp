@@ -272,6 +272,23 @@ TEST(StepCommitProbe, AddsTheWaitOfAReplicaWhoseCallTimedOut) {
   }
 }
 
+/// The replica that adds a sum need not wait for it.
+TEST(StepCommitProbe, NamesWhatAReplicaOutsideOfTheStepMisses) {
+  chief_fixture d{one_process(3)};
+  d.record(d.machine.run(0, 9));
+  d.report_step(2, 0);
+  d.record(d.machine.on_timeout(1000));
+  for (const std::uint32_t r : {0, 1})
+    d.record(
+      d.machine.on(wait_report{1, 0, false, r, activity::all_reduce, r, {}}));
+  d.record(d.machine.on(wait_report{1, 0, false, 2, activity::idle, 0, {2}}));
+  d.record(d.machine.on_timeout(1000));
+  d.acknowledge_all();
+  EXPECT_EQ(d.abort_report().waits,
+            (std::vector<role_wait>{{false, 0, activity::all_reduce, 0, {2}},
+                                    {false, 1, activity::all_reduce, 1, {2}}}));
+}
+
 TEST(StepCommitProbe, AcceptsReportsOfItsStepAndGenerationOnly) {
   chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));

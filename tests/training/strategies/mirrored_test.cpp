@@ -121,6 +121,58 @@ TEST_F(Mirrored, StepTimeoutNamesTheMissingReplica) {
   EXPECT_EQ(two.run([] { return 7; })[0], 7);
 }
 
+/// Whichever replica adds the sum, and although the other one has left the
+/// step.
+TEST_F(Mirrored, AnOmittedCollectiveNamesTheReplicaAtEachPlace) {
+  for (const std::uint32_t omits : {0, 1})
+    for (int calls = 0; calls < 3; ++calls) {
+      const auto two =
+        mirrored_over(2, {.step_timeout = std::chrono::milliseconds{300}});
+      try {
+        two.run([&](replica_context& self) {
+          const auto ones = tensor::full({3}, 1);
+          for (int i = 0; i < calls; ++i)
+            self.all_reduce(sum, ones);
+          if (self.replica_id() != omits)
+            self.all_reduce(sum, ones);
+        });
+        FAIL() << "no error";
+      } catch (const job_error& e) {
+        const std::string said = e.what();
+        EXPECT_EQ(e.code, ec::stalled) << said;
+        EXPECT_NE(said.find("missing replica " + std::to_string(omits)),
+                  said.npos)
+          << said;
+      }
+    }
+}
+
+TEST_F(Mirrored, AnOmittedCollectiveAfterAnUpdateNamesTheReplica) {
+  for (const std::uint32_t omits : {0, 1}) {
+    const auto two =
+      mirrored_over(2, {.step_timeout = std::chrono::milliseconds{300}});
+    const auto scope = two.scope();
+    auto model = net();
+    try {
+      two.run([&](replica_context& self) {
+        tensors gradients;
+        for (const auto& x : model.variables())
+          gradients.push_back(tensor::full(x.dims(), 1));
+        model.optimizer().apply(self.all_reduce(sum, gradients),
+                                model.variables());
+        if (self.replica_id() != omits)
+          self.all_reduce(sum, tensor::full({3}, 1));
+      });
+      FAIL() << "no error";
+    } catch (const job_error& e) {
+      const std::string said = e.what();
+      EXPECT_NE(said.find("missing replica " + std::to_string(omits)),
+                said.npos)
+        << said;
+    }
+  }
+}
+
 TEST_F(Mirrored, ResumesAFitOfAnotherStrategy) {
   const fit_options options{.epochs = 3};
   const auto undisturbed = weights_after_fit(turns(2), options);
