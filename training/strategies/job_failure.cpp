@@ -31,8 +31,9 @@ void write_events(const strategy_state& state, const job_error& error) {
     return;
   const auto record = take_record(*state.recorder, error.what());
   const auto path = write_flight_file(directory, record);
-  log(log_level::warning, "the job has failed; its last events are in "
-                            + path.string() + ", which `troupe explain` shows");
+  log(log_level::warning,
+      "a call of the job has failed; the last events are in " + path.string()
+        + ", which `troupe explain` shows");
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/training/strategies/call_comparison.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/job_call.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
@@ -30,18 +31,58 @@ constexpr std::uint8_t result_mark = 2;
 /// Encoded results of all replicas, by replica.
 using result_texts = std::vector<std::string>;
 
-tensor to_bytes(const std::string& text) {
-  tensor out{{static_cast<std::int64_t>(text.size()) + 1}, dtype::uint8};
+/// What a replica gathers at the end of a step: the mark, the hash of the
+/// collectives that it has called (call_comparison.hpp), and a text.
+constexpr std::size_t header_bytes = 1 + sizeof(std::uint64_t);
+
+tensor to_bytes(std::uint64_t calls, const std::string& text) {
+  tensor out{{static_cast<std::int64_t>(header_bytes + text.size())},
+             dtype::uint8};
   out.mutable_data<std::uint8_t>()[0] = result_mark;
-  std::memcpy(out.raw() + 1, text.data(), text.size());
+  std::memcpy(out.raw() + 1, &calls, sizeof(calls));
+  std::memcpy(out.raw() + header_bytes, text.data(), text.size());
   return out;
 }
 
-std::string to_text(const tensor& bytes) {
-  if (bytes.type() != dtype::uint8 || bytes.bytes() < 2
+void check_mark(const tensor& bytes) {
+  if (bytes.type() != dtype::uint8 || bytes.bytes() < header_bytes
       || bytes.data<std::uint8_t>()[0] != result_mark)
     throw_mismatch();
-  return {reinterpret_cast<const char*>(bytes.raw()) + 1, bytes.bytes() - 1};
+}
+
+std::uint64_t calls_in(const tensor& bytes) {
+  check_mark(bytes);
+  std::uint64_t out = 0;
+  std::memcpy(&out, bytes.raw() + 1, sizeof(out));
+  return out;
+}
+
+std::string text_in(const tensor& bytes) {
+  check_mark(bytes);
+  return {reinterpret_cast<const char*>(bytes.raw()) + header_bytes,
+          bytes.bytes() - header_bytes};
+}
+
+/// Gathers a text at the end of a step, and checks that all replicas have
+/// called the same collectives in the step.
+/// @returns the tensors of all replicas, for `text_in`.
+/// @errors throws std::logic_error on all replicas as `check_equal_calls`.
+tensors gather_at_end(replica_context& self, const std::string& text) {
+  const auto calls = self.calls();
+  const auto hash = hash_of(calls);
+  auto all = self.all_gather_list(to_bytes(hash, text));
+  // All replicas see the same hashes, so all or none gather the calls.
+  bool is_equal = true;
+  for (const auto& one : all)
+    is_equal &= calls_in(one) == calls_in(all.front());
+  if (is_equal)
+    return all;
+  std::vector<std::string> texts;
+  for (const auto& one :
+       self.all_gather_list(to_bytes(hash, encode_calls(calls))))
+    texts.push_back(text_in(one));
+  check_equal_calls(texts);
+  throw_mismatch();
 }
 
 /// Keeps what a step of a loop may change in this process.
@@ -114,11 +155,11 @@ private:
                             placed = state_->placement](replica_context& self) {
         fn(self);
         const auto id = self.replica_id();
-        const auto all = self.all_gather_list(to_bytes(results->encoded(id)));
+        const auto all = gather_at_end(self, results->encoded(id));
         if (id != placed.replicas().front())
           return;
         for (const auto& one : all)
-          gathered->texts.push_back(to_text(one));
+          gathered->texts.push_back(text_in(one));
         gathered->is_complete = true;
       });
     } catch (...) {
@@ -205,6 +246,7 @@ tensor make_collective(const std::shared_ptr<strategy_state>& state,
     run_one_step(state,
                  [fn, out, placed = state->placement](replica_context& self) {
                    auto own = fn(self);
+                   gather_at_end(self, {});
                    if (self.replica_id() == placed.replicas().front())
                      *out = std::move(own);
                  });

@@ -18,7 +18,9 @@ class step_results;
 ///   before   each process keeps the state (placement_observer::keep_state)
 ///   step     each replica calls `fn`, and then gathers the encoded results of
 ///            all replicas. When that gather is complete in a process, it has
-///            made the step
+///            made the step. With the results come hashes of the collectives
+///            that `fn` has called. If they differ, all replicas gather the
+///            calls too and throw std::logic_error that names the difference
 ///   on loss  a process that has made the step keeps its state and the results.
 ///            Others return to the state before. If a process has made the
 ///            step, they copy its state and results; else all make it anew
@@ -37,9 +39,10 @@ void make_step(const std::shared_ptr<strategy_state>& state,
 /// Makes a collective outside of a step: calls `fn` for each replica, and
 /// returns its value, which must be equal on all replicas. `fn` must own what
 /// it uses.
-/// @cost a copy of the value, for processes that do not hear of the end of the
-///       call before another one is lost.
-/// @errors throws as `make_call`.
+/// @cost a gather of some bytes, and a copy of the value, for processes that do
+///       not hear of the end of the call before another one is lost.
+/// @errors throws as `make_call`. Throws std::logic_error if replicas call
+///         different collectives, as `make_step`.
 tensor make_collective(const std::shared_ptr<strategy_state>& state,
                        const std::function<tensor(replica_context&)>& fn);
 

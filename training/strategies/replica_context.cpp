@@ -40,6 +40,14 @@ struct replica_context::call {
   replica_context& context;
 };
 
+/// Notes a call before it takes place.
+void replica_context::note_call(const replica_call& made) {
+  if (replicas_ == 1)
+    return;
+  compare_call(calls_.size(), made);
+  calls_.push_back(made);
+}
+
 tensor replica_context::all_reduce(reduce_op op, const tensor& x,
                                    const call_options& options) {
   tensors one;
@@ -51,11 +59,14 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
                                     const call_options& options) {
   const call call_scope{*this, options, xs.size()};
   tensors summed;
+  replica_call made{.op = op};
   for (const auto& x : xs) {
     check_unrecorded(x);
+    made.specs.push_back(x.spec());
     if (is_summed(x))
       summed.push_back(x);
   }
+  note_call(made);
   auto totals = reduce_tensors(op, summed, options);
   if (totals.size() == xs.size())
     return to_devices_of(xs, std::move(totals));
@@ -208,12 +219,18 @@ tensor replica_context::all_gather(const tensor& x, int axis,
                                    const call_options& options) {
   const call call_scope{*this, options, 1};
   check_unrecorded(x);
+  note_call({.called = replica_call::kind::all_gather, .axis = axis});
   return concatenate(gather_on_host(next_collective_++, x), axis)
     .to(x.device());
 }
 
 tensors replica_context::all_gather_list(const tensor& x) {
   check_unrecorded(x);
+  note_call({.called = replica_call::kind::all_gather_list});
+  return gather_list(x);
+}
+
+tensors replica_context::gather_list(const tensor& x) {
   auto all = gather_on_host(next_collective_++, x);
   if (replicas_ == 1 && x) // The gathered tensor is `x` itself.
     all.front() = all.front().clone();
@@ -234,9 +251,9 @@ tensor replica_context::broadcast(const tensor& x, std::uint32_t root) {
                                 : ", which passed no tensor"));
   if (root == id_)
     check_unrecorded(x);
+  note_call({.called = replica_call::kind::broadcast, .root = root});
   const auto none = tensor::zeros({}, dtype::uint8);
-  return all_gather_list(root == id_ ? x.detach().to({}) : none)[root].to(
-    device_);
+  return gather_list(root == id_ ? x.detach().to({}) : none)[root].to(device_);
 }
 
 } // namespace troupe

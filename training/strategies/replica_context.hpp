@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/tensors/parameter_gradient.hpp"
+#include "troupe/training/strategies/call_comparison.hpp"
 #include "troupe/training/strategies/communication.hpp"
 #include "troupe/training/strategies/reduce_op.hpp"
 
@@ -12,7 +13,10 @@ namespace troupe {
 /// collectives with the other replicas. All replicas must make the same calls
 /// in the same order. If a replica omits a call, the step fails with an error
 /// that names that replica: at once if the replicas call different collectives,
-/// else when the step's timeout expires.
+/// else when the step's timeout expires. If two replicas pass another
+/// operation, root, axis or other shapes, the step fails with std::logic_error
+/// that shows both replicas and values: in the call if the replicas are in one
+/// process, else at the end of the step, which then changes nothing.
 class replica_context {
 public:
   virtual ~replica_context() = default;
@@ -32,9 +36,8 @@ public:
   /// afterwards, and is on the device of `x`.
   /// @shape x equal on all replicas, and on the device of the replica or on the
   ///        host in all of them; float32, float64, int32 or int64. If two
-  ///        replicas pass different shapes, or one passes a float32 tensor and
-  ///        another a tensor of another dtype, the step fails with an error
-  ///        that shows both.
+  ///        replicas pass different shapes or dtypes, the step fails with an
+  ///        error that shows both.
   /// @param options options of this call. If two replicas pass different
   ///        options, the step fails with an error that shows both options.
   /// @errors throws std::logic_error if a tape records `x`, because gradients
@@ -89,6 +92,9 @@ public:
   /// returns their values in order of replica id (step_context::barrier).
   pooled<std::uint64_t> barrier(std::uint64_t value);
 
+  /// For the library's own use. Returns the calls of this step.
+  const replica_calls& calls() const { return calls_; }
+
 protected:
   replica_context(std::uint32_t id, std::uint32_t replicas,
                   std::size_t bytes_per_pack = 0, const troupe::device& on = {})
@@ -110,8 +116,13 @@ private:
   /// `tensors` is the number of tensors that the caller passed.
   virtual void begin_call(const call_options&, std::size_t /*tensors*/) {}
   virtual void end_call() {}
+  /// Compares a call with those of the other replicas of this process at the
+  /// same place of the step.
+  virtual void compare_call(std::size_t /*index*/, const replica_call&) {}
 
   struct call;
+  void note_call(const replica_call& made);
+  tensors gather_list(const tensor& x);
   sparse_rows reduce_rows(reduce_op op, const sparse_rows& x,
                           std::uint32_t number);
   tensor on_host(const tensor& x) const;
@@ -126,6 +137,7 @@ private:
   troupe::device device_;
   /// Number of the next collective of this step.
   std::uint32_t next_collective_ = 0;
+  replica_calls calls_; ///< Of this step. Empty: there is one replica.
 };
 
 } // namespace troupe

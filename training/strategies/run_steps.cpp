@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/training/strategies/call_comparison.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
@@ -22,10 +23,11 @@ class group_replica_context final : public replica_context {
 public:
   /// @param index of the replica in this process.
   group_replica_context(step_context& step, const strategy_state& owner,
-                        std::uint32_t index)
+                        std::uint32_t index, call_comparison& calls)
     : replica_context{step.replica, step.replicas, owner.bytes_per_pack,
                       owner.device_of(index)},
-      step_{step} {}
+      step_{step},
+      all_calls_{calls} {}
 
 private:
   bool takes_device_tensors() const override {
@@ -49,8 +51,13 @@ private:
       static_cast<std::uint8_t>(std::min<std::size_t>(tensors, 255));
   }
   void end_call() override { step_.options = saved_options_; }
+  void compare_call(std::size_t index, const replica_call& made) override {
+    all_calls_.on_call(step_.generation, step_.step, step_.replica, index,
+                       made);
+  }
 
   step_context& step_;
+  call_comparison& all_calls_;
   collective_options saved_options_;
 };
 
@@ -107,7 +114,9 @@ struct running_flag_guard {
 /// are kept until that replica returns.
 struct shared_run {
   shared_run(const step_function& x, std::size_t replicas)
-    : errors(replicas), fn{std::make_shared<const step_function>(x)} {}
+    : calls{std::uint32_t(replicas)},
+      errors(replicas),
+      fn{std::make_shared<const step_function>(x)} {}
 
   /// Returns the step function. Null: the call of `run_steps` has ended, and no
   /// replica may enter the function.
@@ -124,6 +133,7 @@ struct shared_run {
     last.swap(fn);
   }
 
+  call_comparison calls; ///< Of the replicas of this process.
   std::mutex lock;
   /// Exception of each replica of this process. Null: none.
   std::vector<std::exception_ptr> errors;
@@ -180,7 +190,7 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
     if (!locked_state || !fn)
       throw superseded{};
     const auto index = locked_state->placement.job.index_of(step.replica);
-    group_replica_context self{step, *locked_state, index};
+    group_replica_context self{step, *locked_state, index, shared->calls};
     current_context().copy_index = index;
     const execution_scope scope{locked_state, &self};
     const execution_scope_guard scope_guard{scope};

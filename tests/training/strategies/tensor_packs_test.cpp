@@ -173,14 +173,14 @@ TEST(AllReduce, OtherDtypesOrNumbersOfTensorsEndTheStep) {
   };
   for (const auto& other : {i32, f64})
     has({f32}, {other},
-        {"bucket 0 of float32[3]", "gather 0 of " + to_string(other.spec()),
-         "replica 0", "replica 1", "do not call the same collectives"});
-  has({f32, f32}, {f32}, {"for 1 tensor", "for 2 tensors", "replica 1"});
-  has({i32, i32}, {i32}, {"for 1 tensor", "for 2 tensors", "replica 1"});
-  has({f32, i32}, {f32}, {"for 1 tensor", "for 2 tensors", "replica 1"});
+        {" of float32[3]", " of " + to_string(other.spec()), "replica 0",
+         "replica 1", "must call the same collectives"});
+  has({f32, f32}, {f32}, {" of float32[3]", " of 2 tensors", "replica 1"});
+  has({i32, i32}, {i32}, {" of int32[3]", " of 2 tensors", "replica 1"});
+  has({f32, i32}, {f32}, {" of float32[3]", " of 2 tensors", "replica 1"});
   has({f32, i32}, {i32, f32},
-      {"gather 1 of int32[3]", "gather 2 of int32[3]",
-       "do not call the same collectives"});
+      {"tensor 0 is int32[3]", "tensor 0 is float32[3]",
+       "must call the same collectives"});
 }
 
 TEST(CallOptions, TimeoutEndsAWaitInOneProcess) {
