@@ -1,6 +1,7 @@
 #include "troupe/training/loop/equal_copies.hpp"
 
 #include "troupe/actors/core/failure_text.hpp"
+#include "troupe/training/strategies/copy_audit.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/support/sha256.hpp"
 
@@ -38,10 +39,20 @@ std::string fingerprint(const tensor& values) {
     "the copies of the variable \"" + variable + "\" differ: "
     + replica_list(differ) + (differ.size() == 1 ? " has" : " have")
     + " other values than replica " + std::to_string(first)
-    + "; all_reduce the gradients before an optimizer applies them, so that "
-      "all replicas make the same update, or, if a step failed before, load "
-      "the last saved file");
+    + "; the causes can be gradients that were not reduced by all_reduce "
+      "before "
+      "an optimizer applied them, another learning rate or optimizer on one of "
+      "the workers, or a variable that the program has written on some of "
+      "them; "
+      "if a step failed before, load the last saved file");
 }
+
+/// Compares the copies of a model in loops.
+[[maybe_unused]] const bool is_check_set =
+  set_copy_check([](placement_observer& owner) {
+    if (const auto* const of_model = dynamic_cast<const model_state*>(&owner))
+      check_equal_copies(*of_model, of_model->strategy->callback_timeout);
+  });
 
 } // namespace
 

@@ -3,6 +3,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/strategies/call_comparison.hpp"
+#include "troupe/training/strategies/copy_audit.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/job_call.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
@@ -237,6 +238,7 @@ void make_step(const std::shared_ptr<strategy_state>& state,
     loop_step{state, step, results}.make();
   }
   ++state->runs;
+  audit_copies(*state);
 }
 
 tensor make_collective(const std::shared_ptr<strategy_state>& state,

@@ -25,6 +25,8 @@ class step_results;
 ///            Others return to the state before. If a process has made the
 ///            step, they copy its state and results; else all make it anew
 ///   errors   an error of the step also leads back to the state before
+///   audit    after each 100th step the copies of the models are compared
+///            (copy_audit.hpp)
 ///   cost     one copy of the state in memory, and one gather of the results
 /// In a job of one process, only calls `fn`. The random numbers of the step
 /// depend on how many calls of this function have succeeded. They do not depend

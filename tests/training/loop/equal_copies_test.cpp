@@ -14,9 +14,13 @@ using namespace troupe::test;
 std::string difference_text(const std::string& variable,
                             const std::string& replicas) {
   return "the copies of the variable \"" + variable + "\" differ: " + replicas
-         + " other values than replica 0; all_reduce the gradients before an "
-           "optimizer applies them, so that all replicas make the same update, "
-           "or, if a step failed before, load the last saved file";
+         + " other values than replica 0; the causes can be gradients that "
+           "were "
+           "not reduced by all_reduce before an optimizer applied them, "
+           "another "
+           "learning rate or optimizer on one of the workers, or a variable "
+           "that the program has written on some of them; if a step failed "
+           "before, load the last saved file";
 }
 
 /// Changes the last variable in the copy of one replica of the job.

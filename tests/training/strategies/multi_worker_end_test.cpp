@@ -118,9 +118,11 @@ TEST(MultiWorkerEnd, WorkerWithADifferentFitIsNamed) {
                 it.variables()[0].value().template mutable_data<float>()[0] = 7;
             }),
             "the copies of the variable \"dense_1/kernel\" differ: replica 2 "
-            "has other values than replica 0; all_reduce the gradients before "
-            "an optimizer applies them, so that all replicas make the same "
-            "update, or, if a step failed before, load the last saved file");
+            "has other values than replica 0; the causes can be gradients that "
+            "were not reduced by all_reduce before an optimizer applied them, "
+            "another learning rate or optimizer on one of the workers, or a "
+            "variable that the program has written on some of them; if a step "
+            "failed before, load the last saved file");
 }
 
 TEST(MultiWorkerEnd, DifferentCallsAreReported) {
