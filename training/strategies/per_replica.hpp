@@ -46,11 +46,22 @@ private:
   mutable std::map<std::uint32_t, T> made_;
 };
 
+/// True if a function object has no state, so that it can be called again
+/// later: a pointer to a member or to a function, or a lambda without captures.
+template <class F>
+inline constexpr bool is_stateless_function =
+  std::is_empty_v<
+    F> || std::is_member_pointer_v<F> || std::is_function_v<std::remove_pointer_t<F>>;
+
+template <class T, class F, class U>
+class mapped_values;
+
 /// Holds one value for each replica of this process, in order of replica id. If
 /// a `per_replica` is an argument of `strategy::run`, each replica gets its own
 /// value. If this process takes over a replica of a process that is lost, the
-/// results of `run` and the elements of a `distributed_dataset` have a value
-/// for that replica too. What a program derives from them has none.
+/// results of `run`, the elements of a `distributed_dataset`, and what `map`
+/// makes of them by a function without captures have a value for that replica
+/// too. What a program derives from them otherwise has none.
 template <class T>
 class per_replica {
 public:
@@ -101,7 +112,8 @@ public:
       + " include none of replica " + std::to_string(replica)
       + "; per_replica{values} counts from 0, so derive the values by "
         "`map` or `values_from`, or pass `local_replica_ids()` too; derive "
-        "them again after the loss of a process");
+        "them again after the loss of a process, or by `map` with a function "
+        "without captures");
   }
   /// For the library's own use. Returns true if `value_for` has a value of the
   /// replica, or throws why it is lost.
@@ -111,15 +123,22 @@ public:
   }
   /// Calls `fn` with the value of each replica, in order of replica id, on the
   /// caller's thread.
-  /// @returns the results under the same replica ids.
+  /// @returns the results under the same replica ids. If `fn` has no state
+  ///          (`is_stateless_function`), they also have a value for a replica
+  ///          that this process takes over, for which `fn` is called then.
   template <class F>
   auto map(F&& fn) const {
     std::vector<std::decay_t<std::invoke_result_t<F&, reference>>> results;
     results.reserve(size());
     for (reference value : values_)
       results.push_back(std::invoke(fn, value));
-    return per_replica<typename decltype(results)::value_type>{
-      std::move(results), ids_};
+    using result = typename decltype(results)::value_type;
+    std::shared_ptr<const value_source<result>> others;
+    if constexpr (is_stateless_function<std::decay_t<F>>)
+      if (others_)
+        others = std::make_shared<mapped_values<T, std::decay_t<F>, result>>(
+          *this, fn);
+    return per_replica<result>{std::move(results), ids_, std::move(others)};
   }
   const std::vector<T>& values() const { return values_; }
   auto begin() const { return values_.begin(); }
@@ -136,6 +155,27 @@ private:
   std::vector<T> values_;
   std::vector<std::uint32_t> ids_;
   std::shared_ptr<const value_source<T>> others_; ///< Null: none.
+};
+
+/// What a function makes of the values of another `per_replica`.
+template <class T, class F, class U>
+class mapped_values final : public value_source<U> {
+public:
+  mapped_values(per_replica<T> values, F fn)
+    : values_{std::move(values)}, fn_{std::move(fn)} {}
+
+  bool provides(std::uint32_t replica) const override {
+    return values_.provides(replica);
+  }
+
+private:
+  U make(std::uint32_t replica, const char* call) const override {
+    auto fn = fn_;
+    return std::invoke(fn, values_.value_for(replica, call));
+  }
+
+  const per_replica<T> values_;
+  const F fn_;
 };
 
 /// Returns the value that `strategy::run` passes to replica `id` for the

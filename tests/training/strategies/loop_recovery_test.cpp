@@ -112,9 +112,7 @@ outcome run_loop(const strategy& on, const hook& at) {
         on.run([](const step_values& x) { return x.loss; }, results);
       at(place::in_reduce, step);
       out.losses.push_back(on.reduce(sum, of_loss, {0}).item<float>());
-      const auto of_rows =
-        on.run([](const step_values& x) { return x.rows; }, results);
-      out.row_counts.push_back(on.reduce(sum, of_rows));
+      out.row_counts.push_back(on.reduce(sum, results.map(&step_values::rows)));
       ++step;
     }
   out.weights = {first.weights_sha256(), second.weights_sha256()};
