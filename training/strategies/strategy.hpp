@@ -31,6 +31,11 @@ struct loop_options {
   /// Epochs of the dataset that the loop reads. The first one is the next epoch
   /// of the dataset, as a range-for over it reads it.
   std::uint64_t epochs = 1;
+  /// Epoch of the loop and index of the batch with which it begins, for a
+  /// program that resumes a saved model: {2, 5} is the sixth batch of the third
+  /// epoch. Earlier batches are not read, but count in `epoch`, `index` and
+  /// `number` of the iterations. With {epochs, 0} the loop has no iteration.
+  data::position first{};
 };
 
 /// Decides where a program computes and how its replicas stay synchronized. A
@@ -87,6 +92,7 @@ public:
   ///          returns void, `run` returns void.
   /// @cost in a job of several workers, a copy of the parameters and slots in
   ///       memory, and a gather of the results, if each takes at most 1 MiB.
+  ///       Each 100th call also compares hashes of the variables of all models.
   /// @errors an exception of `fn` ends the step on all replicas. `run` rethrows
   ///         the exception of the replica with the lowest id. Throws
   ///         `job_error` if a replica waits for another replica longer than the
@@ -159,8 +165,10 @@ public:
   ///
   /// In a job of several workers, every worker must begin the same loop.
   /// @param name name of the loop in error texts.
-  /// @errors throws std::invalid_argument for 0 epochs. Throws std::logic_error
-  ///         in a replica's function, and for the dataset of another strategy.
+  /// @errors throws std::invalid_argument for 0 epochs, and if `first` is
+  /// behind
+  ///         the end of the loop or of an epoch. Throws std::logic_error in a
+  ///         replica's function, and for the dataset of another strategy.
   training_loop loop(std::string name, const distributed_dataset& batches,
                      const loop_options& options = {}) const;
 

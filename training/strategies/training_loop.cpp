@@ -87,6 +87,7 @@ public:
       throw std::invalid_argument("the loop \"" + name_
                                   + "\": 0 is not a valid number of epochs; "
                                     "give 1 or more");
+    check_first();
     if (batches.run_strategy() != over)
       throw std::logic_error("the loop \"" + name_
                              + "\" got a dataset that another strategy "
@@ -96,7 +97,7 @@ public:
   ~impl() {
     if (!is_active_) // all workers are told, or the loop has not begun
       return;
-    state_->in_loop = false;
+    end_loop();
     if (!state_->spans_processes() || state_->has_client)
       return;
     state_->group->defer_candidates(false);
@@ -118,6 +119,7 @@ public:
       state_->group->defer_candidates(true);
     }
     state_->in_loop = is_active_ = true;
+    go_to_first();
     exceptions_ = std::uncaught_exceptions();
     current_.is_first_here = true;
     advance();
@@ -141,6 +143,40 @@ public:
   loop_iteration& current() { return current_; }
 
 private:
+  /// @errors throws std::invalid_argument if the first position is behind the
+  ///         end.
+  void check_first() const {
+    const auto& [epoch, index] = options_.first;
+    const auto reject = [&](const std::string& why) {
+      throw std::invalid_argument("the loop \"" + name_ + "\": first is {"
+                                  + std::to_string(epoch) + ", "
+                                  + std::to_string(index) + "}, but " + why);
+    };
+    const auto size = batches_.batches().size();
+    if (epoch > options_.epochs || (epoch == options_.epochs && index > 0))
+      reject("the loop has " + std::to_string(options_.epochs)
+             + (options_.epochs == 1 ? " epoch" : " epochs")
+             + "; give an epoch before its end");
+    if (size && index > *size)
+      reject("an epoch has " + std::to_string(*size)
+             + (*size == 1 ? " batch" : " batches")
+             + "; give an index before its end");
+    if (!size && epoch > 0 && epoch < options_.epochs)
+      reject("the epochs of the dataset have no known number of batches; give "
+             "epoch 0");
+  }
+
+  /// Begins with the first position, as if the iterations before it were made.
+  void go_to_first() {
+    const auto& [epoch, index] = options_.first;
+    for (; position_.epochs < epoch; ++position_.epochs)
+      batches_.begin_epoch();
+    position_.number = epoch * batches_.batches().size().value_or(0) + index;
+  }
+
+  /// The program is in no iteration any more.
+  void end_loop() { is_active_ = state_->in_loop = false; }
+
   std::string description() const {
     std::string out =
       "loop: " + name_ + "\nepochs: " + std::to_string(options_.epochs)
@@ -148,6 +184,8 @@ private:
     const auto batches = batches_.batches().size();
     out += "\nbatches per epoch: "
            + (batches ? std::to_string(*batches) : std::string{"endless"});
+    out += "\nfirst iteration: epoch " + std::to_string(options_.first.epoch)
+           + ", batch " + std::to_string(options_.first.index);
     out += "\nreplica shares: " + shares_text(batches_.shares());
     out += "\nvariables:";
     for (const auto& x : state_->variables)
@@ -183,7 +221,7 @@ private:
     position_.data_epochs = batches_.epochs_begun();
     if (!state_->spans_processes()) {
       if (!values)
-        state_->in_loop = is_active_ = false;
+        end_loop();
     } else {
       synchronize();
       // The replicas of this process, or where it is, may be others now.
@@ -210,8 +248,9 @@ private:
       if (!reader_) {
         if (position_.epochs == options_.epochs)
           return std::nullopt;
-        ++position_.epochs;
-        reader_.emplace(batches_.iterate({batches_.begin_epoch(), 0}));
+        const bool is_first = position_.epochs++ == options_.first.epoch;
+        reader_.emplace(batches_.iterate(
+          {batches_.begin_epoch(), is_first ? options_.first.index : 0}));
       }
       position_.batch = reader_->save();
       if (auto values = reader_->next())
@@ -299,7 +338,8 @@ private:
 
   /// The call at this position is complete: an iteration follows, or none.
   void end_position() {
-    is_active_ = state_->in_loop = position_.phase == loop_phase::next;
+    if (position_.phase != loop_phase::next)
+      end_loop();
     if (!state_->has_client)
       state_->group->defer_candidates(is_active_);
   }

@@ -155,6 +155,160 @@ struct end_of_worker : std::runtime_error {
   end_of_worker() : std::runtime_error{"the test ends this worker"} {}
 };
 
+/// A loop that begins in the middle of an epoch makes the rest of the
+/// iterations.
+void run_rest(const strategy& on, const data::position& first,
+              std::vector<recorded_step>& out,
+              const std::function<void(const loop_iteration&)>& at = {}) {
+  const auto scope = on.scope();
+  trainer of{on};
+  const auto batches = on.distribute(uneven_batches());
+  for (auto& step :
+       on.loop("rest", batches, {.epochs = epochs, .first = first})) {
+    if (at)
+      at(step);
+    // The values of the batch, which do not depend on the steps before.
+    const auto sums = on.run(
+      [](const batch& mine) {
+        double total = 0;
+        for (const auto x : mine.inputs.data<float>())
+          total += double(x);
+        return total;
+      },
+      step.values);
+    out.push_back(
+      {0, step.epoch, step.index, step.number, float(on.reduce(sum, sums))});
+  }
+  // Loops after it read the epochs that follow.
+  EXPECT_EQ(batches.epochs_begun(), epochs);
+}
+
+TEST(TrainingLoopFirst, BeginsAtAPosition) {
+  std::vector<recorded_step> all;
+  run_rest(turns(workers), {}, all);
+  ASSERT_EQ(all.size(), epochs * 13);
+  for (const auto& first :
+       {data::position{0, 0}, data::position{0, 5}, data::position{0, 13},
+        data::position{1, 0}, data::position{1, 12}, data::position{2, 0}}) {
+    SCOPED_TRACE(std::to_string(first.epoch) + ", "
+                 + std::to_string(first.index));
+    const std::vector<recorded_step> expected{
+      all.begin() + std::ptrdiff_t(13 * first.epoch + first.index), all.end()};
+    std::vector<recorded_step> found;
+    run_rest(turns(workers), first, found);
+    EXPECT_EQ(found, expected);
+    std::vector<std::vector<recorded_step>> of_workers(workers);
+    expect_nothing_thrown(
+      run_on_cluster(workers, {}, [&](const strategy& on, std::uint32_t w) {
+        run_rest(on, first, of_workers[w]);
+      }));
+    for (const auto& one : of_workers)
+      EXPECT_EQ(one, expected);
+  }
+}
+
+TEST(TrainingLoopFirst, IsKeptWhenAWorkerIsLost) {
+  std::vector<recorded_step> expected;
+  run_rest(turns(workers), {0, 9}, expected);
+  std::vector<std::vector<recorded_step>> found(workers);
+  const auto thrown =
+    run_on_cluster(workers, {}, [&](const strategy& on, std::uint32_t w) {
+      run_rest(on, {0, 9}, found[w], [&](const loop_iteration& step) {
+        if (w != 1 || step.number != 15)
+          return;
+        cut_off(on);
+        throw end_of_worker{};
+      });
+    });
+  for (const std::uint32_t w : {0, 2}) {
+    EXPECT_EQ(exception_text(thrown[w]), "");
+    EXPECT_EQ(found[w], expected);
+  }
+}
+
+TEST(TrainingLoopFirst, BehindTheEndIsRejected) {
+  const auto on = turns(2);
+  const auto batches = on.distribute(uneven_batches());
+  for (const auto& first :
+       {data::position{2, 1}, data::position{3, 0}, data::position{0, 14}})
+    EXPECT_THROW(on.loop("rest", batches, {.epochs = 2, .first = first}),
+                 std::invalid_argument);
+  std::vector<std::exception_ptr> thrown =
+    run_on_cluster(2, {}, [&](const strategy& workers_of, std::uint32_t w) {
+      std::vector<recorded_step> steps;
+      run_rest(workers_of, {0, w}, steps);
+    });
+  for (const auto& x : thrown)
+    EXPECT_NE(exception_text(x).find("first iteration: epoch 0, batch 1"),
+              std::string::npos)
+      << exception_text(x);
+}
+
+/// What a loop does wrong on worker 1.
+enum class mistake { no_all_reduce, other_learning_rate, written_variable };
+
+/// @param is_loop the steps are in a loop of the strategy.
+/// @returns the errors of the workers, and the number of calls of `run` that
+///          have succeeded.
+std::pair<std::vector<std::string>, std::vector<int>>
+errors_of_loop(mistake made, bool is_loop) {
+  std::vector<int> runs(2);
+  const auto thrown =
+    run_on_workers(2, 1, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      if (made == mistake::other_learning_rate && w == 1)
+        it.optimizer().set_learning_rate(0.5f);
+      if (made == mistake::written_variable && w == 1)
+        it.variables()[0].value().mutable_data<float>()[0] = 3;
+      const auto batches = on.distribute(digits_200().batch(20));
+      const auto step = [&](const per_replica<batch>& values) {
+        on.run(
+          [&](replica_context& self, const batch& mine) {
+            tape t;
+            const auto loss =
+              models::cross_entropy(it(mine.inputs), mine.labels)
+              / mine.global_rows;
+            const auto gradients = t.gradient(loss, it.variables());
+            it.optimizer().apply(made == mistake::no_all_reduce
+                                   ? gradients
+                                   : self.all_reduce(sum, gradients),
+                                 it.variables());
+          },
+          values);
+        ++runs[w];
+      };
+      if (is_loop) {
+        for (auto& one : on.loop("wrong", batches, {.epochs = 12}))
+          step(one.values);
+      } else {
+        for (int epoch = 0; epoch < 12; ++epoch)
+          for (const auto& values : batches)
+            step(values);
+      }
+    });
+  return {{exception_text(thrown[0]), exception_text(thrown[1])}, runs};
+}
+
+TEST(NewUserResults, S9ALoopWhoseCopiesDifferIsFoundByAnAudit) {
+  for (const auto made : {mistake::no_all_reduce, mistake::other_learning_rate,
+                          mistake::written_variable})
+    for (const bool is_loop : {true, false}) {
+      const auto [errors, runs] = errors_of_loop(made, is_loop);
+      for (const auto& text : errors) {
+        EXPECT_NE(
+          text.find("differ: replica 1 has other values than replica 0"),
+          text.npos)
+          << text;
+        for (const auto* cause :
+             {"not reduced by all_reduce", "another learning rate",
+              "a variable that the program has written"})
+          EXPECT_NE(text.find(cause), text.npos) << text;
+      }
+      EXPECT_EQ(runs, (std::vector<int>{99, 99}));
+    }
+}
+
 class TrainingLoopLoss : public ::testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(TrainingLoopLoss, InAnIterationGivesTheUndisturbedResult) {
