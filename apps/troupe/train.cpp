@@ -17,6 +17,7 @@
 #include "troupe/training/job/job_placement.hpp"
 #include "troupe/training/job/resumed_placement.hpp"
 #include "troupe/training/job/train_summary.hpp"
+#include "troupe/training/loop/resumed_position.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
@@ -71,6 +72,7 @@ strategy make_strategy(const train_config& config, std::size_t worker,
       actors.emplace(options),
       tf_config(),
       {.devices = config.devices_of(worker),
+       .replicas = config.replicas,
        .threads = config.threads,
        .communication = {.collectives = parse_collectives(config.collectives)},
        .transport = transport_of(config),
@@ -328,6 +330,9 @@ int train(const train_arguments& given_arguments) {
   end_on_interrupts(); // until `fit` can save the run
   auto arguments = given_arguments;
   check_names(arguments);
+  if (arguments.options.other_replicas && arguments.resume.empty())
+    throw std::invalid_argument("--other-replicas: no run is resumed; give "
+                                "--resume too, or leave it out");
   if (has_servers(arguments))
     return train_with_servers(arguments);
   check_has_no_servers(arguments);
@@ -358,6 +363,8 @@ int train(const train_arguments& given_arguments) {
   const auto scope = strategy.scope();
   auto model = make_model(arguments, config);
   check_epochs(model, config);
+  if (arguments.options.other_replicas)
+    accept_replicas(*model.state(), config.replicas, config.replica_shares);
   const auto result =
     fit(model, training, fit_options_of(arguments, config, training, test),
         arguments, config);

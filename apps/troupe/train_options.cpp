@@ -162,8 +162,8 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
   add_number(command, "--replicas", options.replicas, 1,
              train_option_limits::replicas,
              "Number of replicas: with one_device [1]; with mirrored and "
-             "central_storage [one per device]; with workers, the total [one "
-             "per worker]")
+             "central_storage [one per device]; with workers, the total, also "
+             "if it is no multiple of their number [one per worker]")
     ->type_name("N");
   command
     .add_option_function<std::string>(
@@ -299,6 +299,9 @@ void add_file_options(CLI::App& command, train_arguments& arguments) {
            "Continue the interrupted run in FILE; options not given "
            "are taken from FILE")
     ->type_name("FILE");
+  command.add_flag("--other-replicas", arguments.options.other_replicas,
+                   "With --resume: allow another number of replicas than the "
+                   "run had; the weights then have other bits");
   add_number(command, "--max-steps", arguments.max_steps, 1,
              train_option_limits::epochs, "Interrupt the run after N steps")
     ->type_name("N");

@@ -81,6 +81,68 @@ TEST_F(Workers, ContinueInAnotherNumberOfProcesses) {
             expected);
 }
 
+TEST_F(Workers, HaveReplicasThatAreNoMultipleOfTheirNumber) {
+  const auto four = std::string{job} + "--replicas 4 ";
+  const auto expected = weights_of(four + "--strategy one_device");
+  EXPECT_EQ(weights_of(four + "--workers 3"), expected);
+  const auto launched =
+    troupe("launch -n 3 -- " TROUPE_TOOL " " + four
+           + "--strategy multi_worker_mirrored --summary s.json");
+  EXPECT_EQ(launched.code, 0) << launched.err;
+  EXPECT_NE(launched.out.find("[worker 0] weights_sha256 " + expected),
+            launched.out.npos)
+    << launched.out;
+  const auto cut = troupe(four + "--workers 3 --max-steps 15 --save m.troupe");
+  ASSERT_EQ(cut.code, 130) << cut.err;
+  EXPECT_EQ(weights_of("train --resume m.troupe --save n.troupe"), expected);
+  EXPECT_EQ(weights_of("train --resume m.troupe --workers 2 --save o.troupe"),
+            expected);
+  const auto few = troupe(std::string{job} + "--replicas 2 --workers 3");
+  EXPECT_EQ(few.code, 2);
+  EXPECT_NE(few.err.find("each of 3 workers needs a replica"), few.err.npos)
+    << few.err;
+}
+
+TEST_F(Workers, WithUnevenReplicasAreReplacedWhenOneIsKilled) {
+  const std::string training =
+    "train --data digits:1400 --batch 24 --epochs 40 --replicas 5 ";
+  const auto expected = weights_of(training + "--strategy one_device");
+  for (const int killed : {0, 2}) {
+    const auto done =
+      run_with_signal(killed, SIGKILL, training + "--workers 3 --restarts 1");
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(
+      done.err.find("a process has joined; the job goes on with 3 processes"),
+      done.err.npos)
+      << done.err;
+    EXPECT_NE(("\n" + done.out).find("\nweights_sha256 " + expected),
+              done.out.npos)
+      << done.out << done.err;
+  }
+}
+
+TEST_F(Workers, ContinueWithOtherReplicasIfTheUserAllowsOtherBits) {
+  const auto cut =
+    troupe(std::string{job} + "--workers 2 --max-steps 15 --save m.troupe");
+  ASSERT_EQ(cut.code, 130) << cut.err;
+  const auto refused =
+    troupe("train --resume m.troupe --replicas 3 --workers 3 --save n.troupe");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(
+    refused.err.find("or --other-replicas if the weights may have other "
+                     "bits"),
+    refused.err.npos)
+    << refused.err;
+  const auto found = summary_of("train --resume m.troupe --workers 3 "
+                                "--other-replicas --save o.troupe");
+  EXPECT_EQ(found.value("replicas", 0), 3);
+  EXPECT_EQ(found.value("steps", 0), 24);
+  const auto unused = troupe(std::string{job} + "--other-replicas");
+  EXPECT_EQ(unused.code, 2);
+  EXPECT_NE(unused.err.find("give --resume too"), unused.err.npos)
+    << unused.err;
+}
+
 TEST_F(Workers, SaveTheRunAfterCtrlC) {
   const auto cut = run_with_signal(-1, SIGINT);
   EXPECT_EQ(cut.code, 130) << cut.err;

@@ -56,6 +56,9 @@ struct train_options {
   std::optional<std::string> consistency{};
   std::optional<std::string> table_consistency{};
   std::optional<std::int64_t> replication{};
+  /// A run that is resumed may have another number of replicas, although its
+  /// weights then have other bits. It is no option of the run that is saved.
+  bool other_replicas = false;
 
   friend bool operator==(const train_options&, const train_options&) = default;
 };

@@ -167,13 +167,18 @@ void resolve_workers(const train_options& options, std::uint64_t replicas,
     replicas =
       workers
       * std::max<std::uint64_t>(devices_of_each(out.devices, workers), 1);
-  if (replicas % workers != 0)
+  if (replicas < workers)
     reject("--replicas", std::to_string(replicas),
-           "each of " + workers_text + " has equally many; give a multiple of "
-             + std::to_string(workers));
-  name_devices(options, replicas / workers, out);
+           "each of " + workers_text + " needs a replica; give at least "
+             + std::to_string(workers) + ", or fewer workers");
+  const auto most = (replicas + workers - 1) / workers;
+  name_devices(options, most, out);
   const auto each = devices_of_each(out.devices, workers);
-  if (replicas / workers != each)
+  // CPU devices share the processors, but each CUDA device has one replica.
+  const bool is_cpu = std::ranges::all_of(out.devices, [](const auto& name) {
+    return parse_device(name).kind == device_kind::cpu;
+  });
+  if (is_cpu ? most != each : replicas != workers * each)
     reject("--replicas", std::to_string(replicas),
            workers_text + " with " + std::to_string(each)
              + (each == 1 ? " device each have " : " devices each have ")

@@ -86,7 +86,8 @@ void change_placement(train_options& out, const train_options& saved,
   out.graph = changes.graph;
   const auto was = resolve_options(saved);
   out.replicas = changes.replicas;
-  if (!changes.replicas && !changes.devices)
+  out.other_replicas = false;
+  if (!changes.replicas && !changes.devices && !changes.other_replicas)
     out.replicas = default_replicas(out, was);
   const auto now = resolve_options(out);
   const auto replicas = was.replicas_of_batch();
@@ -94,12 +95,20 @@ void change_placement(train_options& out, const train_options& saved,
     has_determined_weights(was) && !has_determined_weights(now);
   if (is_undetermined && !is_independent_of_order(now))
     reject_option("--consistency", now.consistency, undetermined("give sync"));
-  if (now.replicas_of_batch() != replicas)
+  const bool has_servers = was.servers > 0 || now.servers > 0;
+  if (changes.other_replicas && has_servers)
+    throw std::invalid_argument(
+      "--other-replicas: a run with parameter servers is resumed with the same "
+      "number of replicas; leave it out");
+  if (now.replicas_of_batch() != replicas && !changes.other_replicas)
     throw std::invalid_argument(
       "--resume: the run had " + std::to_string(replicas)
       + (replicas == 1 ? " replica" : " replicas") + ", and would have "
       + std::to_string(now.replicas_of_batch()) + "; give a strategy with "
-      + std::to_string(replicas));
+      + std::to_string(replicas)
+      + (has_servers ? ""
+                     : ", or --other-replicas if the weights may have other "
+                       "bits"));
   if (is_undetermined) // only --table-consistency can be the reason
     reject_option("--table-consistency", now.table_consistency,
                   undetermined("leave it out"));

@@ -17,7 +17,7 @@ bool stays_on_servers(const train_options& saved, const train_options& changes);
 /// kept only if that of the other parameters is.
 /// @param out the options of the run, with all other changes.
 /// @errors throws std::invalid_argument if the run could end with other weights
-///         than `saved`.
+///         than `saved`, unless `changes.other_replicas` allows it.
 void change_placement(train_options& out, const train_options& saved,
                       const train_options& changes);
 

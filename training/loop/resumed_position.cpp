@@ -44,4 +44,12 @@ fit_position resumed_position(const std::optional<fit_position>& interrupted,
   return old;
 }
 
+void accept_replicas(model_state& state, std::uint32_t replicas,
+                     const std::vector<std::uint32_t>& replica_shares) {
+  if (!state.interrupted)
+    return;
+  state.interrupted->replicas = replicas;
+  state.interrupted->replica_shares = replica_shares;
+}
+
 } // namespace troupe

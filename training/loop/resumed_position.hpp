@@ -17,4 +17,10 @@ fit_position resumed_position(const std::optional<fit_position>& interrupted,
                               const fit_position& begin,
                               std::optional<std::uint64_t> first_epoch);
 
+/// For the library's own use. Lets an interrupted fit be resumed with another
+/// number of replicas, and with other shares. The weights then have other bits
+/// than those of an uninterrupted fit. No effect if no fit was interrupted.
+void accept_replicas(model_state& state, std::uint32_t replicas,
+                     const std::vector<std::uint32_t>& replica_shares);
+
 } // namespace troupe

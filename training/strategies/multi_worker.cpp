@@ -66,6 +66,21 @@ std::optional<net::cluster_task> own_task(const net::cluster_spec& cluster,
   return task;
 }
 
+/// Returns the number of replicas of a job of several workers.
+/// @errors throws std::invalid_argument if a worker would have none.
+std::uint32_t replicas_of_job(const multi_worker_options& options,
+                              std::size_t workers) {
+  if (options.replicas == 0)
+    return static_cast<std::uint32_t>(options.devices.size() * workers);
+  if (options.replicas < workers)
+    throw std::invalid_argument(
+      "replicas " + std::to_string(options.replicas) + ": the job has "
+      + std::to_string(workers)
+      + " workers, each of which needs one; give at least "
+      + std::to_string(workers) + ", or fewer workers");
+  return options.replicas;
+}
+
 /// The launcher of this process as its membership actor sees it.
 class linked_launcher final : public job_launcher {
 public:
@@ -127,12 +142,16 @@ cluster_options to_cluster_options(
     result.names.push_back(to_string(member));
   }
   result.task = static_cast<std::uint32_t>(net::id_in_cluster(cluster, task));
-  result.replicas = static_cast<std::uint32_t>(options.devices.size());
+  const auto workers = result.addresses.size();
+  const auto replicas = replicas_of_job(options, workers);
+  // A spare for any task asks for as many as the first worker has.
+  result.replicas = replicas_of_worker(replicas, workers, result.task);
   result.threads = options.threads;
   result.device_sums = std::move(device_sums);
   result.shared_config =
     "Troupe " + std::string{version} + ", devices of each worker "
-    + std::to_string(options.devices.size()) + ", bytes_per_pack "
+    + std::to_string(options.devices.size()) + ", replicas "
+    + std::to_string(replicas) + ", bytes_per_pack "
     + std::to_string(options.communication.bytes_per_pack) + ", sums "
     + to_string(
       collective_options{algorithm_of(options.communication.implementation)})
@@ -157,8 +176,7 @@ cluster_options to_cluster_options(
     options.faults || options.any_task
       ? options.faults
       : injection::make_process_fault_injector(
-        {options.fault_plan}, result.addresses, result.task,
-        result.replicas * static_cast<std::uint32_t>(result.addresses.size()));
+        {options.fault_plan}, result.addresses, result.task, replicas);
   if (launcher && launcher->is_witness())
     result.launcher = std::make_shared<linked_launcher>(*launcher);
   result.log = options.log ? options.log : log_of_connections;
@@ -179,7 +197,7 @@ make_multi_worker_state(runtime& local_runtime,
   check_threads(options.threads);
   auto devices = parse_devices(options.devices);
   replica_group_options group_options;
-  group_options.replicas = static_cast<std::uint32_t>(devices.size());
+  group_options.replicas = replicas_of_job(options, 1);
   group_options.threads = options.threads;
   group_options.step_timeout = options.communication.timeout;
   group_options.algorithm = algorithm_of(options.communication.implementation);
@@ -224,6 +242,12 @@ make_multi_worker_state(runtime& local_runtime,
 }
 
 } // namespace
+
+std::uint32_t replicas_of_worker(std::uint32_t replicas, std::size_t workers,
+                                 std::size_t worker) {
+  return static_cast<std::uint32_t>(replicas / workers
+                                    + (worker < replicas % workers ? 1 : 0));
+}
 
 multi_worker_mirrored_strategy::multi_worker_mirrored_strategy(
   runtime& local_runtime, const net::cluster_resolver& resolver,

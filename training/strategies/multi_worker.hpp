@@ -20,9 +20,15 @@ namespace troupe {
 class runtime;
 
 struct multi_worker_options {
-  /// Devices of this worker, with one replica on each. All workers must have
-  /// the same number of devices.
+  /// Devices of this worker, with one replica on each by default. All workers
+  /// must have the same number of devices.
   std::vector<std::string> devices{"cpu:0"};
+  /// Number of replicas of the job, equal in all workers and at least the
+  /// number of workers. It need not be a multiple: each worker has an equal
+  /// part, and the first workers have one more (`replicas_of_worker`). The
+  /// replicas of a worker take its devices in turn. Zero: one on each device of
+  /// each worker.
+  std::uint32_t replicas = 0;
   int threads = 1; ///< Threads of each replica's ops.
   communication_options communication{};
   /// Transport of tensors between two workers.
@@ -77,13 +83,18 @@ struct multi_worker_options {
   std::string fault_plan{};
 };
 
+/// Returns how many of the replicas of a job a worker has at the start.
+/// @param worker number of the worker, in [0, workers).
+std::uint32_t replicas_of_worker(std::uint32_t replicas, std::size_t workers,
+                                 std::size_t worker);
+
 /// Runs replicas in several processes. These processes are the workers, and all
 /// run the same program. Each worker must call the same functions of the
 /// strategy and of models in the same order. Worker 0 is the chief task, or the
 /// first worker task if the cluster has no chief. Replica ids ascend over the
-/// devices of worker 0, then over those of worker 1, and so on. The weights are
-/// bitwise equal to the weights of a job with the same number of replicas in
-/// one process.
+/// replicas of worker 0, then over those of worker 1, and so on. The weights
+/// are bitwise equal to the weights of a job with the same number of replicas
+/// in one process.
 ///
 /// If a worker dies or becomes unreachable, the calls of the others go on with
 /// its replicas: `fit`, `evaluate`, `save`, `run`, `reduce` and `gather`. A

@@ -164,12 +164,18 @@ TEST(TrainOptions, ReplicasAreDividedEvenlyOverWorkers) {
               .replicas,
             6u);
   EXPECT_EQ(resolve_options({.strategy = "multi_worker_mirrored"}).workers, 1u);
+  const auto uneven = resolve_options({.replicas = 4, .workers = 3});
+  EXPECT_EQ(uneven.replicas, 4u);
+  EXPECT_EQ(uneven.workers, 3u);
+  EXPECT_EQ(uneven.devices, (names{"cpu:0", "cpu:1"}));
+  EXPECT_EQ(resolve_options(to_options(uneven)).devices, uneven.devices);
   const auto has = [](const train_options& x, const char* a, const char* b) {
     const auto said = error_text_of(x);
     EXPECT_NE(said.find(a), said.npos) << said;
     EXPECT_NE(said.find(b), said.npos) << said;
   };
-  has({.replicas = 3, .workers = 2}, "--replicas 3", "multiple of 2");
+  has({.replicas = 1, .workers = 2}, "--replicas 1",
+      "each of 2 workers needs a replica; give at least 2, or fewer workers");
   has({.workers = 0}, "--workers 0", "from 1 to 128");
   has({.devices = names{"cpu:0"}, .replicas = 4, .workers = 2}, "--replicas 4",
       "leave --replicas or --devices out");
@@ -246,6 +252,33 @@ TEST(TrainOptions, ResumeAllowsOtherProcessesWithEqualReplicas) {
     resolve_options(merge_for_resume(to_options(one), {.workers = 2})).replicas,
     4u);
   EXPECT_EQ(read_train_options(write_train_options(saved)), saved);
+  EXPECT_EQ(resolve_options(merge_for_resume(saved, {.workers = 3})).replicas,
+            4u);
+}
+
+TEST(MergeForResume, OtherReplicasNeedTheirOption) {
+  const auto saved = to_options(resolve_options({.replicas = 4, .workers = 2}));
+  try {
+    merge_for_resume(saved, {.replicas = 3, .workers = 3});
+    ADD_FAILURE() << "no error";
+  } catch (const std::invalid_argument& e) {
+    EXPECT_STREQ(e.what(),
+                 "--resume: the run had 4 replicas, and would have 3; give a "
+                 "strategy with 4, or --other-replicas if the weights may have "
+                 "other bits");
+  }
+  for (const train_options& changes :
+       {train_options{.replicas = 3, .workers = 3, .other_replicas = true},
+        train_options{.workers = 3, .other_replicas = true}}) {
+    const auto merged = merge_for_resume(saved, changes);
+    EXPECT_EQ(resolve_options(merged).replicas, 3u);
+    EXPECT_FALSE(merged.other_replicas);
+  }
+  EXPECT_THROW(merge_for_resume(saved, {.workers = 3,
+                                        .servers = 1,
+                                        .consistency = "sync",
+                                        .other_replicas = true}),
+               std::invalid_argument);
 }
 
 TEST(TrainOptions, PrecisionIsThatOfTheRunToResume) {

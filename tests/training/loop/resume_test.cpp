@@ -1,5 +1,6 @@
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
+#include "troupe/training/loop/resumed_position.hpp"
 
 #include <gtest/gtest.h>
 
@@ -266,6 +267,22 @@ TEST_F(Resume, OtherDataOrReplicasAreRejected) {
   }
   auto alone = model::load(folder / "a");
   EXPECT_THROW(alone.fit(batches(), {.resume = true}), std::invalid_argument);
+}
+
+TEST_F(Resume, OtherReplicasCanBeAccepted) {
+  {
+    const auto two = turns(2);
+    const auto scope = two.scope();
+    auto network = fresh(adam{});
+    network.fit(batches(), {.replica_shares = {3, 1}, .max_steps = 3});
+    network.save(folder / "a");
+  }
+  const auto three = turns(3);
+  const auto scope = three.scope();
+  auto network = model::load(folder / "a");
+  accept_replicas(*network.state(), 3, {});
+  network.fit(batches(), {.resume = true});
+  EXPECT_EQ(network.steps(), batches().size().value());
 }
 
 } // namespace

@@ -113,6 +113,42 @@ TEST(ClusterTraining, RingFitIsReproducibleAndEqualOnAllWorkers) {
   }
 }
 
+// -- uneven replicas ----------------------------------------------------------
+
+TEST(ClusterTraining, ReplicasNeedNotBeAMultipleOfTheWorkers) {
+  for (const auto& [workers, replicas] :
+       {std::pair{3u, 4u}, std::pair{2u, 3u}, std::pair{3u, 5u},
+        std::pair{2u, 2u}}) {
+    const auto expected = weights_after_fit(turns(replicas));
+    std::vector<std::string> found(workers);
+    std::vector<std::vector<std::uint32_t>> ids(workers);
+    expect_nothing_thrown(
+      run_on_cluster(workers, {.replicas = replicas},
+                     [&](const strategy& on, std::uint32_t w) {
+                       EXPECT_EQ(on.num_replicas_in_sync(), replicas);
+                       ids[w] = on.local_replica_ids();
+                       found[w] = weights_after_fit(on);
+                     }));
+    std::uint32_t next = 0;
+    for (std::uint32_t w = 0; w < workers; ++w) {
+      EXPECT_EQ(found[w], expected) << w;
+      EXPECT_EQ(ids[w].size(), replicas_of_worker(replicas, workers, w));
+      for (const auto id : ids[w])
+        EXPECT_EQ(id, next++);
+    }
+  }
+}
+
+TEST(ClusterTraining, EachWorkerNeedsAReplica) {
+  const auto thrown =
+    run_on_cluster(3, {.replicas = 2}, [](const strategy&, std::uint32_t) {});
+  for (const auto& x : thrown)
+    EXPECT_EQ(
+      exception_text(x),
+      "replicas 2: the job has 3 workers, each of which needs one; give "
+      "at least 3, or fewer workers");
+}
+
 // -- call options -------------------------------------------------------------
 
 TEST(ClusterTraining, DifferentCallOptionsNameTheReplica) {
