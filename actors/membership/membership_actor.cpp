@@ -1508,21 +1508,22 @@ struct membership_state : view_change_host::owner, reconnector::owner {
         names += (names.empty() ? "" : ", ") + options.processes.names[task];
     withdraw_question();
     note({.kind = flight_event_kind::no_majority, .text = names});
-    options.peers->update([&] { options.peers->no_next_view = true; });
+    // The launcher is told (`on_job_failure`), counts this process as lost, and
+    // may let the others go on. So it must not take part in a later view.
+    const bool leaves = options.launcher != nullptr;
+    if (leaves)
+      view_changes.end();
+    options.peers->update([&] {
+      options.peers->no_next_view = true;
+      options.peers->has_left |= leaves;
+    });
     if (!names.empty())
       log(own_name()
           + " and those it can reach are too few to agree on the "
             "next view; no answer from: "
           + names);
-    leave_by_giving_up();
-  }
-  /// The launcher is told (`on_job_failure`), counts this process as lost, and
-  /// may let the others go on. So it must not take part in a later view either.
-  void leave_by_giving_up() {
-    if (!options.launcher)
-      return;
-    options.peers->update([&] { options.peers->has_left = true; });
-    on(membership_event::leave{true});
+    if (leaves)
+      on(membership_event::leave{true});
   }
 
   /// Reports the members to which there is no connection. One that was cut
