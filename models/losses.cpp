@@ -140,15 +140,21 @@ std::vector<std::string> loss_names() {
   return names;
 }
 
+tensor shaped_as(const tensor& outputs, const tensor& labels) {
+  if (!labels || labels.dims() == outputs.dims()
+      || !are_comparable(outputs.dims(), labels.dims()))
+    return labels;
+  return labels.reshaped(outputs.dims());
+}
+
 tensor compute_losses(const loss& function, const tensor& outputs,
                       const tensor& targets) {
   const bool compares_values = function.targets == target_kind::values;
   if (compares_values
       && (!targets || !are_comparable(outputs.dims(), targets.dims())))
     refuse_targets(function.name, outputs, targets);
-  // The difference of [n] and [n, 1] would broadcast to [n, n].
   auto losses = function.compute(
-    outputs, compares_values ? targets.reshaped(outputs.dims()) : targets);
+    outputs, compares_values ? shaped_as(outputs, targets) : targets);
   const auto n = outputs.dims().rank() > 0 ? outputs.dims().front() : 0;
   if (!losses || losses.spec() != tensor_spec{{n}, dtype::float32})
     throw std::logic_error(

@@ -29,7 +29,9 @@ struct loss {
   /// Computes the loss of each example. A tape records the computation, so it
   /// consists of ops. `fit` calls it from several threads.
   /// @param outputs [n, ...], the output of a network, n > 0
-  /// @param targets the labels of these examples
+  /// @param targets the labels of these examples. With `target_kind::values`
+  ///        they have the shape of the outputs, also if the labels of the data
+  ///        are [n] and the outputs [n, 1], or the reverse.
   /// @returns [n] float32
   std::function<tensor(const tensor& outputs, const tensor& targets)> compute =
     {};
@@ -77,9 +79,15 @@ const loss& find_loss(std::string_view name);
 
 std::vector<std::string> loss_names();
 
+/// Returns labels in the shape of the outputs if one of them is [n] and the
+/// other [n, 1]. A difference of these two shapes would broadcast to [n, n].
+/// All other labels are returned unchanged.
+tensor shaped_as(const tensor& outputs, const tensor& labels);
+
 /// Computes the loss of each example, and checks the result.
-/// @errors throws std::logic_error if the result is not float32[n], and the
-///         exceptions of the loss.
+/// @errors throws std::logic_error if the loss compares values, and the targets
+///         do not fit the outputs (`are_comparable`); also if the result is not
+///         float32[n]. Throws the exceptions of the loss.
 tensor compute_losses(const loss& function, const tensor& outputs,
                       const tensor& targets);
 

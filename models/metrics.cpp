@@ -105,21 +105,25 @@ double area_under_roc(std::span<const double> sums) {
 } // namespace
 
 metric accuracy_metric() {
-  return {.name = "accuracy",
-          .add = [](const tensor& outputs, const tensor& labels,
-                    std::span<double> sums) {
-            sums[0] += static_cast<double>(correct(outputs, labels));
-            sums[1] += static_cast<double>(outputs.dims().front());
-          }};
+  return {
+    .name = "accuracy",
+    .add =
+      [](const tensor& outputs, const tensor& labels, std::span<double> sums) {
+        sums[0] += static_cast<double>(correct(outputs, labels));
+        sums[1] += static_cast<double>(outputs.dims().front());
+      },
+    .larger_is_better = true};
 }
 
 metric mean_absolute_error_metric() {
-  return {.name = "mean_absolute_error",
-          .add = [](const tensor& outputs, const tensor& labels,
-                    std::span<double> sums) {
-            add_differences("mean_absolute_error", outputs, labels, sums,
-                            [](double x) { return std::abs(x); });
-          }};
+  return {
+    .name = "mean_absolute_error",
+    .add =
+      [](const tensor& outputs, const tensor& labels, std::span<double> sums) {
+        add_differences("mean_absolute_error", outputs, labels, sums,
+                        [](double x) { return std::abs(x); });
+      },
+    .larger_is_better = false};
 }
 
 metric root_mean_squared_error_metric() {
@@ -131,9 +135,8 @@ metric root_mean_squared_error_metric() {
                         [](double x) { return x * x; });
       },
     .value =
-      [](std::span<const double> sums) {
-        return std::sqrt(sums[0] / sums[1]);
-      }};
+      [](std::span<const double> sums) { return std::sqrt(sums[0] / sums[1]); },
+    .larger_is_better = false};
 }
 
 metric auc_metric(const auc_options& options) {
@@ -148,7 +151,8 @@ metric auc_metric(const auc_options& options) {
                       std::span<double> sums) {
               add_to_buckets(options, outputs, labels, sums);
             },
-          .value = area_under_roc};
+          .value = area_under_roc,
+          .larger_is_better = true};
 }
 
 std::uint64_t correct(const tensor& scores, const tensor& labels) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -27,7 +28,9 @@ struct metric {
   /// it from several threads, after the step's forward pass. No tape records.
   /// All tensors are on the CPU, also if the model is on another device.
   /// @param outputs [n, ...], the output of a network, n > 0
-  /// @param labels the labels of these examples
+  /// @param labels the labels of these examples. If the outputs are [n, 1] and
+  ///        the labels of the data [n], or the reverse, they have the shape of
+  ///        the outputs.
   /// @param sums `metric::sums` numbers
   std::function<void(const tensor& outputs, const tensor& labels,
                      std::span<double> sums)>
@@ -36,6 +39,10 @@ struct metric {
   /// Computes the value from the sums over all examples. Empty: the quotient of
   /// the first sum and the second one, which is then a count.
   std::function<double(std::span<const double> sums)> value = {};
+
+  /// True: a larger value is better, as of an accuracy. False: a smaller one is
+  /// better, as of an error. None: not known; `early_stopping::mode` says it.
+  std::optional<bool> larger_is_better = {};
 };
 
 /// The metric "accuracy": the fraction of examples that `correct` counts.
@@ -61,8 +68,10 @@ struct auc_options {
 /// its defaults computes it. An output above a threshold predicts the label 1.
 /// The metric counts outputs by their position between the thresholds. Between
 /// two thresholds the curve is a straight line. Counts are exact, so the order
-/// of the additions has no influence. The value is 0 if all labels are equal. A
-/// NaN counts as the output 0.
+/// of the additions has no influence. The value is 0 if all labels are equal,
+/// and NaN if an output is NaN. If all outputs lie between two thresholds, the
+/// value is 0.5, also if their order is perfect, as with probabilities that are
+/// all below 0.005.
 /// @shape labels the shape of the outputs, of any dtype, each 0 or 1. [n] and
 ///        [n, 1] fit each other.
 /// @errors throws std::invalid_argument for a number of thresholds out of
@@ -76,9 +85,9 @@ metric auc_metric(const auc_options& options = {});
 /// classes is the prediction. An example with a NaN among its scores is not
 /// counted.
 /// @shape scores  [n, classes] float32
-/// @shape labels  [n] int32, each in [0, classes)
-/// @errors throws std::logic_error with the shapes, or with the label that is
-///         out of range.
+/// @shape labels  [n] or [n, 1] int32, each in [0, classes)
+/// @errors throws std::logic_error with the shapes, with the dtype if the
+///         labels are no class numbers, or with the label that is out of range.
 std::uint64_t correct(const tensor& scores, const tensor& labels);
 
 /// Sums the losses of all examples, in order.

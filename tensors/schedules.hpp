@@ -17,7 +17,8 @@ struct constant_schedule {
   float learning_rate = 1e-3f;
 };
 
-/// learning_rate * factor^floor(step / every).
+/// learning_rate * factor^floor(step / every). With a factor above 1 the rate
+/// grows, until it is no longer a float.
 struct step_schedule {
   float learning_rate = 1e-1f;
   float factor = 0.1f;
@@ -69,10 +70,11 @@ public:
   std::string_view name() const;
   hyperparameters numbers() const;
 
-  /// Returns the learning rate of a step. Except for a function, the bits
-  /// depend on neither processor nor C library.
-  /// @errors throws std::invalid_argument if a function returns a rate that is
-  ///         negative or not finite; also the exceptions of the function.
+  /// Returns the learning rate of a step, which is finite and at least 0.
+  /// Except for a function, the bits depend on neither processor nor C library.
+  /// @errors throws std::invalid_argument if the rate is too large for a float,
+  ///         and if a function returns a rate that is negative or not finite;
+  ///         also the exceptions of the function.
   float at(std::uint64_t step) const;
 
 private:

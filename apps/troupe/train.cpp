@@ -251,7 +251,8 @@ fit_options fit_options_of(const train_arguments& arguments,
   options.schedule =
     config.learning_rate_schedule(config.epochs * training.size().value_or(1));
   if (config.patience > 0)
-    options.early_stopping = early_stopping{.patience = config.patience};
+    options.early_stopping =
+      early_stopping{.monitor = config.monitor, .patience = config.patience};
   options.progress =
     arguments.quiet ? progress_style::none : progress_style::automatic;
   options.graph = config.graph;

@@ -116,10 +116,16 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
     "--schedule", options.schedule,
     "Schedule of the learning rate: constant, step:every=1000,factor=0.1 "
     "or cosine:warm_up=100 [constant]");
-  add_number(command, "--patience", options.patience, 1,
-             train_option_limits::patience,
-             "Stop after N epochs without a lower test loss, and restore "
-             "the best weights [never]");
+  add_number(
+    command, "--patience", options.patience, 1, train_option_limits::patience,
+    "Stop after N epochs in which the monitored value did not improve, "
+    "and restore the best weights [never]");
+  command
+    .add_option("--monitor", options.monitor,
+                "Value that --patience watches: loss, a metric of the run "
+                "such as accuracy or auc, or one of these with validation_ "
+                "before it, on the test examples [validation_loss]")
+    ->type_name("NAME");
   command
     .add_option("--on-nan", options.on_nan,
                 "What to do when a loss is NaN: stop, or skip the step "

@@ -236,6 +236,16 @@ TEST_F(BadInput, IsAScheduleWhoseRateOverflows) {
                   {"no finite learning rate"});
 }
 
+TEST_F(BadInput, IsAMonitorThatTheRunLacks) {
+  const std::string words = "train --data digits:70 --epochs 1 --quiet ";
+  expect_rejected(words + "--monitor loss", 2,
+                  {"--monitor loss", "give --patience too"});
+  expect_rejected(words + "--patience 1 --monitor validation_auc", 2,
+                  {"early stopping monitors \"auc\"", "accuracy"});
+  EXPECT_EQ(troupe(words + "--patience 1 --monitor validation_accuracy").code,
+            0);
+}
+
 TEST_F(BadInput, IsAnInputWhoseOutputIsNotFinite) {
   put("m.json", R"({"version": 1, "name": "m", "input": [2],
     "layers": [{"type": "dense", "units": 3}]})");

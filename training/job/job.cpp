@@ -225,6 +225,10 @@ train_config resolve_options(const train_options& options) {
   if (options.patience)
     out.patience = check_positive("--patience", *options.patience,
                                   train_option_limits::patience);
+  if (options.monitor && !options.patience)
+    reject_option("--monitor", *options.monitor,
+                  "nothing is stopped early; give --patience too");
+  out.monitor = options.monitor.value_or(out.monitor);
   out.seed = options.seed.value_or(1);
   if (options.learning_rate
       && !(*options.learning_rate > 0
@@ -296,8 +300,10 @@ train_options to_options(const train_config& config) {
       out.table_consistency = config.table_consistency;
     out.replication = config.replication;
   }
-  if (config.patience > 0)
+  if (config.patience > 0) {
     out.patience = static_cast<std::int64_t>(config.patience);
+    out.monitor = config.monitor;
+  }
   out.seed = config.seed;
   if (config.learning_rate > 0)
     out.learning_rate = config.learning_rate;

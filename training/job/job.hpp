@@ -39,6 +39,7 @@ struct train_options {
   std::optional<double> learning_rate{};
   std::optional<std::string> schedule{};
   std::optional<std::int64_t> patience{};
+  std::optional<std::string> monitor{};
   std::optional<std::string> on_nan{};
   std::optional<std::int64_t> audit_steps{};
   std::optional<std::string> on_deviation{};
@@ -86,6 +87,8 @@ struct train_config {
   std::uint32_t replication = 1; ///< Copies of each parameter server.
   /// Patience of early stopping, in epochs. Zero: no early stopping.
   std::uint64_t patience = 0;
+  /// What early stopping evaluates (`early_stopping::monitor`).
+  std::string monitor = monitored_metric::validation_loss;
   std::uint64_t seed = 1;
   double learning_rate = 0;
   models::precision precision = models::precision::float32;

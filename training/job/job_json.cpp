@@ -43,6 +43,7 @@ void each_option(F fn, Jobs&... option_sets) {
   fn("table-consistency", option_sets.table_consistency...);
   fn("replication", option_sets.replication...);
   fn("patience", option_sets.patience...);
+  fn("monitor", option_sets.monitor...);
   fn("on-nan", option_sets.on_nan...);
   fn("audit-steps", option_sets.audit_steps...);
   fn("on-deviation", option_sets.on_deviation...);

@@ -5,6 +5,7 @@
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/loop/evaluate.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
+#include "troupe/training/loop/monitored_value.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,29 +15,13 @@ namespace troupe {
 
 namespace {
 
-double value_of(monitored_metric metric, const epoch_record& record) {
-  switch (metric) {
-    case monitored_metric::validation_loss:
-      return record.validation_loss;
-    case monitored_metric::validation_accuracy:
-      return -record.validation_accuracy;
-    case monitored_metric::loss:
-      return record.loss;
-    case monitored_metric::accuracy:
-      break;
-  }
-  return -record.accuracy;
-}
-
-/// Removes the values of an epoch whose steps were all skipped, and warns.
-void mark_without_update(epoch_record& record) {
-  record.loss = record.accuracy = epoch_record::none;
-  for (auto& one : record.metrics)
-    one.value = epoch_record::none;
-  log(log_level::warning,
-      "no step of epoch " + std::to_string(record.epoch)
-        + " has made its update, because the loss or a gradient of each was "
-          "not finite");
+/// Returns the value of an epoch, negated if a larger one is better.
+double value_of(const monitored_value& of, const epoch_record& record) {
+  const auto& metrics =
+    of.is_validation ? record.validation_metrics : record.metrics;
+  const auto loss = of.is_validation ? record.validation_loss : record.loss;
+  const auto value = of.metric ? metrics.at(*of.metric).value : loss;
+  return of.larger_is_better ? -value : value;
 }
 
 } // namespace
@@ -49,8 +34,6 @@ bool fit_loop::end_epoch() {
   record.loss = position_.totals.mean_loss();
   record.metrics = position_.totals.values(step_->metrics());
   record.accuracy = accuracy_in(record.metrics);
-  if (record.examples == 0)
-    mark_without_update(record);
   record.seconds = position_.totals.seconds;
   record.learning_rate = step_->learning_rate(model_.steps - 1);
   if (options_.validation) {
@@ -60,6 +43,11 @@ bool fit_loop::end_epoch() {
     record.validation_accuracy = found.accuracy;
     record.validation_metrics = std::move(found.metrics);
   }
+  if (record.examples == 0)
+    log(log_level::warning,
+        "no step of epoch " + std::to_string(record.epoch)
+          + " has made its update, because the loss or a gradient of each was "
+            "not finite");
   position_.epochs.push_back(record);
   if (step_view_ != model_.strategy->views)
     begin_progress(); // this process may have become the chief
@@ -89,7 +77,8 @@ void fit_loop::update_early_stopping(const epoch_record& record) {
   const auto& early = options_.early_stopping;
   if (!early)
     return;
-  const auto now = value_of(early->monitor, record);
+  const auto now =
+    value_of(monitored_value_of(*early, step_->metrics()), record);
   if (std::isfinite(now)
       && (std::isnan(position_.best_metric)
           || now < position_.best_metric - early->min_delta)) {

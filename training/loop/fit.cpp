@@ -8,6 +8,7 @@
 #include "troupe/training/loop/finite_weights.hpp"
 #include "troupe/training/loop/fit_checks.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
+#include "troupe/training/loop/monitored_value.hpp"
 #include "troupe/training/loop/resumed_position.hpp"
 #include "troupe/training/loop/worker_consistency.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
@@ -83,33 +84,13 @@ void check_schedule(const model_state& state, std::uint64_t batches,
   options.schedule->at(steps - 1);
 }
 
-bool needs_validation(monitored_metric metric) {
-  return metric == monitored_metric::validation_loss
-         || metric == monitored_metric::validation_accuracy;
-}
-
 void check_early_stopping(const fit_options& options,
                           const metric_list& metrics) {
   const auto& early = options.early_stopping;
-  if (!early)
-    return;
-  if (needs_validation(early->monitor) && !options.validation)
+  if (early && monitored_value_of(*early, metrics).is_validation
+      && !options.validation)
     throw std::invalid_argument("early stopping monitors validation data, but "
                                 "there is none; pass some or monitor the loss");
-  const bool needs_accuracy =
-    early->monitor == monitored_metric::accuracy
-    || early->monitor == monitored_metric::validation_accuracy;
-  bool has_accuracy = false;
-  for (std::size_t i = 0; i < metrics.size(); ++i)
-    has_accuracy |= metrics.name(i) == "accuracy";
-  if (needs_accuracy && !has_accuracy)
-    throw std::invalid_argument(
-      "early stopping monitors the accuracy, but the metrics of this fit are: "
-      + metrics.description() + "; monitor the loss, or add accuracy_metric()");
-  if (!(early->min_delta >= 0 && std::isfinite(early->min_delta)))
-    throw std::invalid_argument("early stopping's min_delta is "
-                                + std::to_string(early->min_delta)
-                                + "; it is a number of at least 0");
 }
 
 /// Checks that every replica gets an example of a whole batch.

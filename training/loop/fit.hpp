@@ -12,24 +12,40 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace troupe {
 
-/// The metric that early stopping evaluates at the end of each epoch.
-enum class monitored_metric : std::uint8_t {
-  validation_loss,
-  validation_accuracy,
-  loss,
-  accuracy,
+/// Names for `early_stopping::monitor`.
+namespace monitored_metric {
+
+inline constexpr auto validation_loss = "validation_loss";
+inline constexpr auto validation_accuracy = "validation_accuracy";
+inline constexpr auto loss = "loss";
+inline constexpr auto accuracy = "accuracy";
+
+} // namespace monitored_metric
+
+/// Which change of a monitored metric is an improvement.
+enum class monitor_mode : std::uint8_t {
+  automatic, ///< As the metric says (`models::metric::larger_is_better`).
+  min,       ///< A smaller value is better.
+  max,       ///< A larger value is better.
 };
 
-/// Ends a fit when the monitored metric does not improve any more.
+/// Ends a fit when the monitored metric does not improve any more. A value that
+/// is NaN or infinite is no improvement. The first finite value is one.
 struct early_stopping {
-  monitored_metric monitor = monitored_metric::validation_loss;
+  /// Name of what is evaluated at the end of each epoch: "loss", or the name of
+  /// one of the fit's metrics. The prefix "validation_" selects its value on
+  /// the validation data.
+  std::string monitor = monitored_metric::validation_loss;
+  monitor_mode mode = monitor_mode::automatic;
   /// The fit ends after this many epochs in a row without an improvement.
   std::uint64_t patience = 3;
-  double min_delta = 0; ///< Only a larger change is an improvement.
+  /// Only a larger change is an improvement. Finite and at least 0.
+  double min_delta = 0;
   /// True: the fit ends with the weights of the best epoch.
   bool restore_best = true;
 };
@@ -116,8 +132,9 @@ struct fit_options {
   /// Metrics of training and validation, besides the loss. None: the accuracy
   /// if the labels are class numbers, else no metric.
   std::optional<std::vector<models::metric>> metrics{};
-  /// Weight of each class in the training loss, by class number. Empty: 1 for
-  /// each class.
+  /// Weight of each class in the training loss, by class number. The list has
+  /// one for each class of the data, or for each output of the model. Empty: 1
+  /// for each class.
   std::vector<float> class_weights{};
   /// Relative sizes of the replicas' parts of each training batch, by replica
   /// id: for replicas of different speed. With {3, 1}, replica 0 computes three
@@ -128,7 +145,8 @@ struct fit_options {
   /// Selects the variables that the fit changes: those for which it returns
   /// true. The others are frozen. Empty: all variables.
   std::function<bool(const variable&)> trainable{};
-  /// Learning rate of each step. None: the learning rate of the optimizer.
+  /// Learning rate of each step. The steps of all fits of the model count, from
+  /// 0. None: the learning rate of the optimizer.
   std::optional<troupe::schedule> schedule{};
   progress_style progress = progress_style::none;
   troupe::on_nan on_nan = troupe::on_nan::stop;

@@ -25,8 +25,8 @@ struct epoch_record {
   /// Steps over all fits of the model, up to the end of this epoch.
   std::uint64_t steps = 0;
   std::uint64_t examples = 0;
-  double loss = none;
-  double accuracy = none;        ///< In [0, 1]. NaN without that metric.
+  double loss = none;     ///< NaN if no step of the epoch has made its update.
+  double accuracy = none; ///< In [0, 1]. NaN without that metric.
   double validation_loss = none; ///< NaN without validation data.
   double validation_accuracy = none;
   /// All metrics of the fit, in the order of `fit_options::metrics`. The
@@ -48,7 +48,7 @@ struct epoch_record {
 /// Result of an evaluation: means over all examples of a dataset.
 struct evaluation {
   std::uint64_t examples = 0;
-  double loss = 0;
+  double loss = 0;     ///< NaN without an example.
   double accuracy = 0; ///< In [0, 1]. NaN without that metric.
   /// All metrics of the evaluation. The accuracy, if it is one of them, is also
   /// in `accuracy`.
@@ -70,7 +70,7 @@ struct history {
   std::vector<epoch_record> epochs;
   fit_end end = fit_end::done;
   /// Number of the epoch with the best value of early stopping's metric. Zero:
-  /// none.
+  /// no epoch had a finite one.
   std::uint64_t best_epoch = 0;
 
   /// Returns the last complete epoch.

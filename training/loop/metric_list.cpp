@@ -28,15 +28,6 @@ void check(const models::metric& one) {
         "least 1");
 }
 
-/// Returns labels in the shape of the outputs if one of them is [n] and the
-/// other [n, 1]. A difference of these two shapes would broadcast to [n, n].
-tensor shaped_as(const tensor& outputs, const tensor& labels) {
-  if (!labels || labels.dims() == outputs.dims()
-      || !models::are_comparable(outputs.dims(), labels.dims()))
-    return labels;
-  return labels.reshaped(outputs.dims());
-}
-
 } // namespace
 
 metric_list::metric_list(std::vector<models::metric> metrics)
@@ -67,9 +58,16 @@ void metric_list::add(const tensor& outputs, const tensor& labels,
     return;
   const pause_recording meanwhile;
   const auto values = outputs.detach().to({});
-  const auto wanted = shaped_as(values, labels);
+  const auto wanted = models::shaped_as(values, labels);
   for (std::size_t i = 0; i < metrics_.size(); ++i)
     metrics_[i].add(values, wanted, sums.subspan(begins_[i], metrics_[i].sums));
+}
+
+std::optional<std::size_t> metric_list::find(std::string_view name) const {
+  const auto found = std::ranges::find(metrics_, name, &models::metric::name);
+  if (found == metrics_.end())
+    return std::nullopt;
+  return static_cast<std::size_t>(found - metrics_.begin());
 }
 
 double metric_list::value(std::size_t i, std::span<const double> sums) const {

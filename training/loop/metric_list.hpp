@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe {
@@ -30,6 +31,12 @@ public:
 
   std::size_t size() const { return metrics_.size(); }
   const std::string& name(std::size_t i) const { return metrics_[i].name; }
+  /// As `models::metric::larger_is_better`.
+  std::optional<bool> larger_is_better(std::size_t i) const {
+    return metrics_[i].larger_is_better;
+  }
+  /// Returns the index of the metric with this name. None: there is none.
+  std::optional<std::size_t> find(std::string_view name) const;
   /// Number of sums of the metric `i`.
   std::size_t sums_of(std::size_t i) const { return metrics_[i].sums; }
   /// Number of all sums.

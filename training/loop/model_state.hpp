@@ -26,19 +26,22 @@ struct epoch_totals {
       sums[i] += metrics.sums[i];
   }
 
-  /// Mean of the losses of all examples.
+  /// Mean of the losses of all examples. NaN: there was no example.
   double mean_loss() const {
-    return sums.empty()
-             ? 0
-             : sums[metric_list::loss_sum]
-                 / static_cast<double>(std::max<std::uint64_t>(examples, 1));
+    return examples == 0 || sums.empty()
+             ? epoch_record::none
+             : sums[metric_list::loss_sum] / static_cast<double>(examples);
   }
 
   /// Values of the metrics of `list`. NaN: there was no example.
   std::vector<metric_value> values(const metric_list& list) const {
     auto all = sums;
     all.resize(list.sum_count());
-    return list.values(all);
+    auto out = list.values(all);
+    if (examples == 0)
+      for (auto& one : out)
+        one.value = epoch_record::none;
+    return out;
   }
 };
 
@@ -55,7 +58,8 @@ struct fit_position {
   /// same metrics.
   std::string metrics;
 
-  /// Best value of the monitored metric; an accuracy is negated. NaN: none.
+  /// Best value of the monitored metric, negated if a larger one is better.
+  /// NaN: none.
   double best_metric = epoch_record::none;
   std::uint64_t best_epoch = 0;
   std::uint64_t epochs_without_improvement = 0; ///< Epochs since `best_epoch`.

@@ -118,7 +118,8 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
     fingerprint.add("learning rate of the next step", s->at(state.steps));
   }
   if (const auto& e = options.early_stopping) {
-    fingerprint.add("early stopping's metric", static_cast<int>(e->monitor));
+    fingerprint.add("early stopping's metric", e->monitor);
+    fingerprint.add("early stopping's mode", static_cast<int>(e->mode));
     fingerprint.add("early stopping's patience", e->patience);
     fingerprint.add("early stopping's min_delta", e->min_delta);
     fingerprint.add("early stopping's restore_best", e->restore_best);

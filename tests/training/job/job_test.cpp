@@ -30,6 +30,16 @@ TEST(TrainOptions, DefaultsAreResolved) {
   EXPECT_EQ(config.rule().name(), "adam");
 }
 
+TEST(TrainOptions, AMonitorNeedsAPatience) {
+  EXPECT_EQ(resolve_options({}).monitor, "validation_loss");
+  const auto config = resolve_options({.patience = 2, .monitor = "auc"});
+  EXPECT_EQ(config.monitor, "auc");
+  EXPECT_EQ(to_options(config).monitor, "auc");
+  EXPECT_EQ(to_options(resolve_options({})).monitor, std::nullopt);
+  EXPECT_EQ(error_text_of({.monitor = "auc"}),
+            "--monitor auc: nothing is stopped early; give --patience too");
+}
+
 TEST(TrainOptions, OptionsImplyTheStrategy) {
   const auto mirrored = resolve_options({.devices = names{"cpu:0", "cpu:1"}});
   EXPECT_EQ(mirrored.strategy, "mirrored");

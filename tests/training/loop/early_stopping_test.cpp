@@ -50,16 +50,18 @@ data::dataset rows() {
   return data::dataset{tensor::full({4, 2}, 1), tensor::zeros({4, 1})}.batch(2);
 }
 
-/// Fits with a validation accuracy that has these values.
-history fitted(const std::vector<double>& values, std::uint64_t patience = 2) {
+/// Fits with a validation metric that has these values.
+history fitted(const std::vector<double>& values, bool larger_is_better,
+               std::uint64_t patience = 2) {
   auto it = line();
   // The value is computed for each step too, so it follows the epoch.
   std::size_t epoch = 0;
   models::metric metric{
-    .name = "accuracy",
+    .name = "scripted",
     .sums = 1,
     .add = [](const tensor&, const tensor&, std::span<double>) {},
-    .value = [&](std::span<const double>) { return values.at(epoch); }};
+    .value = [&](std::span<const double>) { return values.at(epoch); },
+    .larger_is_better = larger_is_better};
   return it.fit(
     rows(), {.epochs = values.size(),
              .validation = rows(),
@@ -68,24 +70,35 @@ history fitted(const std::vector<double>& values, std::uint64_t patience = 2) {
                                 if (epoch + 1 < values.size())
                                   ++epoch;
                               }}},
-             .early_stopping =
-               early_stopping{.monitor = monitored_metric::validation_accuracy,
-                              .patience = patience},
+             .early_stopping = early_stopping{.monitor = "validation_scripted",
+                                              .patience = patience},
              .metrics = {{metric}}});
 }
 
+TEST(EarlyStopping, FollowsAMetricOfOnesOwnInItsDirection) {
+  const std::vector<double> values{3, 2, 1, 4, 5, 6, 7};
+  const auto falling = fitted(values, false);
+  EXPECT_EQ(falling.end, fit_end::stopped_early);
+  EXPECT_EQ(falling.epochs.size(), 5u);
+  EXPECT_EQ(falling.best_epoch, 3u);
+  const auto rising = fitted(values, true);
+  EXPECT_EQ(rising.epochs.size(), 3u);
+  EXPECT_EQ(rising.best_epoch, 1u);
+  EXPECT_EQ(fitted(values, true, 3).best_epoch, 7u);
+}
+
 TEST(EarlyStopping, NoValueThatIsNotFiniteIsAnImprovement) {
-  for (const auto bad : {nan, infinity, -infinity}) {
-    const auto never = fitted({bad, bad, bad, bad});
-    EXPECT_EQ(never.end, fit_end::stopped_early);
-    EXPECT_EQ(never.epochs.size(), 2u);
-    EXPECT_EQ(never.best_epoch, 0u);
-    // The first number is an improvement.
-    const auto late = fitted({bad, 5, bad, bad, 6});
-    EXPECT_EQ(late.epochs.size(), 4u);
-    EXPECT_EQ(late.best_epoch, 2u);
-  }
-  EXPECT_EQ(fitted({nan, 5, nan, 6, 4}).best_epoch, 4u);
+  for (const auto bad : {nan, infinity, -infinity})
+    for (const bool larger_is_better : {false, true}) {
+      const auto never = fitted({bad, bad, bad, bad}, larger_is_better);
+      EXPECT_EQ(never.end, fit_end::stopped_early);
+      EXPECT_EQ(never.epochs.size(), 2u);
+      EXPECT_EQ(never.best_epoch, 0u);
+      // The first number is an improvement.
+      const auto late = fitted({bad, 5, bad, bad, 5}, larger_is_better);
+      EXPECT_EQ(late.epochs.size(), 4u);
+      EXPECT_EQ(late.best_epoch, 2u);
+    }
 }
 
 TEST(EarlyStopping, OfAnUnfitLossRestoresNoWeights) {
@@ -109,15 +122,55 @@ TEST(EarlyStopping, OfAnUnfitLossRestoresNoWeights) {
   EXPECT_EQ(it.weights_sha256(), last);
 }
 
-TEST(EarlyStopping, NeedsAMinDeltaThatIsFiniteAndNotNegative) {
+TEST(EarlyStopping, AModeReplacesTheDirectionOfAMetric) {
+  auto it = line();
+  const auto seen = it.fit(
+    rows(), {.epochs = 5,
+             .early_stopping = early_stopping{.monitor = monitored_metric::loss,
+                                              .mode = monitor_mode::max,
+                                              .patience = 2}});
+  EXPECT_EQ(seen.epochs.size(), 3u) << "the loss falls";
+  EXPECT_EQ(seen.best_epoch, 1u);
+}
+
+TEST(EarlyStopping, FollowsBuiltInMetricsByName) {
+  auto it = line();
+  const auto seen = it.fit(
+    rows(), {.epochs = 4,
+             .validation = rows(),
+             .early_stopping =
+               early_stopping{.monitor = "validation_mean_absolute_error",
+                              .patience = 1},
+             .metrics = {{models::mean_absolute_error_metric()}}});
+  EXPECT_EQ(seen.best_epoch, 4u);
+  EXPECT_EQ(models::auc_metric().larger_is_better, true);
+  EXPECT_EQ(models::accuracy_metric().larger_is_better, true);
+  EXPECT_EQ(models::root_mean_squared_error_metric().larger_is_better, false);
+}
+
+TEST(EarlyStopping, RefusesWhatItCannotFollow) {
+  const auto refused = [](const early_stopping& early,
+                          const std::vector<models::metric>& metrics = {}) {
+    return text_of([&] {
+      line().fit(rows(), {.early_stopping = early, .metrics = metrics});
+    });
+  };
+  const models::metric own{
+    .name = "own",
+    .add = [](const tensor&, const tensor&, std::span<double>) {}};
+  EXPECT_EQ(refused({.monitor = "auc"}),
+            "early stopping monitors \"auc\", but the metrics of this fit are: "
+            "none; monitor the loss, or add a metric of this name");
+  EXPECT_EQ(refused({.monitor = "own"}, {own}),
+            "early stopping monitors \"own\", and the metric does not say "
+            "whether a larger value is better; set larger_is_better of the "
+            "metric, or the mode");
   for (const auto bad : {nan, infinity, -1.0})
-    EXPECT_EQ(text_of([&] {
-                line().fit(rows(), {.early_stopping = early_stopping{
-                                      .monitor = monitored_metric::loss,
-                                      .min_delta = bad}});
-              }),
+    EXPECT_EQ(refused({.monitor = "loss", .min_delta = bad}),
               "early stopping's min_delta is " + std::to_string(bad)
                 + "; it is a number of at least 0");
+  EXPECT_NE(refused({.monitor = "validation_loss"}).find("there is none"),
+            std::string::npos);
 }
 
 TEST(FitWithSkippedSteps, AnEpochWithoutAnUpdateHasNoLossAndIsNotTheBest) {

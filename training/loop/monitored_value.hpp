@@ -1,0 +1,26 @@
+#pragma once
+
+#include "troupe/training/loop/fit.hpp"
+#include "troupe/training/loop/metric_list.hpp"
+
+#include <cstddef>
+#include <optional>
+
+namespace troupe {
+
+/// What early stopping evaluates at the end of an epoch.
+struct monitored_value {
+  bool is_validation = false;
+  /// Index in the list of the fit's metrics. None: the loss.
+  std::optional<std::size_t> metric{};
+  bool larger_is_better = false;
+};
+
+/// Finds what early stopping evaluates.
+/// @errors throws std::invalid_argument if the fit has no such value, if the
+///         mode is automatic and the metric does not say which values are
+///         better, and if `min_delta` is negative or not finite.
+monitored_value monitored_value_of(const early_stopping& options,
+                                   const metric_list& metrics);
+
+} // namespace troupe
