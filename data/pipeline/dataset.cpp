@@ -19,12 +19,15 @@ namespace {
 std::int64_t classes_of(const tensor& labels, std::int64_t classes) {
   const bool are_numbers =
     labels && labels.type() == dtype::int32 && labels.dims().rank() == 1;
+  const bool is_column = labels && labels.type() == dtype::int32
+                         && labels.dims().rank() == 2 && labels.dims()[1] == 1;
   if (!are_numbers && classes != 0)
     throw std::invalid_argument(
       std::to_string(classes) + " classes of labels "
       + (labels ? to_string(labels.spec()) : std::string{"that do not exist"})
-      + ": class numbers are int32[n]; reshape them, or leave the number out "
-        "for other labels");
+      + ": class numbers are int32[n]; "
+      + (is_column ? "reshape the labels to [n]"
+                   : "leave the number out for other labels"));
   return are_numbers ? checked_classes(classes, labels) : 0;
 }
 

@@ -126,6 +126,11 @@ TEST(NewUserResults, SentencesSayWhatToDo) {
     "the loss \"softmax_cross_entropy\" needs class numbers, but the "
     "training data has labels int32[2, 1]; class numbers are int32[n]: "
     "reshape the labels to [n]");
+  EXPECT_EQ(text_of([&] {
+              data::dataset(inputs, tensor::zeros({4, 1}, dtype::int32), 2);
+            }),
+            "2 classes of labels int32[4, 1]: class numbers are int32[n]; "
+            "reshape the labels to [n]");
   EXPECT_EQ(text_of([&] { it.predict(two_classes().take(0).batch(2)); }),
             "the data to predict from has no batch; provide at least one "
             "example");
