@@ -937,6 +937,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
         + " again" + (before.reason.empty() ? "" : ": " + before.reason));
     perform(leader ? leader->on_reconnected(task)
                    : participant->on_reconnected(task));
+    // It may be lost again before the members have agreed on a view.
+    view_changes.await_majority();
     view_changes.on_reachable(incarnation);
   }
 
