@@ -103,6 +103,11 @@ static std::size_t bytes_of(const shape& dims, dtype type) {
   return bytes;
 }
 
+/// Names a tensor in an error text.
+static std::string description_of(const tensor& x) {
+  return x ? to_string(x.spec()) : std::string{"an empty tensor"};
+}
+
 /// Copies the elements of a tensor of equal spec, on any device.
 static void copy_bytes(const tensor& to, const tensor& from) {
   const auto target = to.device(), source = from.device();
@@ -172,7 +177,8 @@ template tensor tensor::of(const shape&, std::span<const bfloat16>);
 tensor tensor::slice(std::int64_t begin, std::int64_t end) const {
   if (dims().rank() == 0 || begin < 0 || begin > end || end > dims().front())
     throw std::logic_error("rows [" + std::to_string(begin) + ", "
-                           + std::to_string(end) + ") of " + to_string(spec_));
+                           + std::to_string(end) + ") of "
+                           + description_of(*this));
   if (is_recorded(*this))
     return apply(ops::slice, {*this}, ops::slice_rows{begin, end});
   auto out = *this;
@@ -185,7 +191,7 @@ tensor tensor::slice(std::int64_t begin, std::int64_t end) const {
 
 tensor tensor::reshaped(const shape& new_dims) const {
   if (new_dims.elements() != size())
-    throw std::logic_error(to_string(spec_) + " cannot be reshaped to "
+    throw std::logic_error(description_of(*this) + " cannot be reshaped to "
                            + to_string(new_dims));
   if (is_recorded(*this))
     return reshape(*this, new_dims);
@@ -224,7 +230,7 @@ tensor tensor::to(const troupe::device& target) const {
 }
 
 void tensor::set_zero() {
-  if (trace_ != 0)
+  if (may_refuse_writes())
     check_writable();
   if (bytes() == 0)
     return;
@@ -236,13 +242,13 @@ void tensor::set_zero() {
 
 void tensor::copy_from(const tensor& source) {
   if (spec_ != source.spec_ || !storage_ || !source.storage_)
-    throw std::logic_error("cannot copy " + to_string(source.spec_) + " into "
-                           + to_string(spec_));
+    throw std::logic_error("cannot copy " + description_of(source) + " into "
+                           + description_of(*this));
   if (is_recorded(source))
     throw std::logic_error("copy_from() of " + to_string(source.spec_)
                            + ", which a tape records, would lose its gradient; "
                              "copy from its detach()");
-  if (trace_ != 0)
+  if (may_refuse_writes())
     check_writable();
   copy_bytes(*this, source);
 }
@@ -265,9 +271,8 @@ tensor tensor::as(dtype target) const {
 
 void tensor::check(dtype wanted) const {
   if (wanted != type() || !storage_)
-    throw std::logic_error(
-      (storage_ ? to_string(spec_) : std::string{"an empty tensor"})
-      + " read as " + std::string{to_string(wanted)});
+    throw std::logic_error(description_of(*this) + " read as "
+                           + std::string{to_string(wanted)});
   if (!storage_.is_on_host())
     refuse_host_access();
 }
@@ -281,10 +286,15 @@ void tensor::refuse_host_access() const {
 void tensor::check_single() const {
   if (size() != 1)
     throw std::logic_error("item() needs one element, but got "
-                           + to_string(spec_));
+                           + description_of(*this));
 }
 
 void tensor::check_writable() const {
+  if (is_read_only_)
+    throw std::logic_error(
+      to_string(spec_)
+      + " is read-only, because it shares its elements with their owner, such "
+        "as a dataset; write to its clone()");
   if (tape::holds(*this))
     throw std::logic_error(
       to_string(spec_)

@@ -122,7 +122,8 @@ public:
   const shape& dims() const { return spec_.dims; }
   dtype type() const { return spec_.type; }
   const tensor_spec& spec() const { return spec_; }
-  std::size_t size() const { return spec_.dims.elements(); }
+  /// Number of elements. Zero for an empty tensor, which has no shape.
+  std::size_t size() const { return storage_ ? spec_.dims.elements() : 0; }
   std::size_t bytes() const { return size() * size_of(type()); }
   explicit operator bool() const { return static_cast<bool>(storage_); }
   /// The device with the elements. All tensors on the CPU are on "cpu:0".
@@ -139,12 +140,12 @@ public:
 
   /// Returns the elements for writing. All handles of the tensor share them.
   /// @errors throws std::logic_error if `T` is not the tensor's dtype, the
-  ///         elements are not on the CPU, and while a tape needs the elements
-  ///         for its gradients.
+  ///         elements are not on the CPU, the handle is read-only, and while a
+  ///         tape needs the elements for its gradients.
   template <class T>
   std::span<T> mutable_data() {
     check(dtype_of<T>);
-    if (trace_ != 0)
+    if (may_refuse_writes())
       check_writable();
     return {reinterpret_cast<T*>(raw()), size()};
   }
@@ -159,9 +160,10 @@ public:
   /// Address of the first element on its device, for kernels of the device.
   std::byte* address() const { return storage_.bytes() + offset_; }
   /// The same, for kernels that write.
-  /// @errors throws std::logic_error while a tape needs the elements.
+  /// @errors throws std::logic_error if the handle is read-only, and while a
+  ///         tape needs the elements.
   std::byte* mutable_address() {
-    if (trace_ != 0)
+    if (may_refuse_writes())
       check_writable();
     return address();
   }
@@ -198,14 +200,29 @@ public:
   /// Returns a constant that no tape tracks; shares the elements.
   tensor detach() const { return with_trace(0); }
 
+  /// Returns a handle that shares the elements and cannot write them, and
+  /// whose slices and other views cannot either. Its `clone` can be written.
+  /// Handles that exist already can still write the elements.
+  tensor read_only() const& {
+    auto other = *this;
+    other.is_read_only_ = true;
+    return other;
+  }
+  tensor read_only() && {
+    is_read_only_ = true;
+    return std::move(*this);
+  }
+  bool is_read_only() const { return is_read_only_; }
+
   /// Sets all elements to zero.
-  /// @errors throws std::logic_error while a tape needs the elements.
+  /// @errors throws std::logic_error if the handle is read-only, and while a
+  ///         tape needs the elements.
   void set_zero();
 
   /// Copies the elements of a tensor of equal shape and dtype, on any device.
   /// @errors throws std::logic_error for another shape or dtype, if a tape
-  ///         tracks `source`, and while a tape needs the elements that are
-  ///         overwritten.
+  ///         tracks `source`, if this handle is read-only, and while a tape
+  ///         needs the elements that are overwritten.
   void copy_from(const tensor& source);
 
   /// Converts the elements; shares them if the dtype is `target` already. A
@@ -236,11 +253,13 @@ public:
 private:
   void check(dtype wanted) const;
   void check_single() const;
+  bool may_refuse_writes() const { return trace_ != 0 || is_read_only_; }
   void check_writable() const;
   [[noreturn]] void refuse_host_access() const;
 
   storage storage_;
-  std::size_t offset_ = 0; ///< Bytes.
+  std::size_t offset_ : 63 = 0; ///< Bytes.
+  bool is_read_only_ : 1 = false;
   tensor_spec spec_;
   std::uint64_t trace_ = 0;
 };

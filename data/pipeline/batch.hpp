@@ -18,7 +18,8 @@ struct named_tensor {
 /// The tensors of one example, or of n examples along a first axis. Two tensors
 /// have members of their own, because `fit` reads them: "inputs" and "labels".
 /// Any number of others have names. Read-only: the tensors may share memory
-/// with the dataset.
+/// with the dataset. The function of a `map` cannot write such a tensor
+/// (`tensor::read_only`), but its clone.
 struct batch {
   /// What the model computes with. Shape: [...] or [n, ...].
   tensor inputs;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe::data {
 
@@ -81,6 +82,19 @@ void mark_batch(batch& element, std::int64_t classes, const char* source) {
   check_rows(element, source);
   if (element.global_rows == 0)
     element.global_rows = element.rows();
+}
+
+/// Makes the tensors read-only whose elements others use too, such as the
+/// dataset, so that the function of a map cannot change them.
+void protect_shared(batch& element) {
+  const auto protect = [](tensor& one) {
+    if (!one.unique())
+      one = std::move(one).read_only();
+  };
+  protect(element.inputs);
+  protect(element.labels);
+  for (auto& one : element.others)
+    protect(one.value);
 }
 
 void check_same_tensors(const batch& element, const batch& first) {
@@ -254,7 +268,8 @@ map_stage::map_stage(std::shared_ptr<const stage> upstream,
 }
 
 batch map_stage::read(const position& pos, const std::stop_token& stop) const {
-  const auto element = upstream().read(pos, stop);
+  auto element = upstream().read(pos, stop);
+  protect_shared(element);
   const flush_denormals flushing;
   auto out = fn_(element);
   check_unrecorded(out, "the function of map gave");

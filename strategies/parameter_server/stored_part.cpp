@@ -35,9 +35,14 @@ void with_element(dtype type, F fn) {
   }
 }
 
+/// True if the elements belong to this handle alone, which can write them.
+bool is_owned(const tensor& x) {
+  return x.unique() && !x.is_read_only();
+}
+
 /// Gives a tensor elements of its own.
 void make_unique(tensor& x) {
-  if (!x.unique())
+  if (!is_owned(x))
     x = x.clone();
 }
 
@@ -196,7 +201,7 @@ void stored_part::apply(const part_change& change) {
 void stored_part::change_all(const part_change& change) {
   with_element(value_.type(), [&](auto zero) {
     using element = decltype(zero);
-    auto into = value_.unique() ? value_ : tensor{value_.spec()};
+    auto into = is_owned(value_) ? value_ : tensor{value_.spec()};
     combine(change.what, value_.data<element>(), change.all.data<element>(),
             into.mutable_data<element>());
     value_ = std::move(into);

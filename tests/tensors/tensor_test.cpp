@@ -110,6 +110,50 @@ TEST(Tensor, IsUniqueAgainWithoutOtherHandles) {
   EXPECT_TRUE(moved.unique());
 }
 
+TEST(Tensor, ThatIsEmptyHasNoElements) {
+  const tensor none;
+  EXPECT_EQ(none.size(), 0u);
+  EXPECT_EQ(none.bytes(), 0u);
+  EXPECT_FALSE(none);
+  EXPECT_EQ(tensor::full({}, 5).size(), 1u) << "a scalar has an element";
+  EXPECT_EQ(refusal_of([&] { none.data<float>(); }),
+            "an empty tensor read as float32");
+  EXPECT_EQ(refusal_of([&] { none.item<float>(); }),
+            "item() needs one element, but got an empty tensor");
+  EXPECT_EQ(refusal_of([&] { none.reshaped({1}); }),
+            "an empty tensor cannot be reshaped to [1]");
+  EXPECT_EQ(refusal_of([&] { none.slice(0, 1); }),
+            "rows [0, 1) of an empty tensor");
+}
+
+TEST(Tensor, ThatIsReadOnlyRefusesWritesThroughAllItsViews) {
+  auto x = counting({4});
+  auto shown = x.read_only();
+  EXPECT_TRUE(shown.is_read_only());
+  EXPECT_TRUE(shown.shares_storage_with(x));
+  const std::vector<tensor> views{shown,
+                                  shown.slice(1, 3),
+                                  shown.reshaped({2, 2}),
+                                  shown.range(0, 2),
+                                  shown.detach(),
+                                  shown.as(dtype::float32),
+                                  shown.to({})};
+  for (auto view : views) {
+    const auto why = "float32" + to_string(view.dims())
+                     + " is read-only, because it shares its elements with "
+                       "their owner, such as a dataset; write to its clone()";
+    EXPECT_EQ(refusal_of([&] { view.mutable_data<float>(); }), why);
+    EXPECT_EQ(refusal_of([&] { view.mutable_address(); }), why);
+    EXPECT_EQ(refusal_of([&] { view.set_zero(); }), why);
+    EXPECT_EQ(refusal_of([&] { view.copy_from(view.clone()); }), why);
+  }
+  auto own = shown.clone();
+  own.mutable_data<float>()[0] = 7;
+  EXPECT_EQ(x.data<float>()[0], 0);
+  x.mutable_data<float>()[0] = 9; // an older handle
+  EXPECT_EQ(shown.data<float>()[0], 9);
+}
+
 TEST(Tensor, RejectsAccessAsAnotherType) {
   const auto x = counting({2, 3});
   const auto why = refusal_of([&] { x.data<double>(); });

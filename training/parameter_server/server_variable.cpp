@@ -38,7 +38,7 @@ tensor numbers(const tensor& ids, const std::string& variable) {
 /// Returns a tensor whose elements no other handle can change.
 tensor owned(tensor&& x) {
   x = std::move(x).with_trace(0);
-  return x.unique() ? std::move(x) : x.clone();
+  return x.unique() && !x.is_read_only() ? std::move(x) : x.clone();
 }
 
 /// True if an element of an integer type can be this number.
@@ -94,9 +94,11 @@ tensor join_parts(const tensor_spec& whole, std::vector<tensor> parts) {
 }
 
 tensor server_variable::value() const {
-  return join_parts(
-    impl_->spec,
-    impl_->servers->pull(*impl_, {impl_->parts.begin(), impl_->parts.end()}));
+  // A part of a server in this process is not copied.
+  return join_parts(impl_->spec,
+                    impl_->servers->pull(
+                      *impl_, {impl_->parts.begin(), impl_->parts.end()}))
+    .read_only();
 }
 
 tensor server_variable::lookup(const tensor& ids) const {

@@ -41,8 +41,8 @@ public:
   const std::vector<std::uint32_t>& servers() const;
 
   /// Returns the value. Later changes of the variable do not change it. It may
-  /// share its elements with the server, so the caller must not write to them;
-  /// it clones the tensor first.
+  /// share its elements with the server, so it is read-only
+  /// (`tensor::read_only`); its clone can be written.
   /// @errors throws `job_error` for a part of a table that has more than 1 GiB.
   /// @cost no copy if the variable has one part. A table makes all its rows.
   tensor value() const;

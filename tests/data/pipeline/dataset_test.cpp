@@ -26,6 +26,36 @@ std::vector<int> first(int n) {
   return out;
 }
 
+TEST(Dataset, AFunctionOfMapCannotWriteAnElementThatOthersShare) {
+  const auto add_1 = [](const batch& x) {
+    auto out = x;
+    out.inputs.mutable_data<float>()[0] += 1;
+    return out;
+  };
+  const auto rows = [] {
+    return dataset{tensor::zeros({4, 2}), tensor::zeros({4}, dtype::int32)};
+  };
+  const auto captured = tensor::zeros({2});
+  const dataset generated{4, 0, [captured](std::uint64_t) {
+                            return batch{captured, tensor::zeros({1})};
+                          }};
+  for (const auto& x :
+       {rows().map(add_1), rows().batch(2).map(add_1), generated.map(add_1)})
+    EXPECT_NE(complaint([&] { x.iterate().next(); }).find("is read-only"),
+              std::string::npos);
+  // A shuffled batch has elements of its own.
+  const auto shuffled = rows().shuffle(whole_dataset, 1).batch(2).map(add_1);
+  for (std::uint64_t epoch = 0; epoch < 2; ++epoch)
+    EXPECT_EQ(shuffled.iterate({epoch, 0}).next()->inputs.data<float>()[0], 1);
+  const auto cloned = rows().batch(2).map([&](const batch& x) {
+    auto out = x;
+    out.inputs = x.inputs.clone();
+    return add_1(out);
+  });
+  for (std::uint64_t epoch = 0; epoch < 2; ++epoch)
+    EXPECT_EQ(cloned.iterate({epoch, 0}).next()->inputs.data<float>()[0], 1);
+}
+
 TEST(Dataset, YieldsItsExamplesInOrder) {
   const auto x = counted(3);
   EXPECT_EQ(all_names(x), (lists{{0}, {1}, {2}}));

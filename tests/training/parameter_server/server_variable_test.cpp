@@ -48,6 +48,25 @@ TEST(ServerVariable, IsDividedAmongServers) {
   EXPECT_EQ(status[1].bytes, 3u * 8u + 4u);
 }
 
+TEST(ServerVariable, CannotBeWrittenThroughItsValue) {
+  runtime actors;
+  const parameter_server_strategy on{actors, {.servers = 1}};
+  const auto w = on.make_variable("w", counted({3}));
+  auto seen = w.value();
+  EXPECT_THROW(seen.mutable_data<float>(), std::logic_error);
+  seen = seen.clone();
+  seen.mutable_data<float>()[0] = 9;
+  EXPECT_TRUE(same_bits(w.value(), counted({3})));
+  // The servers can write what they got from a read-only handle.
+  const auto copy = on.make_variable("copy", w.value());
+  w.assign(counted({3}).read_only());
+  for (const auto& one : {w, copy}) {
+    one.assign_add(1);
+    one.scatter_add(ids_of({0}), tensor::full({1}, 4));
+    EXPECT_TRUE(same_bits(one.value(), tensor::of<float>({3}, {5, 2, 3})));
+  }
+}
+
 TEST(ServerVariable, ChangesAllParts) {
   runtime actors;
   const parameter_server_strategy on{
