@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -285,31 +286,34 @@ std::optional<saved_position> position_of(const fs::path& file) {
                                          : std::nullopt;
 }
 
-/// True if `file` was saved by the same job at a later position than `than`,
-/// and is intact.
-bool is_newer(const fs::path& file, const saved_position& than) {
-  try {
-    const auto found = position_of(file);
-    if (!found || !is_later(*found, than))
+/// Compares files of `--save`. Warns once if one cannot be read.
+class saved_order {
+public:
+  /// True if `file` was saved by the same job at a later position than the file
+  /// `than`, and is intact.
+  bool operator()(const fs::path& file, const fs::path& than) {
+    try {
+      const auto found = position_of(file), other = position_of(than);
+      if (!found || !other || !is_later(*found, *other))
+        return false;
+      reader source{file};
+      with_file_name(source, [&] {
+        source.header();
+        source.check_elements();
+      });
+      return true;
+    } catch (const std::runtime_error& e) {
+      if (!std::exchange(has_warned_, true))
+        log(log_level::warning,
+            std::string{e.what()}
+              + "; the model that this job saves replaces it");
       return false;
-    reader source{file};
-    with_file_name(source, [&] {
-      source.header();
-      source.check_elements();
-    });
-    return true;
-  } catch (const std::runtime_error& e) {
-    log(log_level::warning,
-        std::string{e.what()} + "; the model that this job saves replaces it");
-    return false;
+    }
   }
-}
 
-/// True if `file` was saved later in its job than the file `than`.
-bool is_newer_than(const fs::path& file, const fs::path& than) {
-  const auto position = position_of(than);
-  return position && is_newer(file, *position);
-}
+private:
+  bool has_warned_ = false;
+};
 
 } // namespace
 
@@ -338,7 +342,7 @@ bool save_model(const model_state& state, const fs::path& file,
     each_parameter(state.model_parameters, flat.to({}), write);
   out.write(hash.finish());
   // Another process of the job may save the file at any time.
-  if (out.commit_unless(is_newer_than))
+  if (out.commit_unless(saved_order{}))
     return true;
   log(log_level::warning,
       "\"" + file.string()
