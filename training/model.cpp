@@ -87,7 +87,7 @@ history model::fit(const distributed_dataset& batches,
 evaluation model::evaluate(const data::dataset& batches,
                            const evaluate_options& options) {
   const auto metrics = metrics_of(*state_->loss, options.metrics);
-  verify_evaluations_match(*state_, metrics);
+  verify_evaluations_match(*state_, batches, metrics);
   return troupe::evaluate(state_, batches, metrics);
 }
 

@@ -1,6 +1,7 @@
 #include "command.hpp"
 #include "metric_text.hpp"
 #include "option_parsing.hpp"
+#include "saved_run.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/losses.hpp"
 #include "troupe/training/job/data_source.hpp"
@@ -112,8 +113,9 @@ int evaluate(const evaluate_arguments& arguments) {
     config.data = data;
     options.metrics = metrics_of(config);
   }
-  const auto rows = open_split(data, split_of(arguments.split),
-                               models::find_loss(saved.loss()).targets);
+  const auto rows =
+    open_split(data, split_of(arguments.split),
+               models::find_loss(saved.loss()).targets, columns_of(saved));
   const auto found = saved.evaluate(rows.batch(arguments.batch), options);
   const auto text = arguments.json
                       ? json_text(arguments, data, saved, found)

@@ -56,7 +56,8 @@ int evaluate_versions(const train_arguments& arguments,
       "evaluate; give --save FILE, as for the chief");
   const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   const auto file = arguments.save_path();
-  const auto data = open_batches(config);
+  auto of_data = config;
+  const auto data = open_batches(of_data);
   const one_device_strategy strategy{"cpu:0", {.threads = config.threads}};
   const auto scope = strategy.scope();
   const auto* const earlier = std::getenv(earlier_version_variable);

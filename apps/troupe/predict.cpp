@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "option_parsing.hpp"
+#include "saved_run.hpp"
 #include "troupe/models/losses.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 #include "troupe/training/job/data_source.hpp"
@@ -12,6 +13,9 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -157,7 +161,8 @@ int predict(const predict_options& options) {
                                 + model.loss()
                                 + " and gives numbers, not classes; leave the "
                                   "option out");
-  auto examples = troupe::open_to_predict(options.data);
+  auto examples =
+    troupe::open_to_predict(options.data, columns_of(model).inputs);
   check_inputs(options, model, examples);
   if (options.count > 0)
     examples = examples.take(options.count);

@@ -15,7 +15,8 @@ private_directory::private_directory() {
   const auto folder = troupe::net::temporary_folder();
   auto name = (folder / "troupe-run-XXXXXX").string();
   if (!::mkdtemp(name.data()))
-    throw std::runtime_error("cannot create a directory for certificates in \""
+    throw std::runtime_error("cannot create a directory for the files of a "
+                             "run in \""
                              + folder.string() + "\": " + std::strerror(errno));
   path_ = name;
 }

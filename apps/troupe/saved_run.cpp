@@ -1,8 +1,8 @@
 #include "saved_run.hpp"
 
+#include "handed_model.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
-#include "troupe/models/zoo.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/support/atomic_file.hpp"
@@ -13,6 +13,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 using namespace troupe;
 
@@ -80,6 +81,22 @@ std::string resumed_note(const train_arguments& arguments) {
     .first;
 }
 
+table_columns columns_of(const model& saved) {
+  try {
+    const auto options = read_train_options(saved.note());
+    const std::vector<std::string> none;
+    return {options.columns.value_or(none), options.labels.value_or(none)};
+  } catch (const std::runtime_error&) { // another program has saved it
+    return {};
+  }
+}
+
+models::model_description resumed_model(const train_arguments& arguments) {
+  return read_intact(arguments.resume,
+                     [](const auto& file) { return header_of(file).model; })
+    .first;
+}
+
 train_options options_of(const train_arguments& arguments) {
   if (arguments.resume.empty())
     return arguments.options;
@@ -94,9 +111,8 @@ void check_outputs(const train_arguments& arguments,
     const auto bytes = std::filesystem::file_size(arguments.resume, none);
     check_writable(arguments.save_path(), none ? 0 : bytes);
   } else if (!arguments.save.empty()) {
-    check_writable(
-      arguments.save_path(),
-      saved_bytes(models::find_model(config.model), config.rule()));
+    check_writable(arguments.save_path(),
+                   saved_bytes(model_of(arguments, config), config.rule()));
   }
   if (!arguments.summary.empty())
     check_writable(arguments.summary);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "train.hpp"
+#include "troupe/training/job/data_source.hpp"
 #include "troupe/training/job/job.hpp"
 #include "troupe/training/loop/history.hpp"
 #include "troupe/training/model.hpp"
@@ -35,6 +36,15 @@ resumed_run load_resumed(const train_arguments& arguments);
 /// Returns the note of the file of --resume, or of the version before it.
 /// @errors as `load_resumed`
 std::string resumed_note(const train_arguments& arguments);
+
+/// Returns the model of the file of --resume, or of the version before it.
+/// @errors as `load_resumed`
+troupe::models::model_description
+resumed_model(const train_arguments& arguments);
+
+/// Returns the columns of the table on which a model was trained. Empty: they
+/// are not known.
+troupe::table_columns columns_of(const troupe::model& saved);
 
 /// Returns the options of the run: with --resume those of the saved run, with
 /// the changes on the command line.

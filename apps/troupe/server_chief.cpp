@@ -1,6 +1,7 @@
 #include "server_chief.hpp"
 
 #include "command.hpp"
+#include "handed_model.hpp"
 #include "interrupt.hpp"
 #include "node_attempts.hpp"
 #include "run_data.hpp"
@@ -12,10 +13,10 @@
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
-#include "troupe/models/zoo.hpp"
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/job/job_metrics.hpp"
 #include "troupe/training/job/train_summary.hpp"
+#include "troupe/training/job/worker_task.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
@@ -142,9 +143,11 @@ public:
       servers_{addresses_of(cluster, "ps")},
       workers_{addresses_of(cluster, "worker")},
       snapshot_{load_snapshot()},
+      architecture_{snapshot_ ? snapshot_->description()
+                              : model_of(arguments, config)},
       // A server with copies is replaced by one of them.
       survives_losses_{arguments.restarts > 0 && config.replication == 1},
-      data_{open_batches(config)},
+      data_{open_batches(config_)},
       lives_{actors_, servers_, arguments.restarts},
       summary_{config, {}} {
     if (snapshot_)
@@ -227,9 +230,8 @@ private:
   }
 
   void train_on(const parameter_server_strategy& strategy) {
-    server_model trained{strategy, server_variable_name,
-                         models::find_model(config_.model), config_.rule(),
-                         model_options_of(config_)};
+    server_model trained{strategy, server_variable_name, architecture_,
+                         config_.rule(), model_options_of(config_)};
     if (snapshot_)
       trained.copy_from(*snapshot_);
     if (!survives_losses_)
@@ -281,7 +283,8 @@ private:
                            : 2,
             .nodes = workers_,
             .closures = server_training_closures,
-            .arguments = write_train_options(to_options(config_)),
+            .arguments = write_worker_task(
+              {to_options(config_), architecture_, describe(data_)}),
             .reconnect_interval = reconnect_interval});
       } catch (const job_error& e) {
         if (!may_come(e) || is_stopped() || clock_type::now() >= end)
@@ -360,8 +363,7 @@ private:
   }
 
   model copy_of(const server_model& trained) const {
-    model out{models::find_model(config_.model), config_.rule(),
-              model_options_of(config_)};
+    model out{architecture_, config_.rule(), model_options_of(config_)};
     trained.copy_to(out);
     return out;
   }
@@ -496,7 +498,7 @@ private:
   }
 
   const train_arguments& arguments_;
-  const train_config& config_;
+  train_config config_; ///< With the columns of `data_`.
   const std::string address_;
   const std::vector<std::string> servers_, workers_; ///< Their addresses.
   bool file_is_of_run_ = false; ///< The file has a state of this run.
@@ -504,6 +506,8 @@ private:
   /// The state from which the run goes on after the loss of a server. None: it
   /// begins.
   std::optional<model> snapshot_;
+  /// The model by value: its file may change during the run.
+  const models::model_description architecture_;
   std::uint64_t last_snapshot_ = 0; ///< Its step.
   const bool survives_losses_;
   const run_data data_;

@@ -1,6 +1,7 @@
 #include "command.hpp"
 #include "fault_report.hpp"
 #include "file_version.hpp"
+#include "handed_model.hpp"
 #include "interrupt.hpp"
 #include "job_credentials.hpp"
 #include "local_launcher.hpp"
@@ -86,6 +87,7 @@ int launch_with_servers(const train_config& config,
     arguments.faults,
     injection::scope_with_servers(static_cast<std::uint32_t>(config.workers),
                                   static_cast<std::uint32_t>(config.servers))};
+  const handed_model model{arguments, config};
   const job_credentials credentials{false};
   output_collector output{[] { return std::string{chief}; }};
   worker_restarts restarts{arguments.restarts, false};
@@ -112,6 +114,7 @@ int launch_with_servers(const train_config& config,
   launcher.start(self_command(), [&](const std::string& process) {
     auto variables = credentials.environment_of(process);
     faults.add_to(variables);
+    model.add_to(variables);
     variables[earlier_version_variable] = earlier_version;
     return variables;
   });

@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "flight_directory.hpp"
+#include "handed_model.hpp"
 #include "interrupt.hpp"
 #include "metric_text.hpp"
 #include "option_parsing.hpp"
@@ -235,7 +236,7 @@ train_config config_in(const task_placement& placement,
 
 model make_model(const train_arguments& arguments, const train_config& config) {
   return arguments.resume.empty()
-           ? model{models::find_model(config.model), config.rule(),
+           ? model{model_of(arguments, config), config.rule(),
                    model_options_of(config)}
            : load_resumed(arguments).state;
 }
@@ -339,7 +340,7 @@ int train(const train_arguments& given_arguments) {
   check_has_no_servers(arguments);
   check_any_task(arguments);
   const auto placement = placement_from_environment(arguments.any_task);
-  const auto config = config_in(placement, arguments);
+  auto config = config_in(placement, arguments);
   check_restarts(arguments, config, placement.in_cluster);
   check_faults(arguments, config);
   check_device_of_any_task(arguments, config);
@@ -348,7 +349,7 @@ int train(const train_arguments& given_arguments) {
   set_flight_directory(
     std::filesystem::path{arguments.save_path()}.parent_path());
   if (config.workers > 1 && !placement.in_cluster)
-    return launch_workers(config, arguments.restarts, arguments.faults);
+    return launch_workers(config, arguments);
   // First, because the others would go on without a process that has joined
   // and then cannot read its data.
   const auto [training, test] = open_batches(config);

@@ -43,11 +43,8 @@ int train(const train_arguments& given_arguments);
 /// Starts this program once per worker of the job and waits for all workers.
 /// TF_CONFIG tells each process its worker index. @returns the exit code.
 /// A worker that a signal has ended is started again, and joins the job.
-/// @param restarts maximum number of these starts.
-/// @param faults   file of the plan of faults that the workers inject. Empty:
-///                 none.
-int launch_workers(const troupe::train_config& config, std::uint64_t restarts,
-                   const std::string& faults);
+int launch_workers(const troupe::train_config& config,
+                   const train_arguments& arguments);
 
 /// Prints the test metrics and the hash of the weights.
 void print_result(const troupe::train_summary& summary);

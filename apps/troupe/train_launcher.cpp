@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "fault_report.hpp"
+#include "handed_model.hpp"
 #include "interrupt.hpp"
 #include "job_credentials.hpp"
 #include "local_launcher.hpp"
@@ -117,15 +118,16 @@ int exit_code_of(const child_processes& children,
 
 } // namespace
 
-int launch_workers(const train_config& config, std::uint64_t max_restarts,
-                   const std::string& faults_file) {
+int launch_workers(const train_config& config,
+                   const train_arguments& arguments) {
   // The signals are blocked before the first file is created. Otherwise a
   // signal could end this process before it has removed its files.
   const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
-  const fault_report faults{faults_file,
+  const fault_report faults{arguments.faults,
                             {injection::plan_scope::place::processes,
                              static_cast<std::uint32_t>(config.workers),
                              static_cast<std::uint32_t>(config.replicas)}};
+  const handed_model model{arguments, config};
   const job_credentials credentials{config.transport == "tls"};
   std::set<std::string> lost; // workers that a signal has ended, or that left
   output_collector output{[&] {
@@ -135,7 +137,7 @@ int launch_workers(const train_config& config, std::uint64_t max_restarts,
         return name;
     return std::string{};
   }};
-  worker_restarts restarts{max_restarts, true};
+  worker_restarts restarts{arguments.restarts, true};
   local_launcher launcher{
     {config.workers},
     {.grace_period = std::chrono::seconds{10},
@@ -155,6 +157,7 @@ int launch_workers(const train_config& config, std::uint64_t max_restarts,
   launcher.start(self_command(), [&](const std::string& worker) {
     auto variables = credentials.environment_of(worker);
     faults.add_to(variables);
+    model.add_to(variables);
     return variables;
   });
   const auto start_again = [&](const std::string& worker) {

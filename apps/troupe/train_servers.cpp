@@ -1,6 +1,7 @@
 #include "train_servers.hpp"
 
 #include "command.hpp"
+#include "handed_model.hpp"
 #include "interrupt.hpp"
 #include "model_evaluator.hpp"
 #include "run_data.hpp"
@@ -10,14 +11,14 @@
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/network.hpp"
-#include "troupe/models/zoo.hpp"
 #include "troupe/net/cluster/cluster_spec.hpp"
 #include "troupe/net/cluster/cluster_task.hpp"
-#include "troupe/training/job/job_json.hpp"
 #include "troupe/training/job/job_metrics.hpp"
+#include "troupe/training/job/worker_task.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"
 #include "troupe/training/parameter_server/server_training.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
+#include "troupe/training/strategies/worker_difference.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -79,10 +80,11 @@ void check_arguments(const train_arguments& x) {
 
 /// @errors throws std::invalid_argument if --table-consistency is given and the
 ///         model has no table.
-void check_tables(const train_config& config) {
+void check_tables(const train_arguments& arguments,
+                  const train_config& config) {
   if (config.table_consistency.empty())
     return;
-  const models::network net{models::find_model(config.model)};
+  const models::network net{model_of(arguments, config)};
   if (std::ranges::none_of(net.parameters(), &parameter_spec::is_table))
     throw std::invalid_argument("--table-consistency "
                                 + config.table_consistency + ": the model "
@@ -92,12 +94,20 @@ void check_tables(const train_config& config) {
 using shared_faults = std::shared_ptr<injection::process_fault_injector>;
 
 /// What a worker trains, as the chief has described it.
+/// @errors throws std::invalid_argument if the data of this worker is other
+///         than that of the chief.
 server_training training_of(const std::string& arguments,
                             const shared_faults& faults) {
-  const auto config = resolve_options(read_train_options(arguments));
+  const auto task = read_worker_task(arguments);
+  auto config = resolve_options(task.options);
   const auto data = open_batches(config);
+  if (const auto text = difference(task.data, describe(data), "the chief");
+      !text.empty())
+    throw std::invalid_argument(
+      "this worker has " + text
+      + "; all tasks of a cluster must train on the same data");
   return {.name = server_variable_name,
-          .architecture = models::find_model(config.model),
+          .architecture = task.model,
           .rule = config.rule(),
           .options = model_options_of(config),
           .batches = data.training,
@@ -168,7 +178,7 @@ int train_with_servers(const train_arguments& given_arguments) {
   arguments.options = options_in(cluster, arguments.options);
   if (cluster.empty() || !task) {
     const auto config = resolve_options(options_of(arguments));
-    check_tables(config);
+    check_tables(arguments, config);
     return launch_with_servers(config, arguments);
   }
   if (task->type == "evaluator")
@@ -180,7 +190,7 @@ int train_with_servers(const train_arguments& given_arguments) {
     return serve(cluster.task_address(task->type, task->id), *task, faults);
   const auto config = resolve_options(options_of(arguments));
   if (task->type == "chief") {
-    check_tables(config); // only the chief needs a model file here
+    check_tables(arguments, config); // only the chief needs a model file here
     return lead_with_servers(arguments, config, cluster,
                              [](const std::string& description) {
                                return training_of(description, nullptr);

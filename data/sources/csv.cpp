@@ -68,7 +68,8 @@ public:
     : name_{std::move(name)}, classes_{options.classes} {
     for (const auto& each : header)
       columns_.emplace_back(trimmed(each));
-    uses_.assign(columns_.size(), use::input);
+    uses_.assign(columns_.size(),
+                 options.inputs.empty() ? use::input : use::ignored);
     if (columns_.size() < 2 && options.labelled)
       fail("has one column, " + in_quotes(columns_[0])
            + ": an example needs a label and at least one number, separated by "
@@ -82,11 +83,20 @@ public:
       targets_.push_back(find(each, "for the targets"));
       uses_[targets_.back()] = use::target;
     }
+    for (const auto& each : options.inputs)
+      use_as_input(each, options);
+    for (std::size_t i = 0; options.inputs.empty() && i < uses_.size(); ++i)
+      if (uses_[i] == use::input)
+        inputs_.push_back(i);
     check_names();
     if (inputs() == 0)
       fail("has no column that is an input: an example needs at least one "
            "number");
     target_values_.resize(targets_.size());
+    input_values_.resize(inputs_.size());
+    places_.resize(columns_.size());
+    for (std::size_t k = 0; k < inputs_.size(); ++k)
+      places_[inputs_[k]] = k;
     if (options.warn)
       warn_about_numbers(options.warn);
   }
@@ -109,18 +119,30 @@ public:
       if (uses_[i] == use::label)
         out.labels.push_back(label(text, line, i));
       else if (uses_[i] == use::input)
-        out.inputs.push_back(number(text, line, i));
+        input_values_[places_[i]] = number(text, line, i);
       else
         for (std::size_t k = 0; k < targets_.size(); ++k)
           if (targets_[k] == i)
             target_values_[k] = number(text, line, i);
     }
+    out.inputs.insert(out.inputs.end(), input_values_.begin(),
+                      input_values_.end());
     out.targets.insert(out.targets.end(), target_values_.begin(),
                        target_values_.end());
     ++out.count;
   }
 
-  std::int64_t inputs() const { return std::ranges::count(uses_, use::input); }
+  std::int64_t inputs() const { return std::ssize(inputs_); }
+
+  std::vector<std::string> input_names() const { return names_of(inputs_); }
+
+  std::vector<std::string> label_names() const {
+    auto out = names_of(targets_);
+    for (std::size_t i = 0; i < uses_.size(); ++i)
+      if (uses_[i] == use::label)
+        out.push_back(columns_[i]);
+    return out;
+  }
 
 private:
   enum class use : std::uint8_t { input, label, target, ignored };
@@ -132,6 +154,26 @@ private:
       if (uses_[i] != use::ignored && !seen.insert(columns_[i]).second)
         fail("has two columns " + in_quotes(columns_[i])
              + ": give each a name of its own, or remove one");
+  }
+
+  std::vector<std::string>
+  names_of(const std::vector<std::size_t>& numbers) const {
+    std::vector<std::string> out;
+    for (const auto i : numbers)
+      out.push_back(columns_[i]);
+    return out;
+  }
+
+  /// @errors throws std::invalid_argument if the column has another use too.
+  void use_as_input(const std::string& column, const csv_options& options) {
+    const auto i = find(column, "for the inputs");
+    if (uses_[i] != use::ignored || std::ranges::count(options.ignored, column))
+      throw std::invalid_argument(name_ + ": the column "
+                                  + in_quotes(columns_[i])
+                                  + " cannot be an input and a label; name "
+                                    "another column of labels");
+    uses_[i] = use::input;
+    inputs_.push_back(i);
   }
 
   void warn_about_numbers(
@@ -233,6 +275,9 @@ private:
   std::int64_t classes_;
   std::vector<std::string> columns_;
   std::vector<use> uses_;            ///< By column.
+  std::vector<std::size_t> inputs_;  ///< Columns, in the order of the inputs.
+  std::vector<std::size_t> places_;  ///< Of each column among the inputs.
+  std::vector<float> input_values_;  ///< Inputs of the record in `add`.
   std::vector<std::size_t> targets_; ///< Columns, in the order of the options.
   std::vector<float> target_values_; ///< Targets of the record in `add`.
 };
@@ -262,6 +307,11 @@ void warn_about_classes(const std::string& name,
 } // namespace
 
 dataset csv(const std::filesystem::path& name, const csv_options& options) {
+  return read_csv(name, options).examples;
+}
+
+csv_table read_csv(const std::filesystem::path& name,
+                   const csv_options& options) {
   const auto text = read_text(name);
   csv_records records{name.string(), text};
   if (!records.next())
@@ -284,13 +334,19 @@ dataset csv(const std::filesystem::path& name, const csv_options& options) {
     warn_about_classes(name.string(), examples.labels, options.warn);
   const auto n = examples.count;
   auto inputs = tensor::of<float>({n, columns.inputs()}, examples.inputs);
+  const auto with_names = [&](dataset rows) {
+    return csv_table{std::move(rows), columns.input_names(),
+                     columns.label_names()};
+  };
   if (!options.labelled)
-    return {std::move(inputs), tensor{}};
+    return with_names({std::move(inputs), tensor{}});
   if (options.targets.empty())
-    return {std::move(inputs), tensor::of<std::int32_t>({n}, examples.labels),
-            options.classes};
+    return with_names({std::move(inputs),
+                       tensor::of<std::int32_t>({n}, examples.labels),
+                       options.classes});
   const auto targets = std::ssize(options.targets);
-  return {std::move(inputs), tensor::of<float>({n, targets}, examples.targets)};
+  return with_names(
+    {std::move(inputs), tensor::of<float>({n, targets}, examples.targets)});
 }
 
 } // namespace troupe::data

@@ -20,6 +20,10 @@ struct csv_options {
   std::vector<std::string> targets = {};
   /// False: the file has no labels, and all columns are inputs.
   bool labelled = true;
+  /// Names of the columns that are inputs, in the order of the inputs. All
+  /// others but the labels are not read. Empty: all columns that are neither
+  /// labels nor ignored, in column order.
+  std::vector<std::string> inputs = {};
   /// Names of columns that are not read. An empty name: the last column.
   std::vector<std::string> ignored = {};
   /// Called with a sentence about a likely mistake that is no error: the header
@@ -34,8 +38,8 @@ struct csv_options {
 /// Lines end in LF, CRLF or CR. Class labels are the numbers 0, 1, 2, ...,
 /// which may be written as 0.0, 1.0, 2.0, ...
 ///
-/// @shape inputs [n, columns that are neither labels nor ignored] float32 in
-///        column order; labels [n] int32, or [n, targets] float32 in the order
+/// @shape inputs [n, columns that are inputs] float32; labels [n] int32, or [n,
+/// targets] float32 in the order
 ///        of `targets`, or none.
 /// @errors throws std::runtime_error that names file, line, column and value,
 ///         and if two columns that are read have one name. Throws
@@ -43,5 +47,16 @@ struct csv_options {
 ///         unknown, and if `classes` is given without class labels.
 /// @cost reads the file into memory, at most 2 GiB.
 dataset csv(const std::filesystem::path& name, const csv_options& options = {});
+
+/// The examples of a CSV file, and the names of their columns.
+struct csv_table {
+  dataset examples;
+  std::vector<std::string> inputs; ///< In the order of the inputs.
+  std::vector<std::string> labels; ///< In the order of the labels.
+};
+
+/// Reads a CSV file as `csv` does.
+csv_table read_csv(const std::filesystem::path& name,
+                   const csv_options& options = {});
 
 } // namespace troupe::data

@@ -50,6 +50,16 @@ ordered to_json(const epoch_record& record) {
           {"seconds", number(record.seconds)}};
 }
 
+/// The number of batches is in the position.
+ordered to_json(const data_identity& data) {
+  ordered out{{"first_batch", data.first_batch}};
+  if (!data.last_batch.empty())
+    out["last_batch"] = data.last_batch;
+  if (data.examples)
+    out["examples"] = *data.examples;
+  return out;
+}
+
 ordered to_json(const fit_position& position) {
   auto epochs = ordered::array();
   for (const auto& one : position.epochs)
@@ -74,6 +84,8 @@ ordered to_json(const fit_position& position) {
                 {"waited", position.epochs_without_improvement}}}};
   if (!position.replica_shares.empty())
     out["replica_shares"] = position.replica_shares;
+  if (position.data)
+    out["data"] = to_json(*position.data);
   return out;
 }
 
@@ -248,6 +260,15 @@ fit_position position_of(const field& object, std::uint32_t version) {
     object["replica_shares"].each([&](const field& one) {
       out.replica_shares.push_back(one.count<std::uint32_t>());
     });
+  if (object.has("data")) {
+    const auto data = object["data"];
+    out.data =
+      data_identity{out.batches, std::nullopt, data["first_batch"].text(), {}};
+    if (data.has("last_batch"))
+      out.data->last_batch = data["last_batch"].text();
+    if (data.has("examples"))
+      out.data->examples = data["examples"].count();
+  }
   const auto totals = object["totals"];
   out.totals.examples = totals["examples"].count();
   out.totals.seconds = totals["seconds"].real();

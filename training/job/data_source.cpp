@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -119,24 +121,32 @@ data::csv_options table_options() {
     .warn = [](const std::string& text) { log(log_level::warning, text); }};
 }
 
-data::dataset open_table(std::string_view name, const source& x,
-                         models::target_kind targets) {
+data::csv_table open_table(std::string_view name, const source& x,
+                           models::target_kind targets,
+                           const table_columns& wanted) {
   const auto table = split_table_name(name, x);
   if (!table.labelled)
     reject(name, "has no label column to learn; write csv:FILE:COLUMN");
   auto options = table_options();
+  const auto labels = wanted.labels.empty() || !table.label.empty()
+                        ? std::vector<std::string>{table.label}
+                        : wanted.labels;
   if (targets == models::target_kind::classes)
-    options.label = table.label;
+    options.label = labels.front();
   else
-    options.targets = {table.label};
-  return data::csv(table.file, options);
+    options.targets = labels;
+  options.inputs = wanted.inputs;
+  return data::read_csv(table.file, options);
 }
 
-data::dataset open_table_to_predict(std::string_view name, const source& x) {
+data::dataset open_table_to_predict(std::string_view name, const source& x,
+                                    const std::vector<std::string>& inputs) {
   const auto table = split_table_name(name, x);
   auto options = table_options();
   options.labelled = false;
-  if (table.labelled)
+  options.inputs = inputs;
+  // Without a name it is the last column, which can be an input.
+  if (table.labelled && (inputs.empty() || !table.label.empty()))
     options.ignored = {table.label};
   return data::csv(table.file, options);
 }
@@ -173,32 +183,42 @@ data::dataset open_images(std::string_view name, const source& x) {
 
 } // namespace
 
-data::dataset::train_test open_data(std::string_view name,
-                                    models::target_kind targets) {
+opened_data open_data(std::string_view name, models::target_kind targets,
+                      const table_columns& wanted) {
+  const auto without_columns = [](data::dataset::train_test parts) {
+    return opened_data{std::move(parts.train), std::move(parts.test), {}};
+  };
   const auto parsed = split_name(name);
   if (parsed.kind == "digits") {
     const auto n = number_of_examples(name, parsed, default_digits);
-    return split_generated(data::digits({.examples = n}), n);
+    return without_columns(split_generated(data::digits({.examples = n}), n));
   }
   if (parsed.kind == "clicks") {
     const auto n = number_of_examples(name, parsed, default_clicks);
-    return split_generated(data::clicks({.examples = n}), n);
+    return without_columns(split_generated(data::clicks({.examples = n}), n));
   }
   if (parsed.kind == "criteo") {
     require_argument(name, parsed, "FILE");
-    return split_file(data::criteo(std::string{parsed.argument}));
+    return without_columns(
+      split_file(data::criteo(std::string{parsed.argument})));
   }
   if (parsed.kind == "mnist")
-    return open_mnist(name, parsed);
-  if (parsed.kind == "csv")
-    return split_file(open_table(name, parsed, targets));
+    return without_columns(open_mnist(name, parsed));
+  if (parsed.kind == "csv") {
+    auto table = open_table(name, parsed, targets, wanted);
+    auto [train, test] = split_file(table.examples);
+    return {std::move(train),
+            std::move(test),
+            {std::move(table.inputs), std::move(table.labels)}};
+  }
   reject_unknown(name, "");
 }
 
 data::dataset open_split(std::string_view name, data_split split,
-                         models::target_kind targets) {
+                         models::target_kind targets,
+                         const table_columns& wanted) {
   if (split != data_split::all) {
-    auto both = open_data(name, targets);
+    auto both = open_data(name, targets, wanted);
     return split == data_split::training ? both.train : both.test;
   }
   const auto parsed = split_name(name);
@@ -213,7 +233,7 @@ data::dataset open_split(std::string_view name, data_split split,
     return data::criteo(std::string{parsed.argument});
   }
   if (parsed.kind == "csv")
-    return open_table(name, parsed, targets);
+    return open_table(name, parsed, targets, wanted).examples;
   if (parsed.kind == "mnist")
     reject(name, "has two sets of images; give the split training or test");
   reject_unknown(name, "");
@@ -225,7 +245,8 @@ std::string_view default_loss(std::string_view data) {
                                               : "softmax_cross_entropy";
 }
 
-data::dataset open_to_predict(std::string_view name) {
+data::dataset open_to_predict(std::string_view name,
+                              const std::vector<std::string>& inputs) {
   const auto parsed = split_name(name);
   if (parsed.kind == "digits" || parsed.kind == "mnist"
       || parsed.kind == "clicks")
@@ -235,7 +256,7 @@ data::dataset open_to_predict(std::string_view name) {
     return data::criteo(std::string{parsed.argument}, {.labelled = false});
   }
   if (parsed.kind == "csv")
-    return open_table_to_predict(name, parsed);
+    return open_table_to_predict(name, parsed, inputs);
   if (parsed.kind == "idx")
     return open_images(name, parsed);
   reject_unknown(name, ", csv:FILE: or idx:FILE");

@@ -4,9 +4,22 @@
 #include "troupe/models/losses.hpp"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe {
+
+/// Names of the columns of a table, in the order of the inputs and of the
+/// labels. Empty: the data is no table.
+struct table_columns {
+  std::vector<std::string> inputs, labels;
+};
+
+struct opened_data {
+  data::dataset train, test;
+  table_columns columns;
+};
 
 /// Opens training and test examples by name:
 ///
@@ -26,11 +39,15 @@ namespace troupe {
 /// @param targets Labels of a table are class numbers for
 ///        `target_kind::classes`, else float32 [n, 1]. Those of clicks are
 ///        float32 [n, 1].
+/// @param wanted the columns of a table, which are found by their names in any
+///        order, except for a label that `name` gives. Empty: those that
+///        `name` says, in the order of the table.
 /// @errors throws std::invalid_argument for any other name, and the exception
 ///         of a failed read.
-data::dataset::train_test
+opened_data
 open_data(std::string_view name,
-          models::target_kind targets = models::target_kind::classes);
+          models::target_kind targets = models::target_kind::classes,
+          const table_columns& wanted = {});
 
 /// Which examples of a source are meant.
 enum class data_split : std::uint8_t {
@@ -44,7 +61,8 @@ enum class data_split : std::uint8_t {
 /// @errors as `open_data`; also throws std::invalid_argument for all examples
 ///         of MNIST, whose files have two sets.
 data::dataset open_split(std::string_view name, data_split split,
-                         models::target_kind targets);
+                         models::target_kind targets,
+                         const table_columns& wanted = {});
 
 /// Returns the loss for data of this name if the user gives none:
 /// "binary_cross_entropy" for clicks, else "softmax_cross_entropy".
@@ -54,6 +72,9 @@ std::string_view default_loss(std::string_view data);
 /// examples of digits, MNIST and generated clicks, or all examples of a file.
 /// The labels in a file are not read. Two more names are possible: `csv:FILE:`,
 /// a table without a label column, and `idx:FILE`, images without labels.
-data::dataset open_to_predict(std::string_view name);
+/// @param inputs columns of a table that are the inputs, as `wanted` of
+///        `open_data`. All other columns are not read.
+data::dataset open_to_predict(std::string_view name,
+                              const std::vector<std::string>& inputs = {});
 
 } // namespace troupe

@@ -210,6 +210,8 @@ train_config resolve_options(const train_options& options) {
   train_config out;
   out.model = options.model.value_or("mlp");
   out.data = options.data.value_or("digits");
+  out.columns = options.columns.value_or(std::vector<std::string>{});
+  out.labels = options.labels.value_or(std::vector<std::string>{});
   out.loss = options.loss.value_or(std::string{default_loss(out.data)});
   with_option_name("--loss", out.loss,
                    [&] { return &models::find_loss(out.loss); });
@@ -267,6 +269,10 @@ train_options to_options(const train_config& config) {
   train_options out;
   out.model = config.model;
   out.data = config.data;
+  if (!config.columns.empty())
+    out.columns = config.columns;
+  if (!config.labels.empty())
+    out.labels = config.labels;
   out.loss = config.loss;
   out.precision = models::to_string(config.precision);
   out.optimizer = config.optimizer;

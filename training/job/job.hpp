@@ -57,6 +57,9 @@ struct train_options {
   std::optional<std::string> consistency{};
   std::optional<std::string> table_consistency{};
   std::optional<std::int64_t> replication{};
+  /// Columns of the table on which a saved model was trained: those of the
+  /// inputs in their order, and the labels. No option of a command line.
+  std::optional<std::vector<std::string>> columns{}, labels{};
   /// A run that is resumed may have another number of replicas, although its
   /// weights then have other bits. It is no option of the run that is saved.
   bool other_replicas = false;
@@ -67,6 +70,9 @@ struct train_options {
 /// A checked configuration in which every option has a value.
 struct train_config {
   std::string model, data, loss, optimizer, schedule, strategy;
+  /// Columns of a table, by name. Empty: those that `data` says, in the order
+  /// of the table.
+  std::vector<std::string> columns, labels;
   /// Devices of each worker, or several CUDA devices that are divided among the
   /// workers, in the order of the list.
   std::vector<std::string> devices;

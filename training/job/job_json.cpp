@@ -21,6 +21,8 @@ template <class F, class... Jobs>
 void each_option(F fn, Jobs&... option_sets) {
   fn("model", option_sets.model...);
   fn("data", option_sets.data...);
+  fn("columns", option_sets.columns...);
+  fn("labels", option_sets.labels...);
   fn("loss", option_sets.loss...);
   fn("precision", option_sets.precision...);
   fn("epochs", option_sets.epochs...);

@@ -55,6 +55,8 @@ bool fit_loop::end_epoch() {
   position_.totals = {};
   progress_->end(record);
   update_early_stopping(record);
+  if (!options_.callbacks.empty())
+    identify_data();
   model_.interrupted = position_; // A callback may save the model.
   is_callback_chief_ = model_.strategy->placement.process == 0;
   call_epoch_callbacks(record);

@@ -56,13 +56,14 @@ std::string fingerprint(const tensor& values) {
 
 } // namespace
 
-/// Each line of the text describes one variable: its name, then the replica and
-/// the fingerprint of each copy, separated by tabs.
+/// Each line of the text describes one variable: its name and its shape, then
+/// the replica and the fingerprint of each copy, separated by tabs.
 std::string describe_copies(const model_state& state) {
   const auto& placement = state.strategy->placement;
   std::ostringstream out;
   for (std::size_t v = 0; v < state.variables().size(); ++v) {
-    out << state.variables()[v].name();
+    out << state.variables()[v].name() << '\t'
+        << to_string(state.variables()[v].dims());
     const auto first = values_of(state.model_parameters, v, 0);
     const auto first_fingerprint = fingerprint(first);
     // After a view change there may be more copies than replicas.
@@ -79,32 +80,75 @@ std::string describe_copies(const model_state& state) {
   return out.str();
 }
 
+namespace {
+
+/// One line of a text of `describe_copies`. An empty name: there is none.
+struct described_variable {
+  std::string name, dims;
+  std::istringstream copies;
+
+  friend bool operator==(const described_variable& a,
+                         const described_variable& b) {
+    return a.name == b.name && a.dims == b.dims;
+  }
+};
+
+described_variable next_variable(std::istringstream& text) {
+  described_variable out;
+  std::string line;
+  if (!std::getline(text, line))
+    return out;
+  out.copies.str(line);
+  std::getline(out.copies, out.name, '\t');
+  std::getline(out.copies, out.dims, '\t');
+  return out;
+}
+
+[[noreturn]] void throw_other_variables(std::size_t worker,
+                                        const described_variable& its,
+                                        const described_variable& first) {
+  const auto text_of = [](const described_variable& x) {
+    return x.name.empty() ? "no further variable"
+                          : "the variable \"" + x.name + "\" " + x.dims;
+  };
+  throw std::logic_error("worker " + std::to_string(worker) + " has "
+                         + text_of(its) + ", but worker 0 has " + text_of(first)
+                         + "; all workers must make the same model");
+}
+
+} // namespace
+
 void compare_copies(const std::vector<std::string>& texts) {
+  if (std::ranges::any_of(texts, &std::string::empty)) {
+    auto known = texts; // a process that joins has no copies yet
+    std::erase(known, "");
+    if (!known.empty())
+      compare_copies(known);
+    return;
+  }
   std::vector<std::istringstream> streams(texts.begin(), texts.end());
   for (;;) {
-    std::string variable, expected;
+    std::vector<described_variable> lines;
+    for (auto& one : streams)
+      lines.push_back(next_variable(one));
+    for (std::size_t w = 1; w < lines.size(); ++w)
+      if (lines[w] != lines[0])
+        throw_other_variables(w, lines[w], lines[0]);
+    if (lines.empty() || lines[0].name.empty())
+      return;
+    std::string expected, hash;
     std::uint32_t first = 0;
     std::vector<std::uint32_t> differ;
-    for (auto& one : streams) {
-      std::string line, name, hash;
-      if (!std::getline(one, line))
-        return; // The processes have models with other variables.
-      std::istringstream words{line};
-      std::getline(words, name, '\t');
-      if (variable.empty())
-        variable = name;
-      else if (name != variable)
-        return;
-      for (std::uint32_t replica = 0; words >> replica >> hash;)
+    for (auto& one : lines)
+      for (std::uint32_t replica = 0; one.copies >> replica >> hash;)
         if (expected.empty()) {
           expected = hash;
           first = replica;
         } else if (hash != expected) {
           differ.push_back(replica);
         }
-    }
     if (!differ.empty())
-      throw_difference(variable, differ, first);
+      throw_difference(lines[0].name, differ, first);
   }
 }
 

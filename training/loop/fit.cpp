@@ -163,11 +163,19 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
   position_.batches = *batches.size();
   position_.replicas = model_.strategy->replicas;
   position_.replica_shares = options.replica_shares;
+  if (options.resume || !model_.strategy->is_one_process)
+    identify_data();
   if (options.resume)
     position_ =
       resumed_position(model_.interrupted, position_, options.first_epoch);
   model_.interrupted.reset();
   model_.is_suspect = false;
+}
+
+/// The data is known to others only if it is compared or saved.
+void fit_loop::identify_data() {
+  if (!position_.data)
+    position_.data = identify(batches_);
 }
 
 history fit_loop::run() {
@@ -206,10 +214,12 @@ history fit_loop::run_epochs() {
       && end != fit_end::stopped_early)
     // An interruption after the last step leaves the fit complete.
     end = fit_end::done;
-  if (end == fit_end::interrupted || end == fit_end::max_steps)
+  if (end == fit_end::interrupted || end == fit_end::max_steps) {
+    identify_data();
     model_.interrupted = position_;
-  else
+  } else {
     restore_best();
+  }
   check_finite_weights(model_);
   return {position_.epochs, end, position_.best_epoch};
 }

@@ -29,6 +29,8 @@ public:
 private:
   using clock = std::chrono::steady_clock;
 
+  /// Reads what identifies the data, for a comparison or for a saved position.
+  void identify_data();
   history run_epochs();
   /// After an exception: tells the model whether its copies have differed.
   void note_deviation();

@@ -3,6 +3,9 @@
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -19,6 +22,36 @@ struct encoded_metrics {
   std::vector<double> values;
   auto fields() { return std::tie(names, values); }
 };
+
+/// What `fit_position::data` has. Without a first batch it is not known.
+struct encoded_data {
+  std::uint64_t batches = 0, examples = 0;
+  bool has_batches = false, has_examples = false;
+  std::string first_batch, last_batch;
+  auto fields() {
+    return std::tie(batches, examples, has_batches, has_examples, first_batch,
+                    last_batch);
+  }
+};
+
+encoded_data encoded(const std::optional<data_identity>& x) {
+  if (!x)
+    return {};
+  return {x->batches.value_or(0), x->examples.value_or(0),
+          x->batches.has_value(), x->examples.has_value(),
+          x->first_batch,         x->last_batch};
+}
+
+std::optional<data_identity> decoded(const encoded_data& x) {
+  if (x.first_batch.empty())
+    return std::nullopt;
+  data_identity out{{}, {}, x.first_batch, x.last_batch};
+  if (x.has_batches)
+    out.batches = x.batches;
+  if (x.has_examples)
+    out.examples = x.examples;
+  return out;
+}
 
 struct encoded_epoch {
   std::uint64_t epoch = 0, steps = 0, examples = 0;
@@ -85,17 +118,19 @@ std::string to_text(const fit_position& x) {
                      x.totals.examples, x.totals.sums, x.totals.seconds, epochs,
                      x.metrics, x.best_metric, x.best_epoch,
                      x.epochs_without_improvement, x.batches, x.replicas,
-                     x.replica_shares);
+                     x.replica_shares, encoded(x.data));
 }
 
 bool from_text(const std::string& text, fit_position& x) {
   std::vector<encoded_epoch> epochs;
+  encoded_data data;
   if (!decode_text(text, x.next_batch.epoch, x.next_batch.index, x.first_epoch,
                    x.totals.examples, x.totals.sums, x.totals.seconds, epochs,
                    x.metrics, x.best_metric, x.best_epoch,
                    x.epochs_without_improvement, x.batches, x.replicas,
-                   x.replica_shares))
+                   x.replica_shares, data))
     return false;
+  x.data = decoded(data);
   x.epochs.clear();
   for (const auto& one : epochs)
     if (!decoded(one, x.epochs.emplace_back()))

@@ -6,6 +6,7 @@
 #include "troupe/training/loop/fit_position_text.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/support/describe_model.hpp"
 #include "troupe/training/support/resident_tensor.hpp"
 
 #include <algorithm>
@@ -185,6 +186,22 @@ void model_state::on_copied(const std::string& text) {
                     "a worker sent a malformed position of a fit");
   if (other.has_best_weights)
     interrupted->best_weights = best;
+}
+
+std::string describe_computation(const model_state& state) {
+  return describe_model(state.net.description()) + "precision: "
+         + describe_precision(state.net.precision(),
+                              state.strategy->tensor_device())
+         + "\nloss: " + state.loss->name + '\n';
+}
+
+std::string model_state::description() const {
+  auto out = describe_computation(*this) + "seed: " + std::to_string(seed)
+             + "\noptimizer: " + std::string{rule.name()};
+  for (const auto& one : rule.numbers())
+    if (one.name != "learning_rate")
+      out += ' ' + one.name + '=' + std::to_string(one.value);
+  return out + '\n';
 }
 
 void check_data(const model_state& state, const data::dataset& batches,

@@ -8,8 +8,11 @@
 #include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/support/data_identity.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 namespace troupe {
 
@@ -70,6 +73,8 @@ struct fit_position {
   std::uint64_t batches = 0; ///< Batches in an epoch.
   std::uint32_t replicas = 1;
   std::vector<std::uint32_t> replica_shares; ///< Empty: equal shares.
+  /// Identity of the training data. None: it is not known.
+  std::optional<data_identity> data;
 
   std::uint64_t epochs_done() const { return next_batch.epoch - first_epoch; }
 };
@@ -134,6 +139,9 @@ struct model_state final : placement_observer {
   /// interrupted fit if the text says so. Empty text: without them.
   std::vector<tensor> state_tensors(const std::string& text) override;
   void on_copied(const std::string& text) override;
+  /// Describes the network, its precision, the loss, the seed and the update
+  /// rule without its learning rate, which a program may change.
+  std::string description() const override;
 
 private:
   std::vector<tensor> first_copy() const;
@@ -151,6 +159,10 @@ private:
   /// Gets the best weights of another process's interrupted fit.
   tensor best_weights_;
 };
+
+/// Describes what a model computes, one "name: value" a line: the network, its
+/// precision and the loss.
+std::string describe_computation(const model_state& state);
 
 /// Throws std::invalid_argument if the data does not fit the model.
 /// @param description name of the data in the error text, such as "the training

@@ -7,6 +7,35 @@
 
 namespace troupe {
 
+namespace {
+
+/// Says in what the data differs from that of the interrupted fit. Empty: it
+/// does not, as far as is known.
+std::string difference_of_data(const data_identity& old,
+                               const data_identity& now) {
+  const auto other_batch = [](const char* which, const std::string& was,
+                              const std::string& is) {
+    return std::string{"the "} + which
+           + " batch of this dataset has other values (" + is
+           + ") than that of the interrupted fit (" + was + ")";
+  };
+  if (old.examples && now.examples && *old.examples != *now.examples)
+    return "the interrupted fit had " + std::to_string(*old.examples)
+           + " examples in an epoch, but this dataset has "
+           + std::to_string(*now.examples);
+  const auto differ = [](const std::string& a, const std::string& b) {
+    return a != b && !a.empty() && !b.empty() && !is_unreadable(a)
+           && !is_unreadable(b);
+  };
+  if (differ(old.first_batch, now.first_batch))
+    return other_batch("first", old.first_batch, now.first_batch);
+  if (differ(old.last_batch, now.last_batch))
+    return other_batch("last", old.last_batch, now.last_batch);
+  return {};
+}
+
+} // namespace
+
 fit_position resumed_position(const std::optional<fit_position>& interrupted,
                               const fit_position& begin,
                               std::optional<std::uint64_t> first_epoch) {
@@ -20,6 +49,11 @@ fit_position resumed_position(const std::optional<fit_position>& interrupted,
                                 + " batches in an epoch, but this dataset has "
                                 + std::to_string(begin.batches)
                                 + "; resume with the same data and batch");
+  if (old.data && begin.data)
+    if (const auto text = difference_of_data(*old.data, *begin.data);
+        !text.empty())
+      throw std::invalid_argument(
+        text + "; resume with the same data in the same order");
   if (old.replicas != begin.replicas)
     throw std::invalid_argument(
       "the interrupted fit had " + std::to_string(old.replicas)
@@ -41,7 +75,10 @@ fit_position resumed_position(const std::optional<fit_position>& interrupted,
       + ": the interrupted fit began with epoch "
       + std::to_string(old.first_epoch)
       + " of the data; give that, or leave the option out");
-  return old;
+  auto out = old;
+  if (!out.data) // an older Troupe has saved it
+    out.data = begin.data;
+  return out;
 }
 
 void accept_replicas(model_state& state, std::uint32_t replicas,

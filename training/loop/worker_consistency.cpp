@@ -1,6 +1,5 @@
 #include "troupe/training/loop/worker_consistency.hpp"
 
-#include "troupe/tensors/ops/dense.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_batches.hpp"
@@ -16,20 +15,6 @@ namespace troupe {
 
 namespace {
 
-/// Describes in what a model computes. CPUs and other devices give other bits,
-/// and so do processors with and without instructions for bfloat16.
-std::string precision_of(const model_state& state) {
-  const auto precision = state.net.precision();
-  std::string out{to_string(precision)};
-  if (state.strategy->tensor_device().kind != device_kind::cpu)
-    return out + " on a CUDA device";
-  if (precision == models::precision::bf16)
-    out += ops::matmul.find_kernels(dtype::bfloat16)
-             ? ", with instructions of the processor"
-             : ", without instructions of the processor";
-  return out;
-}
-
 /// Collects the values that must be equal on all workers, one "name: value" per
 /// line.
 class fingerprint_text {
@@ -44,6 +29,8 @@ public:
       text_ << ' ' << one.name << '=' << one.value;
     text_ << '\n';
   }
+  /// @param lines each "name: value", with a line feed at its end.
+  void add_lines(const std::string& lines) { text_ << lines; }
   std::string text() const { return text_.str(); }
 
 private:
@@ -61,18 +48,6 @@ std::string hash_of_slots(const model_state& state) {
   return to_hex(hash.finish());
 }
 
-std::string hash_of_batch(const data::dataset& batches,
-                          const data::position& position) {
-  const auto first = batches.prefetch(0).iterate(position).next();
-  if (!first)
-    return "none";
-  sha256 hash;
-  first->for_each([&](std::string_view name, const tensor& one) {
-    hash.add(std::as_bytes(std::span{name})).add(bytes_of(one));
-  });
-  return to_hex(hash.finish());
-}
-
 std::string frozen_names(const model_state& state, const fit_options& options) {
   std::string names;
   for (const auto& one : state.variables())
@@ -85,9 +60,7 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
                          const fit_options& options,
                          const fit_position& position) {
   fingerprint_text fingerprint;
-  fingerprint.add("model", state.net.name());
-  fingerprint.add("precision", precision_of(state));
-  fingerprint.add("loss", state.loss->name);
+  fingerprint.add_lines(describe_computation(state));
   fingerprint.add("optimizer", state.rule.name());
   fingerprint.add("settings of the optimizer", state.rule.numbers());
   fingerprint.add("metrics", position.metrics);
@@ -97,7 +70,8 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   fingerprint.add("replica shares", shares_text(options.replica_shares));
   fingerprint.add("seed", state.seed);
   fingerprint.add("steps done", state.steps);
-  fingerprint.add("batches per epoch", position.batches);
+  fingerprint.add_lines(
+    describe(position.data ? *position.data : identify(batches)));
   fingerprint.add("epoch of the data", position.next_batch.epoch);
   fingerprint.add("first epoch of the data", position.first_epoch);
   fingerprint.add("batches of the epoch done", position.next_batch.index);
@@ -109,9 +83,10 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   fingerprint.add("audit_steps", options.audit_steps);
   fingerprint.add("on_deviation",
                   options.on_deviation == on_deviation::heal ? "heal" : "stop");
-  fingerprint.add("validation batches",
-                  options.validation ? options.validation->size().value_or(0)
-                                     : 0);
+  fingerprint.add("validation", options.validation ? "yes" : "no");
+  if (options.validation)
+    fingerprint.add_lines(
+      describe(identify(*options.validation), " of the validation data"));
   if (const auto& s = options.schedule) {
     fingerprint.add("schedule", s->name());
     fingerprint.add("settings of the schedule", s->numbers());
@@ -183,15 +158,17 @@ void verify_workers_match(const model_state& state,
 }
 
 void verify_evaluations_match(const model_state& state,
+                              const data::dataset& batches,
                               const metric_list& metrics) {
   if (state.strategy->is_one_process)
     return check_equal_copies(state, state.strategy->callback_timeout);
   fingerprint_text fingerprint;
-  fingerprint.add("precision", precision_of(state));
-  fingerprint.add("loss", state.loss->name);
+  fingerprint.add_lines(describe_computation(state));
   fingerprint.add("metrics", metrics.description());
+  fingerprint.add_lines(describe(identify(batches)));
   verify_equal(state, fingerprint.text(), {},
-               "evaluate the same model with the same metrics");
+               "evaluate the same model on the same data with the same "
+               "metrics");
 }
 
 } // namespace troupe

@@ -16,6 +16,15 @@ constexpr std::int64_t numbers = 8;
   throw std::invalid_argument(std::string{"a task of a server_model: "} + what);
 }
 
+/// Limits the description of a task.
+constexpr std::int64_t max_description_bytes = std::int64_t{4} << 20;
+
+tensor to_tensor(const std::string& text) {
+  tensor out{{static_cast<std::int64_t>(text.size())}, dtype::uint8};
+  std::ranges::copy(text, out.mutable_data<std::uint8_t>().begin());
+  return out;
+}
+
 } // namespace
 
 tensors encode(const batch_task& x) {
@@ -25,14 +34,17 @@ tensors encode(const batch_task& x) {
             std::vector{number(x.what), number(x.epoch), number(x.index),
                         number(x.batches), number(x.step), number(x.replica),
                         number(x.replicas), number(x.throws_on_nan)}),
-          tensor::of<float>({1}, std::vector{x.learning_rate})};
+          tensor::of<float>({1}, std::vector{x.learning_rate}),
+          to_tensor(x.description)};
 }
 
 batch_task decode_batch_task(const tensors& from) {
-  if (from.size() != 2 || !from[0] || !from[1]
+  if (from.size() != 3 || !from[0] || !from[1] || !from[2]
       || from[0].spec() != tensor_spec{{numbers}, dtype::int64}
-      || from[1].spec() != tensor_spec{{1}, dtype::float32})
-    reject("the inputs are not int64[8] and float32[1]");
+      || from[1].spec() != tensor_spec{{1}, dtype::float32}
+      || from[2].type() != dtype::uint8 || from[2].dims().rank() != 1
+      || from[2].dims().front() > max_description_bytes)
+    reject("the inputs are not int64[8], float32[1] and uint8[n]");
   const auto n = from[0].data<std::int64_t>();
   const auto max_replica =
     std::int64_t{std::numeric_limits<std::int32_t>::max()};
@@ -51,6 +63,8 @@ batch_task decode_batch_task(const tensors& from) {
                  .replicas = static_cast<std::uint32_t>(n[6]),
                  .learning_rate = from[1].data<float>()[0],
                  .throws_on_nan = n[7] != 0};
+  const auto text = from[2].data<std::uint8_t>();
+  out.description.assign(text.begin(), text.end());
   if (!std::isfinite(out.learning_rate) || out.learning_rate < 0)
     reject("the learning rate is negative or not finite");
   return out;

@@ -4,6 +4,7 @@
 #include "troupe/tensors/tensor.hpp"
 
 #include <cstdint>
+#include <string>
 
 namespace troupe {
 
@@ -31,10 +32,14 @@ struct batch_task {
   /// The closure throws std::runtime_error if the loss or gradient is not
   /// finite. False: it says so in its metrics.
   bool throws_on_nan = false;
+  /// `server_batches::description` of the coordinator's program, one "name:
+  /// value" a line. A worker on a node has an equal one. Empty: it is not
+  /// compared, as the worker is a thread of that program.
+  std::string description{};
 };
 
-/// Returns a task as the inputs of a registered closure: [8] int64 and [1]
-/// float32.
+/// Returns a task as the inputs of a registered closure: [8] int64, [1] float32
+/// and the description, [n] uint8.
 tensors encode(const batch_task& x);
 
 /// @errors throws std::invalid_argument for other tensors than `encode`

@@ -39,7 +39,8 @@ constexpr std::chrono::milliseconds node_timeout = 10min;
 constexpr std::chrono::milliseconds max_timeout = 24h;
 /// The end of a coordinator waits for an attempt to connect again.
 constexpr std::chrono::milliseconds reconnect_timeout = 1s;
-constexpr std::size_t max_arguments = 64 * 1024;
+/// A control frame of at most 1 MiB has them.
+constexpr std::size_t max_arguments = std::size_t{768} * 1024;
 
 void check(const parameter_servers& servers, const coordinator_options& x) {
   const auto reject = [](const std::string& what) {

@@ -64,7 +64,7 @@ struct coordinator_options {
   /// Name of the closures that the nodes have registered
   /// (registered_closures.hpp). Needs `nodes`.
   std::string closures{};
-  /// What the factory of these closures gets on each node. At most 64 KiB.
+  /// What the factory of these closures gets on each node. At most 768 KiB.
   std::string arguments{};
   client_options node_connection{.window = 4096}; ///< To each of the nodes.
   /// If it is above 0, the coordinator tries at this interval to connect again

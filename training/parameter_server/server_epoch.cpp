@@ -206,8 +206,11 @@ batch_task server_epoch::task(batch_task::kind what,
 }
 
 server_epoch::result server_epoch::schedule(const batch_task& what) const {
-  if (coordinator_.has_nodes())
-    return coordinator_.schedule_named(batch_closure, encode(what));
+  if (coordinator_.has_nodes()) {
+    auto task = what;
+    task.description = batches_->description(*network_, what.what);
+    return coordinator_.schedule_named(batch_closure, encode(task));
+  }
   return coordinator_.schedule([network = network_, batches = batches_, what] {
     return encode(network->run(what, *batches));
   });

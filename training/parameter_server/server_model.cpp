@@ -296,6 +296,7 @@ history server_model::fit(cluster_coordinator& coordinator,
   const auto& metrics = source->metrics;
   auto at =
     position_of(options, replicas, *batches.size(), metrics, self.next_epoch);
+  at.data = identify(batches, false); // each batch is read once
   if (options.resume)
     at = resumed_position(self.interrupted, at, options.first_epoch);
   self.interrupted.reset();

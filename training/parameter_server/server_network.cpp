@@ -7,11 +7,15 @@
 #include "troupe/training/loop/batch_inputs.hpp"
 #include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
+#include "troupe/training/strategies/worker_difference.hpp"
+#include "troupe/training/support/data_identity.hpp"
+#include "troupe/training/support/describe_model.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -87,6 +91,16 @@ variables_of(const server_variable& values,
   return out;
 }
 
+/// Checks that a worker on a node trains as the coordinator's program says.
+void check_description(const batch_task& task, const std::string& own) {
+  const auto text = difference(task.description, own, "the coordinator");
+  if (!text.empty())
+    throw std::invalid_argument(
+      "a worker has " + text
+      + "; all workers must train the same model on the same data with the "
+        "same options as the coordinator's program");
+}
+
 /// Reads one batch with the cursor of the calling worker.
 batch read(const data::dataset& from, std::optional<data::cursor>& at,
            const batch_task& task) {
@@ -142,6 +156,41 @@ server_batches::server_batches(metric_list list, std::vector<float> weights,
     validation{std::move(for_validation)},
     cursors{[](std::uint32_t) { return batch_cursors{}; }} {}
 
+namespace {
+
+std::string description_of_fit(const server_network& network,
+                               const server_batches& from) {
+  std::ostringstream out;
+  const auto& rule = network.optimizer().rule();
+  out << "optimizer: " << rule.name();
+  for (const auto& one : rule.numbers())
+    out << ' ' << one.name << '=' << one.value;
+  out << "\nseed: " << network.seed();
+  out << "\nclass weights:" << (from.class_weights.empty() ? " none" : "");
+  for (const auto weight : from.class_weights)
+    out << ' ' << weight;
+  out << '\n' << describe(identify(*from.training));
+  return out.str();
+}
+
+} // namespace
+
+const std::string& server_batches::description(const server_network& network,
+                                               batch_task::kind what) const {
+  const bool scores = what == batch_task::kind::score;
+  auto& out = scores ? of_evaluation_ : of_fit_;
+  std::call_once(out.once, [&] {
+    const auto& net = network.net();
+    out.value =
+      describe_model(net.description())
+      + "precision: " + describe_precision(net.precision(), {}) + "\nloss: "
+      + network.used_loss().name + "\nmetrics: " + metrics.description() + '\n'
+      + (scores ? describe(identify(*validation), " of the validation data")
+                : description_of_fit(network, *this));
+  });
+  return out.value;
+}
+
 server_network::server_network(const parameter_server_strategy& strategy,
                                const std::string* name,
                                const server_variable* values,
@@ -191,6 +240,8 @@ step_metrics server_network::run(const batch_task& task,
   if (!set)
     throw std::invalid_argument(scores ? "this worker has no validation data"
                                        : "this worker has no training data");
+  if (!task.description.empty())
+    check_description(task, from.description(*this, task.what));
   auto& at = from.cursors.local();
   const auto rows = read(*set, scores ? at.validation : at.training, task);
   if (scores)

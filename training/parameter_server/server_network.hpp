@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,16 +29,33 @@ struct batch_cursors {
   std::optional<data::cursor> training, validation;
 };
 
+class server_network;
+
 /// The batches of which closures compute, and what they report.
 struct server_batches {
   server_batches(metric_list metrics, std::vector<float> class_weights,
                  std::optional<data::dataset> training,
                  std::optional<data::dataset> validation);
 
+  /// Describes what the closures of a fit compute, or those of an evaluation:
+  /// the network, its precision and loss, the metrics and the data, and for a
+  /// fit the update rule, the seed and the class weights. One "name: value" a
+  /// line.
+  /// @cost the first call reads two batches.
+  const std::string& description(const server_network& network,
+                                 batch_task::kind what) const;
+
   const metric_list metrics;
   const std::vector<float> class_weights;
   const std::optional<data::dataset> training, validation;
   const per_worker<batch_cursors> cursors;
+
+private:
+  struct text {
+    std::once_flag once;
+    std::string value;
+  };
+  mutable text of_fit_, of_evaluation_;
 };
 
 /// A network whose parameters are on parameter servers, and the computation of
@@ -71,6 +89,7 @@ public:
 
   const models::network& net() const { return net_; }
   const models::loss& used_loss() const { return *loss_; }
+  std::uint64_t seed() const { return seed_; }
   /// Numbers of the parameters that are not tables.
   const std::vector<std::size_t>& dense() const { return dense_; }
   /// These parameters in their order, as they are in `values`.

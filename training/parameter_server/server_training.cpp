@@ -22,8 +22,8 @@ void register_server_training(
         servers, servers.variable(what.name), what.architecture, what.rule,
         what.options);
       const auto batches = std::make_shared<const server_batches>(
-        server_batches{metrics_of(network->used_loss(), what.metrics),
-                       what.class_weights, what.batches, what.validation});
+        metrics_of(network->used_loss(), what.metrics), what.class_weights,
+        what.batches, what.validation);
       return registered_closures{
         {batch_closure, [network, batches, faults = what.faults](
                           closure_context&, const tensors& inputs) {

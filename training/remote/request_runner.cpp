@@ -219,7 +219,11 @@ std::string request_runner_state::description() const {
   out << "\nfunctions to call:";
   for (const auto& [name, fn] : functions_.call)
     out << ' ' << name;
-  out << "\nvariables:";
+  out << '\n';
+  for (const auto& one : state.observers)
+    if (const auto owner = one.lock())
+      out << owner->description();
+  out << "variables:";
   for (const auto& x : state.variables)
     out << ' ' << to_string(x.dims);
   out << "\nmodels, optimizers and datasets: "

@@ -3,6 +3,7 @@
 #include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/support/data_identity.hpp"
 
 #include <atomic>
 #include <stdexcept>
@@ -12,9 +13,13 @@
 namespace troupe {
 
 /// Number of epochs of a dataset that were begun. A process that joins the job
-/// gets it with the state of the models.
+/// gets it with the state of the models. The first step after the begin of an
+/// epoch compares the data of all processes.
 class epoch_counter final : public placement_observer {
 public:
+  epoch_counter(const data::dataset& batches, const batch_shares& shares)
+    : batches_{batches}, shares_{shares} {}
+
   void on_new_placement() override {}
   std::string state_text() override { return encode_text(begun.load()); }
   std::vector<tensor> state_tensors(const std::string&) override { return {}; }
@@ -25,8 +30,25 @@ public:
                       "a worker sent a malformed number of epochs");
     begun = other;
   }
+  std::string description() const override {
+    if (description_.empty())
+      description_ = describe(identify(batches_))
+                     + "replica shares: " + shares_text(shares_) + '\n';
+    return description_;
+  }
+  std::string unchecked_description() const override {
+    return is_unchecked ? description() : std::string{};
+  }
+  void on_checked() override { is_unchecked = false; }
 
   std::atomic<std::uint64_t> begun = 0;
+  /// An epoch was begun, and no step was made since then.
+  std::atomic<bool> is_unchecked = false;
+
+private:
+  const data::dataset batches_;
+  const batch_shares shares_;
+  mutable std::string description_; ///< Empty: it is not known yet.
 };
 
 namespace {
@@ -87,7 +109,7 @@ distributed_dataset::distributed_dataset(strategy over, data::dataset batches,
   : strategy_{std::move(over)},
     batches_{std::move(batches)},
     shares_{std::move(shares)},
-    epochs_begun_{std::make_shared<epoch_counter>()} {
+    epochs_begun_{std::make_shared<epoch_counter>(batches_, shares_)} {
   check_replica_shares(shares_, strategy_.num_replicas_in_sync());
   const auto* scope = current_execution_scope();
   if (strategy_.state()->spans_processes() && !(scope && scope->replica))
@@ -95,7 +117,12 @@ distributed_dataset::distributed_dataset(strategy over, data::dataset batches,
 }
 
 std::uint64_t distributed_dataset::begin_epoch() const {
+  epochs_begun_->is_unchecked = true;
   return epochs_begun_->begun.fetch_add(1);
+}
+
+std::string distributed_dataset::description() const {
+  return epochs_begun_->description();
 }
 
 std::uint64_t distributed_dataset::epochs_begun() const {

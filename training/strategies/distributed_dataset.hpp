@@ -6,13 +6,18 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace troupe {
 
 class distributed_iterator;
 class epoch_counter;
 
-/// Divides each batch of a dataset over the replicas of a strategy. Replica i
+/// Divides each batch of a dataset over the replicas of a strategy. In a job of
+/// several workers the first step after the begin of an epoch, and a
+/// `strategy::loop`, compare the data of all workers: numbers of batches and
+/// examples, and hashes of the first and the last batch. The step throws
+/// std::invalid_argument on all workers if they differ. Replica i
 /// gets the rows `rows_of_replicas(rows, i, i + 1, replicas, shares)` of a
 /// batch, in whatever process the replica runs. Each part has the row count of
 /// the whole batch in `batch::global_rows`.
@@ -51,6 +56,9 @@ public:
   /// For the library's own use. Number of epochs that were begun.
   std::uint64_t epochs_begun() const;
   void set_epochs_begun(std::uint64_t epochs) const;
+  /// For the library's own use. Describes what must be equal in all workers,
+  /// one "name: value" a line.
+  std::string description() const;
 
 private:
   strategy strategy_;

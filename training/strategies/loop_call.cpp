@@ -9,9 +9,11 @@
 #include "troupe/training/strategies/replica_context.hpp"
 #include "troupe/training/strategies/step_results.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/strategies/worker_difference.hpp"
 
 #include <cstring>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -102,6 +104,42 @@ void restore_state(const strategy_state& state) {
       observer->restore_state();
 }
 
+/// Describes what this process has not compared with the others yet: the data
+/// of epochs that were begun since the last step.
+std::string unchecked_description(const strategy_state& state) {
+  std::string out;
+  for (const auto& one : state.observers)
+    if (const auto observer = one.lock())
+      out += observer->unchecked_description();
+  return out;
+}
+
+void note_checked(const strategy_state& state) {
+  for (const auto& one : state.observers)
+    if (const auto observer = one.lock())
+      observer->on_checked();
+}
+
+/// Checks the descriptions of all replicas, by replica. An empty one is not
+/// compared: its process has made a step since the epoch began.
+void check_descriptions(const std::vector<std::string>& all,
+                        const placement& job) {
+  std::size_t first = 0;
+  while (first < all.size() && all[first].empty())
+    ++first;
+  for (std::size_t r = first + 1; r < all.size(); ++r)
+    if (!all[r].empty() && all[r] != all[first]) {
+      const auto worker = [&](std::size_t replica) {
+        return "worker "
+               + std::to_string(
+                 job.process_of(static_cast<std::uint32_t>(replica)));
+      };
+      throw std::invalid_argument(
+        worker(r) + " has " + difference(all[first], all[r], worker(first))
+        + "; all workers must give distribute the same data");
+    }
+}
+
 /// One step of a loop as a call of the job.
 class loop_step {
 public:
@@ -137,6 +175,7 @@ public:
         restore_state(*state_);
       throw;
     }
+    note_checked(*state_);
     results_->set_gathered(std::move(*texts_));
   }
 
@@ -152,17 +191,24 @@ private:
     results_->clear();
     const auto gathered = std::make_shared<gathered_texts>();
     try {
-      run_one_step(state_, [fn = fn_, results = results_, gathered,
-                            placed = state_->placement](replica_context& self) {
-        fn(self);
-        const auto id = self.replica_id();
-        const auto all = gather_at_end(self, results->encoded(id));
-        if (id != placed.replicas().front())
-          return;
-        for (const auto& one : all)
-          gathered->texts.push_back(text_in(one));
-        gathered->is_complete = true;
-      });
+      run_one_step(
+        state_,
+        [fn = fn_, results = results_, gathered, placed = state_->placement,
+         unchecked = unchecked_description(*state_)](replica_context& self) {
+          fn(self);
+          const auto id = self.replica_id();
+          const auto all =
+            gather_at_end(self, encode_text(results->encoded(id), unchecked));
+          result_texts texts(all.size()), descriptions(all.size());
+          for (std::size_t r = 0; r < all.size(); ++r)
+            if (!decode_text(text_in(all[r]), texts[r], descriptions[r]))
+              throw_mismatch();
+          check_descriptions(descriptions, placed.job);
+          if (id != placed.replicas().front())
+            return;
+          gathered->texts = std::move(texts);
+          gathered->is_complete = true;
+        });
     } catch (...) {
       // A stuck replica may still use what it refers to.
       if (state_->has_stuck_replica)

@@ -38,6 +38,14 @@ public:
   /// that has it. They have the same types and shapes in all processes.
   /// @param text `state_text` of the process that has the state.
   virtual std::vector<tensor> state_tensors(const std::string& text) = 0;
+  /// Describes what must be equal in all processes of the job, one "name:
+  /// value" a line. Empty: nothing.
+  virtual std::string description() const { return {}; }
+  /// Returns the description if the next step of a loop has to compare it
+  /// (loop_call.hpp). Empty: it need not.
+  virtual std::string unchecked_description() const { return {}; }
+  /// A step has found `unchecked_description` equal in all processes.
+  virtual void on_checked() {}
   /// The state of another process has been copied into these tensors.
   /// @param text `state_text` of that process.
   virtual void on_copied(const std::string& text) = 0;

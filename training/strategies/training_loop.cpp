@@ -181,13 +181,13 @@ private:
     std::string out =
       "loop: " + name_ + "\nepochs: " + std::to_string(options_.epochs)
       + "\nfirst epoch of the data: " + std::to_string(batches_.epochs_begun());
-    const auto batches = batches_.batches().size();
-    out += "\nbatches per epoch: "
-           + (batches ? std::to_string(*batches) : std::string{"endless"});
     out += "\nfirst iteration: epoch " + std::to_string(options_.first.epoch)
            + ", batch " + std::to_string(options_.first.index);
-    out += "\nreplica shares: " + shares_text(batches_.shares());
-    out += "\nvariables:";
+    out += '\n' + batches_.description();
+    for (const auto& one : state_->observers)
+      if (const auto owner = one.lock())
+        out += owner->description();
+    out += "variables:";
     for (const auto& x : state_->variables)
       out += ' ' + to_string(x.dims);
     return out + '\n';

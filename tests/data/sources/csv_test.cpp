@@ -7,6 +7,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace troupe::data {
 namespace {
@@ -197,6 +198,32 @@ TEST_F(Csv, IgnoredColumnsAreNotParsed) {
   EXPECT_TRUE(same_bits(x.inputs, tensor::of<float>({2, 1}, {1.5f, 2})));
   EXPECT_EQ(says("a,b\n1,2\n", {.ignored = {"c"}}),
             "t.csv has no column \"c\" to ignore: there are \"a\", \"b\"");
+}
+
+TEST_F(Csv, InputsAreReadInTheOrderOfTheirNames) {
+  const auto x = read("kind,b,note,a\n1,2,x,3\n0,4,y,5\n",
+                      {.label = "kind", .inputs = {"a", "b"}});
+  EXPECT_TRUE(same_bits(x.inputs, tensor::of<float>({2, 2}, {3, 2, 5, 4})));
+  EXPECT_TRUE(same_bits(x.labels, tensor::of<std::int32_t>({2}, {1, 0})));
+  const auto table =
+    read_csv(folder / "t.csv", {.label = "kind", .inputs = {"b"}});
+  EXPECT_EQ(table.inputs, (std::vector<std::string>{"b"}));
+  EXPECT_EQ(table.labels, (std::vector<std::string>{"kind"}));
+  EXPECT_EQ(says("a,b,kind\n1,2,0\n", {.inputs = {"a", "c"}}),
+            "t.csv has no column \"c\" for the inputs: there are \"a\", \"b\", "
+            "\"kind\"");
+  EXPECT_EQ(says("a,b,kind\n1,2,0\n", {.inputs = {"a", "kind"}}),
+            "t.csv: the column \"kind\" cannot be an input and a label; name "
+            "another column of labels");
+}
+
+TEST_F(Csv, NamesOfColumnsAreThoseOfTheOrder) {
+  put("t.csv", "a,b,c,d\n1,2,3,4\n");
+  const auto x =
+    read_csv(folder / "t.csv", {.targets = {"c", "a"}, .ignored = {"b"}});
+  EXPECT_EQ(x.inputs, (std::vector<std::string>{"d"}));
+  EXPECT_EQ(x.labels, (std::vector<std::string>{"c", "a"}));
+  EXPECT_TRUE(read_csv(folder / "t.csv", {.labelled = false}).labels.empty());
 }
 
 TEST_F(Csv, AHeaderOfNumbersIsWarnedAbout) {

@@ -1,4 +1,5 @@
 #include "troupe/actors/core/log.hpp"
+#include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/training/job/data_source.hpp"
 
@@ -72,6 +73,44 @@ TEST_F(DataSource, APredictionReadsNoLabel) {
   const auto whole = "csv:" + (folder / "u.csv").string();
   EXPECT_EQ(open_to_predict(whole + ":").element().dims, (shape{2}));
   EXPECT_EQ(open_to_predict(whole).element().dims, (shape{1}));
+}
+
+TEST_F(DataSource, FindsTheColumnsOfATableByTheirNames) {
+  put("t.csv", "a,b,kind\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n9,10,0\n");
+  put("u.csv", "kind,id,b,a\n0,9,2,1\n1,9,4,3\n0,9,6,5\n1,9,8,7\n0,9,10,9\n");
+  const auto name = [&](const char* file) {
+    return "csv:" + (folder / file).string();
+  };
+  const auto classes = models::target_kind::classes;
+  const auto all = [](const opened_data& x) { return x.train.examples(0, 4); };
+  const auto x = open_data(name("t.csv"));
+  EXPECT_EQ(x.columns.inputs, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(x.columns.labels, (std::vector<std::string>{"kind"}));
+  const auto y = open_data(name("u.csv"), classes, x.columns);
+  EXPECT_EQ(y.columns.inputs, x.columns.inputs);
+  EXPECT_TRUE(same_bits(all(y).inputs, all(x).inputs));
+  EXPECT_TRUE(same_bits(all(y).labels, all(x).labels));
+  // Without the names, the last column is the label.
+  EXPECT_FALSE(same_bits(all(open_data(name("u.csv"))).inputs, all(x).inputs));
+  const auto predicted = open_to_predict(name("t.csv"), x.columns.inputs);
+  for (const auto* form : {"", ":", ":kind"})
+    EXPECT_TRUE(
+      same_bits(open_to_predict(name("u.csv") + form, x.columns.inputs)
+                  .examples(0, 5)
+                  .inputs,
+                predicted.examples(0, 5).inputs));
+  put("v.csv", "x,y,kind\n1,2,0\n");
+  const auto error = [&](const std::string& form) {
+    return test::text_of([&] { open_to_predict(form, x.columns.inputs); });
+  };
+  EXPECT_EQ(error(name("v.csv")),
+            (folder / "v.csv").string()
+              + " has no column \"a\" for the inputs: there are \"x\", \"y\", "
+                "\"kind\"");
+  EXPECT_NE(error(name("t.csv") + ":b")
+              .find("\"b\" cannot be an input and a "
+                    "label"),
+            std::string::npos);
 }
 
 TEST_F(DataSource, DrawsTheGivenNumberOfClicks) {

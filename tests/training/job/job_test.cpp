@@ -1,6 +1,9 @@
+#include "troupe/models/zoo.hpp"
+#include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/training/job/job.hpp"
 #include "troupe/training/job/job_json.hpp"
+#include "troupe/training/job/worker_task.hpp"
 
 #include <gtest/gtest.h>
 
@@ -534,6 +537,43 @@ TEST(MergeForResume, RejectsOptionsThatChangeTheWeights) {
     std::string::npos);
   EXPECT_NE(error_of({.replicas = 3}).find("2 replicas"), std::string::npos);
   EXPECT_NE(error_of({.strategy = "default"}).find("replicas"),
+            std::string::npos);
+}
+
+TEST(MergeForResume, KeepsTheColumnsOfTheTable) {
+  auto config = resolve_options({.data = "csv:t.csv"});
+  config.columns = {"a", "b"};
+  config.labels = {"kind"};
+  const auto saved =
+    read_train_options(write_train_options(to_options(config)));
+  EXPECT_EQ(saved, to_options(config));
+  const auto again = resolve_options(merge_for_resume(saved, {.workers = 1}));
+  EXPECT_EQ(again.columns, config.columns);
+  EXPECT_EQ(again.labels, config.labels);
+}
+
+TEST(WorkerTask, IsReadAsItWasWritten) {
+  const worker_task task{
+    .options = to_options(resolve_options({.model = "a.json", .batch = 7})),
+    .model = models::lenet(),
+    .data = "batches per epoch: 3\n"};
+  const auto found = read_worker_task(write_worker_task(task));
+  EXPECT_EQ(found.options, task.options);
+  EXPECT_EQ(models::to_json_text(found.model),
+            models::to_json_text(task.model));
+  EXPECT_EQ(found.data, task.data);
+}
+
+TEST(WorkerTask, AnotherTextIsRejected) {
+  const auto error_of = [](const std::string& text) {
+    return test::text_of([&] { read_worker_task(text); });
+  };
+  for (const auto* text : {"", "[]", "{}", R"({"options": 1})"})
+    EXPECT_EQ(error_of(text),
+              "the chief has sent a task without \"options\"; use one version "
+              "of Troupe in all tasks");
+  EXPECT_NE(error_of(R"({"options": {}, "model": {}, "data": ""})")
+              .find("the model of the chief"),
             std::string::npos);
 }
 

@@ -1,3 +1,4 @@
+#include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/loop/resumed_position.hpp"
@@ -62,6 +63,47 @@ TEST_F(Resume, WeightsEqualAnUninterruptedFitForEveryStopPosition) {
         EXPECT_EQ(resumed.epochs[i].examples, 200u);
       }
     }
+}
+
+/// Returns the error of a resumed fit over other data than `batches`.
+std::string error_of_resume(const std::filesystem::path& file,
+                            const data::dataset& other,
+                            const fit_options& options) {
+  auto loaded = model::load(file);
+  return test::text_of([&] { loaded.fit(other, options); });
+}
+
+TEST_F(Resume, OtherDataIsRejected) {
+  auto cut = fresh(adam{});
+  cut.fit(batches(), {.epochs = 3, .max_steps = 5});
+  cut.save(folder / "a");
+  const fit_options again{.epochs = 3, .resume = true};
+  const auto same = "; resume with the same data in the same order";
+  const auto inverted = [](const batch& x) {
+    auto out = x;
+    out.labels = x.labels.clone();
+    for (auto& one : out.labels.mutable_data<std::int32_t>())
+      one = 9 - one;
+    return out;
+  };
+  const auto shuffled = [](const data::dataset& from, std::uint64_t seed) {
+    return from.shuffle(data::whole_dataset, seed).batch(16);
+  };
+  for (const auto& other :
+       {shuffled(digits_200().map(inverted), 7), shuffled(digits_200(), 8)}) {
+    const auto text = error_of_resume(folder / "a", other, again);
+    EXPECT_TRUE(text.starts_with("the first batch of this dataset has other "
+                                 "values (16 examples, "))
+      << text;
+    EXPECT_TRUE(text.ends_with(same)) << text;
+  }
+  EXPECT_EQ(
+    error_of_resume(folder / "a", shuffled(digits_200().take(199), 7), again),
+    "the interrupted fit had 200 examples in an epoch, but this "
+    "dataset has 199"
+      + std::string{same});
+  auto loaded = model::load(folder / "a");
+  EXPECT_EQ(loaded.fit(batches(), again).end, fit_end::done);
 }
 
 TEST_F(Resume, SecondFitResumesWithItsOwnEpochs) {

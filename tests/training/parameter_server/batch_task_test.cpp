@@ -10,9 +10,10 @@
 namespace troupe {
 namespace {
 
-tensors inputs(const std::vector<std::int64_t>& numbers, float rate = 0.5F) {
+tensors inputs(const std::vector<std::int64_t>& numbers, float rate = 0.5F,
+               const tensor& description = tensor::zeros({3}, dtype::uint8)) {
   return {tensor::of<std::int64_t>({std::int64_t(numbers.size())}, numbers),
-          tensor::of<float>({1}, std::vector{rate})};
+          tensor::of<float>({1}, std::vector{rate}), description};
 }
 
 TEST(BatchTask, IsDecodedAsItWasEncoded) {
@@ -24,7 +25,8 @@ TEST(BatchTask, IsDecodedAsItWasEncoded) {
                         .replica = 2,
                         .replicas = 5,
                         .learning_rate = 0.25F,
-                        .throws_on_nan = true};
+                        .throws_on_nan = true,
+                        .description = "model: a\nloss: b\n"};
   const auto found = decode_batch_task(encode(task));
   EXPECT_EQ(found.what, task.what);
   EXPECT_EQ(found.epoch, task.epoch);
@@ -35,6 +37,8 @@ TEST(BatchTask, IsDecodedAsItWasEncoded) {
   EXPECT_EQ(found.replicas, task.replicas);
   EXPECT_EQ(found.learning_rate, task.learning_rate);
   EXPECT_TRUE(found.throws_on_nan);
+  EXPECT_EQ(found.description, task.description);
+  EXPECT_EQ(decode_batch_task(encode(batch_task{})).description, "");
 }
 
 TEST(BatchTask, IsRejectedIfItIsImpossible) {
@@ -48,7 +52,11 @@ TEST(BatchTask, IsRejectedIfItIsImpossible) {
         inputs({0, 0, 0, 1, 0, 0, 0, 0}),
         inputs({0, 0, 0, 1, 0, 0, std::int64_t{1} << 40, 0}),
         inputs({0, 0, 0, 1, 0, 0, 1, 0}, nan),
-        inputs({0, 0, 0, 1, 0, 0, 1, 0}, -1), tensors{tensor{}, tensor{}}})
+        inputs({0, 0, 0, 1, 0, 0, 1, 0}, -1),
+        inputs({0, 0, 0, 1, 0, 0, 1, 0}, 1, tensor::zeros({3})),
+        inputs({0, 0, 0, 1, 0, 0, 1, 0}, 1,
+               tensor::zeros({1, 3}, dtype::uint8)),
+        tensors{tensor{}, tensor{}, tensor{}}})
     EXPECT_THROW(decode_batch_task(wrong), std::invalid_argument);
 }
 

@@ -111,7 +111,7 @@ TEST(MultiWorkerEnd, WorkerWithADifferentFitIsNamed) {
   EXPECT_NE(error_of([](auto w, auto&, auto& data, auto&) {
               if (w == 1)
                 data = digits_200().batch(16);
-            }).find("worker 1 has \"hash of the next batch: "),
+            }).find("worker 1 has \"hash of the first batch: "),
             std::string::npos);
   EXPECT_EQ(error_of([](auto w, auto& it, auto&, auto&) {
               if (w == 2)

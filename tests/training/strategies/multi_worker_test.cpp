@@ -91,8 +91,8 @@ TEST(MultiWorker, WorkersAgreeOnTheMetrics) {
               it.evaluate(digits_200().batch(50), options);
             }),
             "worker 1 has \"metrics: none\", but worker 0 has \"metrics: "
-            "accuracy (2)\"; all workers must evaluate the same model with the "
-            "same metrics");
+            "accuracy (2)\"; all workers must evaluate the same model on the "
+            "same data with the same metrics");
 }
 
 TEST(MultiWorker, ReplicaSharesGiveTheWeightsOfOneProcess) {

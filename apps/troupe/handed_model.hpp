@@ -1,0 +1,31 @@
+#pragma once
+
+#include "child_processes.hpp"
+#include "private_directory.hpp"
+#include "train.hpp"
+#include "troupe/models/description.hpp"
+
+#include <optional>
+
+/// The model of a run, which the launcher reads once and hands to all processes
+/// of the run, also to those that are started again: the file of the user may
+/// have changed by then. The destructor removes the copy.
+class handed_model {
+public:
+  /// @errors throws as `model_of`.
+  handed_model(const train_arguments& arguments,
+               const troupe::train_config& config);
+
+  void add_to(environment_changes& variables) const;
+
+private:
+  std::optional<private_directory> directory_;
+  std::string copy_; ///< Empty: no file has the model.
+};
+
+/// Returns the model of a run: that of the file of --resume, else the one that
+/// the launcher has handed to this process, else the one that --model names.
+/// @errors throws std::invalid_argument as `models::find_model`;
+///         std::runtime_error if the file of --resume cannot be read.
+troupe::models::model_description model_of(const train_arguments& arguments,
+                                           const troupe::train_config& config);

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "troupe/models/description.hpp"
+#include "troupe/models/precision.hpp"
+#include "troupe/tensors/device.hpp"
+
+#include <string>
+
+namespace troupe {
+
+/// Describes a network for a comparison between processes: its name, the shape
+/// of its input and each of its layers with all settings, one "name: value" a
+/// line. Two descriptions that compute alike have equal texts.
+std::string describe_model(const models::model_description& x);
+
+/// Describes in what layers compute. CPUs and other devices give other bits,
+/// and so do processors with and without instructions for bfloat16.
+std::string describe_precision(models::precision x, const device& on);
+
+} // namespace troupe
