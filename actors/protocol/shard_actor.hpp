@@ -125,6 +125,14 @@ struct execution_effects {
   auto fields() { return std::tie(from, done_below, changes); }
 };
 
+/// Removes parts and optimizers, with what waits for them. Those that do not
+/// exist have been removed before.
+struct removal {
+  std::vector<std::uint64_t> parts;      ///< Numbers of parts in the job.
+  std::vector<std::uint32_t> optimizers; ///< Numbers of optimizers in the job.
+  auto fields() { return std::tie(parts, optimizers); }
+};
+
 /// Limits of a shard.
 struct shard_limits {
   std::uint64_t max_bytes = 0; ///< Of values and slots. Zero: no limit.
@@ -171,7 +179,9 @@ using shard_actor = caf::typed_actor<
   // Returns all parts.
   caf::replies_to<atom::info>::with<part_table>,
   // Returns what the shard holds.
-  caf::replies_to<atom::status>::with<shard_status>>;
+  caf::replies_to<atom::status>::with<shard_status>,
+  // Removes parts and optimizers. Effects of closures on them never take place.
+  caf::replies_to<removal>::with<std::uint64_t>>;
 
 /// A change of a part.
 struct addressed_change {

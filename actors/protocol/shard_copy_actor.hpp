@@ -37,6 +37,7 @@ enum class shard_request_kind : std::uint8_t {
   /// In the log only: stands for a command that the primary has rejected. The
   /// body is the reason, as text.
   rejected = 9,
+  remove = 10, ///< `removal`
 };
 constexpr bool is_read(shard_request_kind x) {
   return x >= shard_request_kind::pull && x <= shard_request_kind::status;

@@ -90,5 +90,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
   CAF_ADD_TYPE_ID(troupe, (troupe::copy_inquiry))
   CAF_ADD_TYPE_ID(troupe, (troupe::copy_in_sync))
   CAF_ADD_TYPE_ID(troupe, (troupe::parameter_server::stored))
+  CAF_ADD_TYPE_ID(troupe, (troupe::removal))
 
 CAF_END_TYPE_ID_BLOCK(troupe)

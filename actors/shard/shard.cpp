@@ -134,7 +134,8 @@ const parameter_server::stored_part&
 shard_state::find(std::uint64_t part) const {
   const auto found = parts.find(part);
   if (found == parts.end())
-    reject("there is no part " + std::to_string(part));
+    reject("there is no part " + std::to_string(part)
+           + "; its variable was perhaps removed");
   return found->second;
 }
 
@@ -187,6 +188,32 @@ std::uint64_t shard_state::add(const new_optimizer& x) {
   if (found.name() != rule.name() || found.numbers() != rule.numbers())
     reject("optimizer " + std::to_string(x.optimizer)
            + " is another one: " + std::string{found.name()});
+  return updates;
+}
+
+std::uint64_t shard_state::remove(const removal& x) {
+  for (const auto part : x.parts) {
+    parts.erase(part);
+    tables.erase(part);
+  }
+  for (const auto optimizer : x.optimizers)
+    optimizers.erase(optimizer);
+  const auto is_removed = [&x](std::uint64_t part) {
+    return std::ranges::find(x.parts, part) != x.parts.end();
+  };
+  std::erase_if(descriptions,
+                [&](const new_part& one) { return is_removed(one.part); });
+  effects.transform_waiting([&](const coordinator::payload& waiting) {
+    auto left =
+      *static_cast<const std::vector<addressed_change>*>(waiting.get());
+    std::erase_if(left, [&](const addressed_change& one) {
+      return is_removed(one.part)
+             || (one.change.needs_rule()
+                 && !optimizers.contains(one.change.optimizer));
+    });
+    return std::make_shared<const std::vector<addressed_change>>(
+      std::move(left));
+  });
   return updates;
 }
 
@@ -445,6 +472,7 @@ shard(shard_actor::stateful_pointer<shard_state> self, std::uint32_t index,
     },
     [self](atom::info) { return self->state.table(); },
     [self](atom::status) { return self->state.status(); },
+    [self](const removal& x) { return self->state.remove(x); },
   };
 }
 

@@ -26,6 +26,7 @@ struct shard_state {
   std::uint64_t add_table(const new_part& x);
   std::uint64_t add(const new_optimizer& x);
   std::uint64_t limit(const shard_limits& x);
+  std::uint64_t remove(const removal& x);
   tensor pull(const part_pull& x, const tensors& operands);
   tensor value(const part_pull& x, const tensors& operands) const;
   tensor pull(const optimizer_pull& x) const;

@@ -53,6 +53,7 @@ shard_actor::behavior_type shard_access(shard_actor::pointer self,
     [=](const coordinator::decision& x) { return self->delegate(to(), x); },
     [=](atom::info) { return self->delegate(to(), atom::info_v); },
     [=](atom::status) { return self->delegate(to(), atom::status_v); },
+    [=](const removal& x) { return self->delegate(to(), x); },
   };
 }
 

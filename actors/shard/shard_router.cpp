@@ -355,6 +355,9 @@ shard_router_internal_actor::behavior_type shard_router(
     [&to](std::uint32_t shard, atom::status) {
       return to.send<shard_status>(shard, kind::status, caf::unit);
     },
+    [&to](std::uint32_t shard, const removal& x) {
+      return to.send<std::uint64_t>(shard, kind::remove, x);
+    },
     [&to](const copy_table& x) { to.on_table(x); },
     [&to](const host_link& x) { to.on_link(x); },
     [&to](atom::wake) { to.on_wake(); },
@@ -396,6 +399,7 @@ shard_actor::behavior_type replicated_shard(shard_actor::pointer self,
     },
     [=](atom::info) { return self->delegate(to(), index, atom::info_v); },
     [=](atom::status) { return self->delegate(to(), index, atom::status_v); },
+    [=](const removal& x) { return self->delegate(to(), index, x); },
   };
 }
 

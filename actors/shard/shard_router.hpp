@@ -36,6 +36,7 @@ using shard_router_actor = caf::typed_actor<
                   coordinator::decision>::with<coordinator::decided>,
   caf::replies_to<std::uint32_t, atom::info>::with<part_table>,
   caf::replies_to<std::uint32_t, atom::status>::with<shard_status>,
+  caf::replies_to<std::uint32_t, removal>::with<std::uint64_t>,
   // The copies have changed.
   caf::reacts_to<copy_table>>;
 

@@ -72,6 +72,9 @@ std::pair<shard_answer, tensors> shard_store::perform(const shard_content& x) {
       case kind::status:
         out.body = encode_answer(state_.status());
         break;
+      case kind::remove:
+        out.body = encode_answer(state_.remove(decode<removal>(x)));
+        break;
       case kind::rejected:
         out = {shard_outcome::invalid, {}, {x.body.begin(), x.body.end()}};
         break;

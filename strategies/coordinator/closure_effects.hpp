@@ -25,7 +25,9 @@ struct effects_image {
 /// So a closure counts once, however often it is executed and whatever branch
 /// each execution takes. Effects of an execution that an earlier life of the
 /// coordinator has begun wait too: its end may be recorded, and the next life
-/// sends the decision.
+/// sends the decision. When a part of the shard is removed, its host takes the
+/// part out of all effects that wait, and refuses later ones that name it. A
+/// closure whose effects have become empty is decided as others.
 ///
 ///   cost  the effects that wait for a decision, and an entry of a set for each
 ///         closure that was decided and is not below `done_below` of the last
@@ -53,6 +55,13 @@ public:
   /// True if a decision on the closure was received.
   bool is_decided(std::uint64_t ordinal) const {
     return ordinal < done_below_ || decided_.contains(ordinal);
+  }
+  /// Replaces the effects of each execution that waits.
+  /// @param fn called with the effects; returns the new ones.
+  template <class F>
+  void transform_waiting(const F& fn) {
+    for (auto& [which, effects] : waiting_)
+      effects = fn(effects);
   }
   /// Number of closures that are kept although they are decided.
   std::size_t decided() const { return decided_.size(); }

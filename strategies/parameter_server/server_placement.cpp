@@ -6,6 +6,16 @@
 
 namespace troupe::parameter_server {
 
+namespace {
+
+std::uint64_t bytes_of(const tensor_spec& variable,
+                       const row_sharding& sharding, std::uint32_t shard) {
+  return static_cast<std::uint64_t>(sharding.range_of(shard).size())
+         * row_bytes(variable);
+}
+
+} // namespace
+
 server_placement::server_placement(std::uint32_t servers,
                                    placement_policy policy)
   : policy_{policy}, bytes_(servers) {
@@ -24,12 +34,17 @@ server_placement::place(const tensor_spec& variable,
   std::vector<std::uint32_t> out(sharding.shards());
   for (std::uint32_t shard = 0; shard < sharding.shards(); ++shard) {
     out[shard] = next_server();
-    bytes_[out[shard]] +=
-      static_cast<std::uint64_t>(sharding.range_of(shard).size())
-      * row_bytes(variable);
+    bytes_[out[shard]] += bytes_of(variable, sharding, shard);
     ++placed_;
   }
   return out;
+}
+
+void server_placement::remove(const tensor_spec& variable,
+                              const row_sharding& sharding,
+                              const std::vector<std::uint32_t>& servers) {
+  for (std::uint32_t shard = 0; shard < servers.size(); ++shard)
+    bytes_[servers[shard]] -= bytes_of(variable, sharding, shard);
 }
 
 std::uint32_t server_placement::next_server() const {

@@ -36,7 +36,12 @@ public:
   std::vector<std::uint32_t> place(const tensor_spec& variable,
                                    const row_sharding& sharding);
 
-  /// Returns the bytes of all shards that were placed, by server.
+  /// Frees the place of the shards of a variable.
+  /// @param servers what `place` has returned for it.
+  void remove(const tensor_spec& variable, const row_sharding& sharding,
+              const std::vector<std::uint32_t>& servers);
+
+  /// Returns the bytes of all shards that are placed, by server.
   const std::vector<std::uint64_t>& bytes() const { return bytes_; }
 
 private:
@@ -44,7 +49,7 @@ private:
 
   placement_policy policy_;
   std::vector<std::uint64_t> bytes_;
-  std::uint64_t placed_ = 0; ///< Number of shards that were placed.
+  std::uint64_t placed_ = 0; ///< Number of shards that were ever placed.
 };
 
 } // namespace troupe::parameter_server

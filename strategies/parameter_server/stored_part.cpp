@@ -2,6 +2,7 @@
 
 #include "troupe/strategies/collective/reduce_kernels.hpp"
 #include "troupe/strategies/parameter_server/change_checks.hpp"
+#include "troupe/strategies/parameter_server/wrapping_sum.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
@@ -64,9 +65,9 @@ void combine(kind what, std::span<const T> from, std::span<const T> operand,
     case kind::assign:
       return each([](T, T y) { return y; });
     case kind::add:
-      return each([](T x, T y) { return static_cast<T>(x + y); });
+      return each([](T x, T y) { return wrapping_add(x, y); });
     case kind::subtract:
-      return each([](T x, T y) { return static_cast<T>(x - y); });
+      return each([](T x, T y) { return wrapping_subtract(x, y); });
     case kind::minimum:
       return each([](T x, T y) { return y < x ? y : x; });
     case kind::maximum:
@@ -81,9 +82,10 @@ void combine(kind what, std::span<const T> from, std::span<const T> operand,
 }
 
 /// Calls `fn(first element of a row of the part, row of the operand)`.
-template <class F>
-void for_rows(const sparse_rows& rows, F fn) {
-  const auto numbers = rows.indices().data<std::int64_t>();
+template <class Rows, class F>
+void for_rows(const Rows& rows, F fn) {
+  const tensor& indices = rows.indices();
+  const auto numbers = indices.data<std::int64_t>();
   for (std::size_t i = 0; i < numbers.size(); ++i)
     fn(static_cast<std::size_t>(numbers[i]) * rows.row_size(), i);
 }
@@ -186,9 +188,9 @@ void stored_part::apply(const part_change& change) {
   ++version_;
   if (change.what == kind::gradient) {
     make_unique(value_);
-    apply_gradient(change,
-                   change.all ? change.all.data<float>().data() : nullptr,
-                   change.rows ? change.rows.sorted() : sparse_rows{});
+    apply_gradient(
+      change, change.all ? change.all.data<float>().data() : nullptr,
+      change.rows ? change.rows.gradient().sorted() : sparse_rows{});
   } else if (change.all) {
     change_all(change);
   } else {

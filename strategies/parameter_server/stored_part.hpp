@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/strategies/parameter_server/row_list.hpp"
 #include "troupe/tensors/sparse_rows.hpp"
 #include "troupe/tensors/tensor.hpp"
 #include "troupe/tensors/update_rules.hpp"
@@ -39,8 +40,8 @@ struct part_change {
   };
 
   kind what = kind::assign;
-  tensor all{};       ///< Operand for all elements. Empty: `rows` is given.
-  sparse_rows rows{}; ///< Operands for some rows.
+  tensor all{};    ///< Operand for all elements. Empty: `rows` is given.
+  row_list rows{}; ///< Operands for some rows.
   /// Identifies the state of the rule: each optimizer has its own.
   std::uint32_t optimizer = 0;
   std::optional<update_rule> rule{}; ///< Of `kind::gradient`.

@@ -119,8 +119,8 @@ void table_part::apply(const part_change& change) {
   if (change.what == kind::contribute) {
     check_operand(change);
     if (change.step >= next_step_)
-      contributions_[change.step].insert_or_assign(change.replica,
-                                                   change.rows.sorted());
+      contributions_[change.step].insert_or_assign(
+        change.replica, change.rows.gradient().sorted());
     return;
   }
   check(change);
@@ -129,7 +129,7 @@ void table_part::apply(const part_change& change) {
   const flush_denormals flushing;
   switch (change.what) {
     case kind::gradient:
-      apply_gradient(change, change.rows.sorted());
+      apply_gradient(change, change.rows.gradient().sorted());
       break;
     case kind::apply_contributions:
       apply_contributions(change);
@@ -459,7 +459,7 @@ std::uint64_t table_part::bytes() const {
 
 std::uint64_t table_part::growth(const part_change& change) const {
   if (change.what == kind::contribute)
-    return bytes_of(change.rows);
+    return bytes_of(change.rows.gradient());
   const bool has_new_slots =
     change.needs_rule() && !optimizers_.contains(change.optimizer);
   const auto slot_bytes = has_new_slots
@@ -469,7 +469,8 @@ std::uint64_t table_part::growth(const part_change& change) const {
   if (change.all)
     for_made_rows(change, [&](std::uint32_t) { ++made; });
   else if (change.rows)
-    for (const auto row : change.rows.sorted().indices().data<std::int64_t>())
+    for (const auto row :
+         change.rows.gradient().sorted().indices().data<std::int64_t>())
       made += rows_.find(static_cast<std::uint32_t>(row)) ? 0 : 1;
   return made * (rows_.row_bytes() + slot_bytes) + rows_.size() * slot_bytes;
 }

@@ -41,6 +41,7 @@ shard_actor::behavior_type behavior_of_reads(F on_pull) {
     },
     [](atom::info) { return part_table{}; },
     [](atom::status) { return shard_status{}; },
+    [](const removal&) { return std::uint64_t{0}; },
   };
 }
 

@@ -138,7 +138,7 @@ TEST(MessageCodec, RoundTripsMessagesAndRecordsOfACoordinator) {
 TEST(MessageCodec, RoundTripsMessagesOfAShard) {
   expect_round_trips<new_part, part_table, new_optimizer, optimizer_pull,
                      shard_limits, shard_status, parameter_server::table_image,
-                     shard_answer>();
+                     shard_answer, removal>();
 }
 
 TEST(MessageCodec, RejectsAnUnknownErrorCode) {

@@ -172,6 +172,73 @@ TEST(ShardStore, SaysWhatIsMissingOrImpossibleInASnapshot) {
             "there is no optimizer 2");
 }
 
+// -- removal ------------------------------------------------------------------
+
+part_pull whole(std::uint64_t part) {
+  return {part, false, {}};
+}
+
+/// A store with another part, and a closure that has changed both.
+shard_store store_before_removal() {
+  auto out = used_store();
+  out.apply(command(4),
+            content(kind::new_part, new_part{6, "v", {2}}, {floats({3, 4})}));
+  out.apply(command(5), content(kind::store,
+                                execution_effects{
+                                  {10, 1, 1},
+                                  0,
+                                  {{{.part = 4, .what = change_kind::assign},
+                                    {.part = 6, .what = change_kind::add}}}},
+                                {floats({5, 5}), floats({1, 1})}));
+  return out;
+}
+
+TEST(ShardStore, RemovesPartsAndWhatWaitsForThem) {
+  auto one = store_before_removal();
+  one.apply(command(6), content(kind::remove, removal{{4, 99}, {2}}));
+  EXPECT_EQ(one.answer({7, 6}).outcome, shard_outcome::done);
+  EXPECT_EQ(one.read(content(kind::pull, whole(4))).first.outcome,
+            shard_outcome::invalid);
+  shard_status status;
+  const auto answer = one.read({kind::status, {}, {}}).first;
+  EXPECT_FALSE(net::decode(std::as_bytes(std::span{answer.body}), status));
+  EXPECT_EQ(status.parts, 1u);
+  EXPECT_EQ(status.bytes, 2 * sizeof(float));
+  EXPECT_EQ(status.waiting, 2u);
+  // The closures count; only their changes of the other part take place.
+  for (const std::uint64_t ordinal : {9, 10})
+    one.apply(command(ordinal - 2),
+              content(kind::decide, coordinator::decision{{ordinal, 1, 1}, 0}));
+  EXPECT_EQ(one.answer({7, 7}).outcome, shard_outcome::done);
+  EXPECT_EQ(one.answer({7, 8}).outcome, shard_outcome::done);
+  EXPECT_TRUE(same_bits(one.read(content(kind::pull, whole(6))).second.at(0),
+                        floats({4, 5})));
+  // Later changes of the part are refused, and its number stays unused.
+  one.apply(command(9),
+            content(kind::change,
+                    change_list{{{.part = 4, .what = change_kind::assign}}},
+                    {floats({1, 2})}));
+  EXPECT_EQ(one.answer({7, 9}).outcome, shard_outcome::invalid);
+}
+
+TEST(ShardStore, GoesOnWithTheSameBitsAfterASnapshotOfARemoval) {
+  auto first = store_before_removal();
+  first.apply(command(6), content(kind::remove, removal{{4}, {2}}));
+  const auto saved = save(first);
+  shard_store second{1};
+  second.restore(saved.image, saved.beside);
+  for (auto* one : {&first, &second})
+    for (const std::uint64_t ordinal : {9, 10})
+      one->apply(
+        command(ordinal - 2),
+        content(kind::decide, coordinator::decision{{ordinal, 1, 1}, 0}));
+  for (std::uint64_t i = 0; i < 9; ++i)
+    EXPECT_EQ(first.answer({7, i}).body, second.answer({7, i}).body) << i;
+  EXPECT_TRUE(
+    same_bits(first.read(content(kind::pull, whole(6))).second.at(0),
+              second.read(content(kind::pull, whole(6))).second.at(0)));
+}
+
 // -- tables -------------------------------------------------------------------
 
 /// Part 5: 20 of 40 rows, which are kept from their second gradient on, and

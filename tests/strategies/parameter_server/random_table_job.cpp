@@ -300,8 +300,9 @@ void random_table_job::change_oracle(shard& at, const part_change& what) {
         change_row(at, row, one);
     }
   } else {
-    const auto rows =
-      what.what == kind::gradient ? what.rows.sorted() : what.rows;
+    const auto rows = what.what == kind::gradient
+                        ? what.rows.gradient().sorted()
+                        : what.rows.gradient();
     const auto given = rows.indices().data<std::int64_t>();
     for (std::size_t i = 0; i < given.size(); ++i) {
       const auto k = std::int64_t(i);

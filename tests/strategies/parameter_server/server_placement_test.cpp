@@ -93,6 +93,15 @@ TEST(ServerPlacement, LeastBytesKeepsTheServersWithinOneShard) {
   }
 }
 
+TEST(ServerPlacement, FreesThePlaceOfWhatIsRemoved) {
+  server_placement x{2, placement_policy::least_bytes};
+  const row_sharding sharding{10, 3};
+  const auto placed = x.place(bytes_of(10), sharding);
+  x.place(bytes_of(1), {1, 1});
+  x.remove(bytes_of(10), sharding, placed);
+  EXPECT_EQ(x.bytes(), (byte_counts{0, 1}));
+}
+
 TEST(ServerPlacement, RejectsNoServers) {
   EXPECT_EQ(message_of<std::invalid_argument>([] { server_placement{0}; }),
             "the number of parameter servers is 0; it must be at least 1");
