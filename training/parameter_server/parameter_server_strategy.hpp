@@ -115,9 +115,10 @@ public:
   /// Makes a variable, each part by a call of its own. So the whole variable
   /// need not fit into the memory of this process.
   /// @param initial returns the values of some rows; called once for each part.
-  /// @errors throws what the function above throws, and std::invalid_argument
-  /// if
-  ///         `initial` returns another shape or dtype. The name is taken then.
+  /// @errors throws what the function above throws, std::invalid_argument if
+  ///         `initial` returns another shape or dtype, and what `initial`
+  ///         throws. Then the parts are removed, and the name is free, unless a
+  ///         server does not answer.
   server_variable make_variable(
     const std::string& name, const tensor_spec& spec,
     const std::function<tensor(parameter_server::row_range)>& initial) const;
@@ -140,6 +141,17 @@ public:
   ///         such variable; std::logic_error in a closure; `job_error` if a
   ///         server does not answer.
   server_variable variable(const std::string& name) const;
+
+  /// Removes a variable or table: the servers free its values and the slots of
+  /// optimizers, and its name is free. Other uses of a handle throw. What
+  /// closures have changed of it and is not decided never takes place, and a
+  /// closure that uses it from then on fails.
+  /// @errors throws std::logic_error in a closure, in a worker on a node, if
+  /// the
+  ///         variable belongs to another strategy, and if it was removed
+  ///         before. Throws `job_error` if a server does not answer; then the
+  ///         name stays taken, and the call can be repeated.
+  void remove_variable(const server_variable& variable) const;
 
   /// Name of this strategy in errors, which no other one has: the incarnation
   /// of its process and a number.

@@ -1,5 +1,7 @@
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
@@ -108,6 +110,13 @@ void check_can_make_optimizer() {
   if (current_closure())
     throw std::logic_error("a closure cannot make an optimizer: it may be "
                            "executed several times");
+}
+
+/// Adds the parts of a variable to what each server has to remove.
+void add_parts(const server_variable::impl& of,
+               std::map<std::uint32_t, removal>& by_shard) {
+  for (const auto& part : of.parts)
+    by_shard[part.shard].parts.push_back(part.part);
 }
 
 } // namespace
@@ -305,15 +314,81 @@ parameter_servers::place(const std::string& name, const tensor_spec& spec,
   return made;
 }
 
+template <class F>
+server_variable
+parameter_servers::make_parts(const std::shared_ptr<server_variable::impl>& of,
+                              const F& make) {
+  try {
+    for (std::uint32_t i = 0; i < of->sharding.shards(); ++i)
+      make(i);
+  } catch (...) {
+    try {
+      std::map<std::uint32_t, removal> made;
+      add_parts(*of, made);
+      remove_parts(made, options_.timeout);
+      forget(*of);
+    } catch (const job_error& e) {
+      log(log_level::warning,
+          "the variable \"" + of->name
+            + "\" could not be made, and keeps its name: " + e.what());
+    }
+    throw;
+  }
+  return server_variable{of};
+}
+
+void parameter_servers::remove_parts(
+  const std::map<std::uint32_t, removal>& by_shard,
+  std::chrono::milliseconds timeout) const {
+  for (const auto& [shard, parts] : by_shard)
+    ask<std::uint64_t>(system_, server_text(shard), shards_[shard], timeout,
+                       parts);
+}
+
+void parameter_servers::forget(const server_variable::impl& variable) {
+  variable.is_removed = true;
+  const std::lock_guard hold{lock_};
+  if (names_.erase(variable.name) > 0)
+    placement_.remove(variable.spec, variable.sharding, variable.shards);
+}
+
+void parameter_servers::remove(std::span<const server_variable> variables,
+                               std::vector<std::uint32_t> optimizers,
+                               std::chrono::milliseconds timeout) {
+  std::map<std::uint32_t, removal> by_shard;
+  if (!optimizers.empty())
+    for (std::uint32_t i = 0; i < shards_.size(); ++i)
+      by_shard[i].optimizers = optimizers;
+  for (const auto& one : variables) {
+    const auto what = "the variable \"" + one.name() + "\"";
+    if (current_closure())
+      throw std::logic_error("a closure cannot remove " + what
+                             + ": it may be executed several times");
+    if (!is_owner_)
+      throw std::logic_error("a worker cannot remove " + what
+                             + "; remove it in the coordinator's program");
+    if (one.state()->servers->job() != job_)
+      throw std::logic_error(what + " belongs to parameter_server_strategy "
+                             + one.state()->servers->job()
+                             + ", and cannot be removed from " + job_);
+    if (one.state()->is_removed)
+      throw std::logic_error(what + " was removed before");
+    add_parts(*one.state(), by_shard);
+  }
+  remove_parts(by_shard, timeout);
+  for (const auto& one : variables)
+    forget(*one.state());
+}
+
 server_variable parameter_servers::make_variable(
   const std::string& name, const tensor_spec& spec,
   const std::function<tensor(parameter_server::row_range)>& initial) {
   parameter_server::check_dtype(spec);
   const auto made = place(
     name, spec, parameter_server::shard_rows(options_.partitioner, name, spec));
-  for (std::uint32_t i = 0; i < made->sharding.shards(); ++i)
+  return make_parts(made, [&](std::uint32_t i) {
     initialize(*made, i, initial(made->sharding.range_of(i)));
-  return server_variable{made};
+  });
 }
 
 server_variable
@@ -339,7 +414,7 @@ parameter_servers::make_table(const std::string& name, const shape& dims,
     table.names.push_back(key);
     table.numbers.push_back(value);
   }
-  for (std::uint32_t i = 0; i < sharding.shards(); ++i) {
+  return make_parts(made, [&](std::uint32_t i) {
     auto part = description(*made, i);
     part.is_table = true;
     part.table = table;
@@ -348,8 +423,7 @@ parameter_servers::make_table(const std::string& name, const shape& dims,
     ask<std::uint64_t>(system_, server_text(shard) + ": table " + name,
                        shards_[shard], options_.timeout, part,
                        tensor::zeros({0}));
-  }
-  return server_variable{made};
+  });
 }
 
 void parameter_servers::initialize(const server_variable::impl& variable,
@@ -425,14 +499,15 @@ server_variable parameter_servers::variable(const std::string& name) {
 }
 
 void parameter_servers::check_use(const server_variable::impl& variable) const {
+  const auto what = [&] { return "the variable \"" + variable.name + "\""; };
+  if (variable.is_removed)
+    throw std::logic_error(what() + " was removed; make it again");
   const auto user = servers_of_closure();
   if (!user.empty() && user != job_)
-    throw std::logic_error("the variable \"" + variable.name
-                           + "\" belongs to parameter_server_strategy " + job_
-                           + ", but the closure that uses it to "
-                           + std::string{user}
-                           + "; use variables of the strategy that has the "
-                             "coordinator");
+    throw std::logic_error(
+      what() + " belongs to parameter_server_strategy " + job_
+      + ", but the closure that uses it to " + std::string{user}
+      + "; use variables of the strategy that has the coordinator");
 }
 
 std::vector<tensor>
@@ -629,6 +704,11 @@ parameter_server_strategy::make_table(const std::string& name,
 server_variable
 parameter_server_strategy::variable(const std::string& name) const {
   return servers_->variable(name);
+}
+
+void parameter_server_strategy::remove_variable(
+  const server_variable& variable) const {
+  servers_->remove({&variable, 1}, {}, servers_->options().timeout);
 }
 
 const std::string& parameter_server_strategy::name() const {

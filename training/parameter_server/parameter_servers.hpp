@@ -9,11 +9,14 @@
 #include <caf/actor_addr.hpp>
 #include <caf/actor_system.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,9 +61,17 @@ public:
   /// Returns a variable that the servers have.
   server_variable variable(const std::string& name);
 
+  /// Removes variables of this process, and optimizers, and waits for the
+  /// servers. Then the names are free.
+  /// @errors as `parameter_server_strategy::remove_variable`
+  void remove(std::span<const server_variable> variables,
+              std::vector<std::uint32_t> optimizers,
+              std::chrono::milliseconds timeout);
+
   /// Reads parts of a variable.
-  /// @errors throws std::logic_error that names the variable in a closure of
-  ///         other servers, whose parts can have the same numbers.
+  /// @errors throws std::logic_error that names the variable if it was removed,
+  ///         and in a closure of other servers, whose parts can have the same
+  ///         numbers.
   std::vector<tensor> pull(const server_variable::impl& of,
                            const std::vector<read>& parts) const;
   /// Changes parts of a variable. @errors as `pull`.
@@ -68,7 +79,8 @@ public:
               std::vector<change_of_part>&& changes) const;
   /// Returns a slot of an optimizer for a part of a variable. If it has no such
   /// slot: the number of its steps, a scalar int64.
-  /// @errors throws std::logic_error in a closure.
+  /// @errors throws std::logic_error in a closure, and if the variable was
+  ///         removed.
   tensor pull_optimizer(const server_variable::impl& of, const address& part,
                         std::uint32_t optimizer, std::uint32_t slot) const;
   std::vector<server_status> status() const;
@@ -123,6 +135,18 @@ private:
   place(const std::string& name, const tensor_spec& spec,
         const parameter_server::row_sharding& sharding);
 
+  /// Makes the parts of a new variable.
+  /// @param make called with the index of each part. If it throws, the variable
+  ///        is removed.
+  template <class F>
+  server_variable make_parts(const std::shared_ptr<server_variable::impl>& of,
+                             const F& make);
+  /// Removes parts from their servers.
+  /// @errors throws `job_error` if a server does not answer in time.
+  void remove_parts(const std::map<std::uint32_t, removal>& by_shard,
+                    std::chrono::milliseconds timeout) const;
+  /// Frees the name and the place of a variable whose parts are removed.
+  void forget(const server_variable::impl& variable);
   /// Makes an optimizer on all servers.
   void make_optimizer(const update_rule& rule, std::uint32_t number) const;
   /// Checks that a variable can be read or changed here.
@@ -161,6 +185,8 @@ struct server_variable::impl {
   parameter_server::row_sharding sharding{1, 1};
   std::vector<std::uint32_t> shards; ///< By part: index of its server.
   std::vector<parameter_servers::address> parts;
+  /// This process has removed the variable.
+  mutable std::atomic<bool> is_removed{false};
 };
 
 /// Ends actors, and waits until they have terminated.

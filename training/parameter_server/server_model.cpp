@@ -31,6 +31,9 @@ namespace {
 
 using parameter_server::consistency_kind;
 
+/// Maximum wait for each server at the end of a model.
+constexpr std::chrono::milliseconds max_removal_time{5000};
+
 [[noreturn]] void reject(const std::string& what) {
   throw std::invalid_argument("server_fit_options: " + what);
 }
@@ -229,6 +232,23 @@ struct server_model::impl {
        const model_options& options)
     : network{std::make_shared<server_network>(strategy, name, architecture,
                                                rule, options)} {}
+  ~impl() { remove_variables(); }
+  impl(const impl&) = delete;
+  impl& operator=(const impl&) = delete;
+
+  /// The variables keep their names if a server does not answer.
+  void remove_variables() const {
+    try {
+      const auto& servers = network->values().state()->servers;
+      servers->remove(network->variables(), {network->optimizer().number()},
+                      std::min(max_removal_time, servers->options().timeout));
+    } catch (const std::exception& e) {
+      log(log_level::debug, "the variables of the model \""
+                              + network->net().name()
+                              + "\" could not be removed: " + e.what());
+    }
+  }
+
   const std::shared_ptr<const server_network> network;
   std::uint64_t steps = 0;
   std::uint64_t next_epoch = 0; ///< Of the dataset.

@@ -135,6 +135,9 @@ public:
                const std::string& name,
                const models::model_description& architecture,
                const update_rule& rule, const model_options& options = {});
+  /// Removes the variables and their slots from the servers, and frees their
+  /// names. Waits at most 5 s for each server; after an error the names stay
+  /// taken.
   ~server_model();
   server_model(const server_model&) = delete;
   server_model& operator=(const server_model&) = delete;

@@ -1,5 +1,7 @@
 #include "troupe/training/parameter_server/server_network.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/log.hpp"
 #include "troupe/data/pipeline/row_range.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/kernels.hpp"
@@ -17,6 +19,7 @@
 #include <span>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace troupe {
@@ -54,6 +57,19 @@ tensor initial_values(const models::network& net,
   return all;
 }
 
+/// Removes the tables of a model that cannot be made.
+void remove(const parameter_server_strategy& strategy,
+            const std::vector<server_table>& tables) {
+  try {
+    for (const auto& one : tables)
+      strategy.remove_variable(one.values);
+  } catch (const job_error& e) {
+    log(log_level::warning,
+        std::string{"tables of a model that could not be made stay: "}
+          + e.what());
+  }
+}
+
 /// Makes the tables, or finds them.
 /// @param name of the variable of the other parameters.
 std::vector<server_table> tables_of(const parameter_server_strategy& strategy,
@@ -61,18 +77,24 @@ std::vector<server_table> tables_of(const parameter_server_strategy& strategy,
                                     const models::network& net,
                                     std::uint64_t seed) {
   std::vector<server_table> out;
+  // The initial values are those of a network in one process.
+  const auto make = [&](const std::string& of_table, std::size_t i) {
+    try {
+      return strategy.servers()->make_table(
+        of_table, net.parameters()[i].dims,
+        {.initial = net.initial(i),
+         .key = initial_key(seed, static_cast<std::uint32_t>(i))});
+    } catch (...) {
+      remove(strategy, out);
+      throw;
+    }
+  };
   for (std::size_t i = 0; i < net.parameters().size(); ++i) {
     const auto& one = net.parameters()[i];
     if (!one.is_table)
       continue;
     const auto of_table = name + "/" + one.name;
-    // The initial values are those of a network in one process.
-    out.push_back(
-      {i, makes ? strategy.servers()->make_table(
-            of_table, one.dims,
-            {.initial = net.initial(i),
-             .key = initial_key(seed, static_cast<std::uint32_t>(i))})
-                : strategy.variable(of_table)});
+    out.push_back({i, makes ? make(of_table, i) : strategy.variable(of_table)});
     if (out.back().values.spec().dims != one.dims)
       throw std::invalid_argument(
         "the model \"" + net.name() + "\" has the table \"" + one.name + "\", "
@@ -80,6 +102,18 @@ std::vector<server_table> tables_of(const parameter_server_strategy& strategy,
         + to_string(out.back().values.spec()));
   }
   return out;
+}
+
+/// Makes the variable of all parameters but tables.
+server_variable make_values(const parameter_server_strategy& strategy,
+                            const std::string& name, const tensor& initial,
+                            const std::vector<server_table>& tables) {
+  try {
+    return strategy.make_variable(name, initial);
+  } catch (...) {
+    remove(strategy, tables);
+    throw;
+  }
 }
 
 std::vector<server_variable>
@@ -204,11 +238,11 @@ server_network::server_network(const parameter_server_strategy& strategy,
     layout_{layout_of(net_, dense_)},
     tables_{tables_of(strategy, name ? *name : values->name(), name != nullptr,
                       net_, seed_)},
-    variables_{
-      variables_of(name ? strategy.make_variable(
-                     *name, initial_values(net_, dense_, layout_, seed_))
-                        : *values,
-                   tables_)},
+    variables_{variables_of(
+      name ? make_values(strategy, *name,
+                         initial_values(net_, dense_, layout_, seed_), tables_)
+           : *values,
+      tables_)},
     optimizer_{strategy, rule, variables_.front()},
     copies_{[](std::uint32_t) { return worker_copies{}; }} {
   const auto& found = variables_.front();

@@ -209,9 +209,9 @@ void server_variable::change_rows(part_change::kind what, const tensor& ids,
   // Checks the ids too.
   static_cast<void>(parameter_server::route(impl_->sharding, name(),
                                             rows.data<std::int64_t>()));
-  change(
-    {.what = what,
-     .rows = sparse_rows{spec().dims, rows.clone(), values.detach().clone()}});
+  change({.what = what,
+          .rows = parameter_server::row_list{spec().dims, rows.clone(),
+                                             values.detach().clone()}});
 }
 
 /// Makes the same change of all parts, each with its rows.
@@ -260,9 +260,9 @@ void server_variable::change(part_change what) const {
                                   routed.positions(i), row_bytes,
                                   bytes_of(values));
     auto one = what;
-    one.rows =
-      sparse_rows{with_rows(spec().dims, impl_->sharding.range_of(i).size()),
-                  tensor::of<std::int64_t>({count}, rows), values};
+    one.rows = parameter_server::row_list{
+      with_rows(spec().dims, impl_->sharding.range_of(i).size()),
+      tensor::of<std::int64_t>({count}, rows), values};
     changes.push_back({parts[i], std::move(one)});
   }
   if (!changes.empty())

@@ -24,7 +24,7 @@ class parameter_servers;
 /// Each change throws std::invalid_argument if the shape or dtype of the value
 /// is not that of the variable. All functions throw `job_error` if a server
 /// does not answer in time. They throw std::logic_error that names the variable
-/// in a closure of a coordinator of another strategy.
+/// if it was removed, and in a closure of a coordinator of another strategy.
 ///
 /// A closure is what its worker's thread executes. A thread that a closure has
 /// started is outside of closures: its changes take place at once, and stay if
@@ -65,8 +65,8 @@ public:
   void assign_add(double x) const { assign_add(full(x)); }
   void assign_sub(double x) const { assign_sub(full(x)); }
 
-  /// Changes some rows. If a row occurs several times, its changes take place
-  /// one after the other.
+  /// Changes some rows of a variable of any dtype. If a row occurs several
+  /// times, its changes take place one after the other.
   /// @shape ids [m] int32 or int64; values [m, d...] of [n, d...]
   /// @errors throws std::out_of_range for an id that is no row.
   void scatter_update(const tensor& ids, const tensor& values) const;

@@ -21,6 +21,7 @@ struct step_functions {
   /// tensors. Such a function can call `fit`, `evaluate` and `save`.
   using for_worker = std::function<tensors(const tensors&)>;
 
+  /// A name is in one of these two. Otherwise the nodes refuse the client.
   std::map<std::string, for_replica> run{};
   std::map<std::string, for_worker> call{};
 

@@ -1,4 +1,6 @@
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/training/parameter_server/server_nodes.hpp"
+#include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
 #include "troupe/training/parameter_server/server_variable.hpp"
@@ -7,6 +9,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -223,8 +226,118 @@ TEST(ServerVariable, OfIntegersTakesWholeNumbersOnly) {
             "whole number that int32 has");
   EXPECT_THROW(v.assign(2147483648.0), std::invalid_argument);
   v.assign(-2147483648.0);
+  v.assign_sub(1.0); // wraps around
   EXPECT_TRUE(
-    same_bits(v.value(), tensor::full({2}, -2147483648.0, dtype::int32)));
+    same_bits(v.value(), tensor::full({2}, 2147483647.0, dtype::int32)));
+}
+
+// -- all functions for all dtypes ---------------------------------------------
+
+struct variable_case {
+  dtype type{};
+  std::int64_t parts = 1;
+  bool in_closure = false;
+  bool on_nodes = false;
+};
+
+class VariableOfEachDtype : public ::testing::TestWithParam<variable_case> {
+protected:
+  VariableOfEachDtype() {
+    parameter_server_options options;
+    if (GetParam().on_nodes) {
+      nodes = test::make_nodes(2);
+      options = test::on(nodes, 1);
+    }
+    options.servers = 2;
+    options.partitioner = fixed_shards_partitioner(GetParam().parts);
+    strategy.emplace(actors, options);
+    coordinator.emplace(*strategy);
+  }
+
+  /// Calls a function, in a closure if the case says so.
+  template <class F>
+  void call(F fn) {
+    if (!GetParam().in_closure)
+      return fn();
+    coordinator->schedule(fn);
+    coordinator->join();
+  }
+
+  tensor full(const shape& dims, double x) const {
+    return tensor::full(dims, x, GetParam().type);
+  }
+  tensor rows(std::vector<double> first) const {
+    tensor out{{std::int64_t(first.size()), 2}, dtype::float64};
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out.mutable_data<double>()[i] = first[i / 2];
+    return out.as(GetParam().type);
+  }
+
+  test::server_nodes nodes;
+  runtime actors;
+  std::optional<parameter_server_strategy> strategy;
+  std::optional<cluster_coordinator> coordinator;
+};
+
+std::vector<variable_case> variable_cases() {
+  std::vector<variable_case> out;
+  for (const auto type :
+       {dtype::float32, dtype::float64, dtype::int32, dtype::int64})
+    for (const std::int64_t parts : {1, 3})
+      for (const bool in_closure : {false, true})
+        for (const bool on_nodes : {false, true})
+          out.push_back({type, parts, in_closure, on_nodes});
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, VariableOfEachDtype,
+                         ::testing::ValuesIn(variable_cases()),
+                         [](const auto& x) {
+                           return std::string{to_string(x.param.type)} + "In"
+                                  + std::to_string(x.param.parts) + "Parts"
+                                  + (x.param.in_closure ? "InClosures" : "")
+                                  + (x.param.on_nodes ? "OnNodes" : "");
+                         });
+
+/// Each function is called with the changes of those before in the same
+/// closure.
+TEST_P(VariableOfEachDtype, HasAllFunctions) {
+  const auto v = strategy->make_variable("v", full({5, 2}, 10));
+  const auto ids = tensor::of<std::int32_t>({3}, {4, 0, 0});
+  call([&] {
+    EXPECT_TRUE(same_bits(v.value(), full({5, 2}, 10)));
+    v.assign(full({5, 2}, 7));
+    v.assign_add(3.0);
+    v.assign_sub(full({5, 2}, 4));
+    EXPECT_TRUE(same_bits(v.value(), full({5, 2}, 6)));
+    EXPECT_TRUE(same_bits(v.lookup(ids), full({3, 2}, 6)));
+    v.scatter_add(ids, rows({1, 2, 3}));
+    EXPECT_TRUE(same_bits(v.value(), rows({11, 6, 6, 6, 7})));
+    v.scatter_sub(ids, rows({1, 4, 4}));
+    EXPECT_TRUE(same_bits(v.value(), rows({3, 6, 6, 6, 6})));
+    v.scatter_min(ids, rows({5, 9, 2}));
+    EXPECT_TRUE(same_bits(v.lookup(ids), rows({5, 2, 2})));
+    v.scatter_max(ids, rows({1, 3, 4}));
+    EXPECT_TRUE(same_bits(v.value(), rows({4, 6, 6, 6, 5})));
+    v.scatter_update(ids, rows({8, 1, 9}));
+  });
+  EXPECT_TRUE(same_bits(v.value(), rows({9, 6, 6, 6, 8})));
+  EXPECT_TRUE(same_bits(v.lookup(ids), rows({8, 9, 9})));
+}
+
+TEST_P(VariableOfEachDtype, CanBeAScalarOrAVector) {
+  const auto scalar = strategy->make_variable("s", full({}, 10));
+  const auto vector = strategy->make_variable("v", full({7}, 10));
+  const auto ids = tensor::of<std::int64_t>({2}, {6, 1});
+  call([&] {
+    scalar.assign_add(2.0);
+    vector.scatter_sub(ids, full({2}, 3));
+    EXPECT_TRUE(same_bits(scalar.value(), full({}, 12)));
+    EXPECT_TRUE(same_bits(vector.lookup(ids), full({2}, 7)));
+    EXPECT_THROW(scalar.scatter_add(ids, full({2}, 3)), std::invalid_argument);
+  });
+  EXPECT_TRUE(same_bits(scalar.value(), full({}, 12)));
+  EXPECT_TRUE(same_bits(vector.lookup(ids), full({2}, 7)));
 }
 
 } // namespace
