@@ -134,6 +134,9 @@ public:
   const local_placement& replica_placement() const override {
     return group_->replica_placement();
   }
+  std::string process_name(std::uint32_t process) const override {
+    return group_->process_name(process);
+  }
   std::uint64_t max_steps_ahead() const override {
     return group_->max_steps_ahead();
   }
@@ -654,6 +657,7 @@ struct elastic_job::impl {
     settings.on_giving_up = [tell] { tell(membership_event::leave{true}); };
     settings.joins = life.joins;
     settings.task = life.task;
+    settings.name = "worker " + std::to_string(life.task);
     settings.timeout = std::max(options.step_timeout, options.start_timeout);
     auto group = std::make_unique<observed_group>(
       make_elastic_group(settings, first), life);

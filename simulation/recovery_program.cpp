@@ -121,10 +121,9 @@ private:
       pause();
       tell({x.step, x.examples, x.loss}, x.repeated);
     };
-    record.on_epoch_end = [this](const epoch_record& x) {
+    record.on_epoch_end = [this](const epoch_record&) {
       pause();
-      if (!x.repeated) // the other processes do not repeat it
-        save();
+      save();
     };
     options.callbacks.push_back(record);
     options.early_stopping = early_stopping{.patience = 10};

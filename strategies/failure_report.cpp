@@ -34,12 +34,29 @@ std::size_t fitting(const std::vector<role_wait>& waits) {
   return count;
 }
 
+void shorten(std::string& text, std::size_t max_bytes) {
+  if (text.size() > max_bytes)
+    text.resize(max_bytes);
+}
+
+bool is_possible(const requesting_call& call) {
+  return call.name.size() <= max_call_name_bytes
+         && call.failure.size() <= max_cause_bytes;
+}
+
 } // namespace
+
+bool are_same(const requesting_call& a, const requesting_call& b) {
+  return a.name == b.name && a.number == b.number;
+}
 
 void shorten(failure_report& report) {
   for (auto* text : {&report.cause, &report.later_cause})
-    if (text->size() > max_cause_bytes)
-      text->resize(max_cause_bytes);
+    shorten(*text, max_cause_bytes);
+  for (auto& x : report.requests) {
+    shorten(x.call.name, max_call_name_bytes);
+    shorten(x.call.failure, max_cause_bytes);
+  }
   const auto count = fitting(report.waits);
   report.unlisted_waits +=
     static_cast<std::uint32_t>(report.waits.size() - count);
@@ -65,14 +82,15 @@ bool is_possible(const failure_report& report, std::uint32_t processes,
                                          && are_ids(x.missing, replicas);
                                 })
          && std::ranges::all_of(report.requests, [=](const requested_run& x) {
-              return x.process < processes;
+              return x.process < processes && is_possible(x.call);
             });
 }
 
 void add_failure(failure_report& report, const failure_report& later) {
-  if (later.kind == failure_kind::step_failed
-      || later.kind == failure_kind::peer_violation)
+  if (later.kind == failure_kind::step_failed)
     report.later_cause = later.cause;
+  if (later.kind == failure_kind::peer_violation)
+    report.later_cause = "a process violated the protocol: " + later.cause;
   for (const auto& wait : later.waits)
     if (std::ranges::none_of(report.waits, [&wait](const role_wait& x) {
           return x.reducer == wait.reducer && x.id == wait.id;

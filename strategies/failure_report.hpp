@@ -41,6 +41,26 @@ struct role_wait {
   friend bool operator==(const role_wait&, const role_wait&) = default;
 };
 
+/// The call of a program that requests a run. All processes request a run for
+/// the same call.
+struct requesting_call {
+  /// Name of the call for texts, such as "evaluate". At most
+  /// `max_call_name_bytes`. Empty: the run belongs to no call.
+  std::string name{};
+  /// Number of the call; each process counts the calls of the job that it has
+  /// completed, from 0.
+  std::uint64_t number = 0;
+  /// Text of the exception that a callback of the program has thrown in this
+  /// process before the call. It may differ between processes. Empty: none.
+  std::string failure{};
+  auto fields() { return std::tie(name, number, failure); }
+  friend bool operator==(const requesting_call&,
+                         const requesting_call&) = default;
+};
+
+/// True if two processes request a run for the same call.
+bool are_same(const requesting_call& a, const requesting_call& b);
+
 /// The run that a process requests.
 struct requested_run {
   std::uint32_t process = 0; ///< Process that requests the run.
@@ -49,7 +69,8 @@ struct requested_run {
   std::uint64_t first_step = 0; ///< First step of the run.
   /// First step after the run; the maximum stands for an unlimited run.
   std::uint64_t end_step = 0;
-  auto fields() { return std::tie(process, run, first_step, end_step); }
+  requesting_call call{}; ///< The call that the run belongs to.
+  auto fields() { return std::tie(process, run, first_step, end_step, call); }
   friend bool operator==(const requested_run&, const requested_run&) = default;
 };
 
@@ -198,6 +219,8 @@ inline constexpr std::size_t max_cause_bytes = std::size_t{64} << 10;
 inline constexpr std::size_t max_waits = 256, max_missing_replicas = 16384;
 /// Maximum number of requests of a report.
 inline constexpr std::size_t max_requests = 2;
+/// Maximum size in bytes of the name of a call.
+inline constexpr std::size_t max_call_name_bytes = 256;
 
 /// Shortens the texts and drops waits, so that the report is within the limits
 /// above. `unlisted_waits` counts the dropped waits.

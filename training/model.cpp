@@ -1,6 +1,7 @@
 #include "troupe/training/model.hpp"
 
 #include "troupe/actors/core/flight_recorder.hpp"
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
@@ -9,7 +10,9 @@
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/worker_consistency.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
+#include "troupe/training/strategies/job_call.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
+#include "troupe/training/strategies/step_callback.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <bit>
@@ -69,6 +72,7 @@ model::model(model&&) noexcept = default;
 model& model::operator=(model&&) noexcept = default;
 
 history model::fit(const data::dataset& batches, const fit_options& options) {
+  check_no_step_callback(*state_->strategy, "fit");
   state_->steps += state_->loop_optimizer.take_updates();
   return troupe::fit(state_, batches, options);
 }
@@ -86,17 +90,20 @@ history model::fit(const distributed_dataset& batches,
 
 evaluation model::evaluate(const data::dataset& batches,
                            const evaluate_options& options) {
+  check_no_step_callback(*state_->strategy, "evaluate");
   const auto metrics = metrics_of(*state_->loss, options.metrics);
   verify_evaluations_match(*state_, batches, metrics);
   return troupe::evaluate(state_, batches, metrics);
 }
 
 tensor model::predict(const models::model_inputs& inputs) const {
+  check_no_step_callback_of(*state_->strategy, state_.get(), "predict");
   state_->check_readable();
   return troupe::predict(*state_, inputs);
 }
 
 tensor model::predict(const data::dataset& batches) const {
+  check_no_step_callback_of(*state_->strategy, state_.get(), "predict");
   state_->check_readable();
   return troupe::predict(*state_, batches);
 }
@@ -115,8 +122,10 @@ tensor model::operator()(const models::model_inputs& inputs,
       "a model of the " + state_->strategy->name
       + " strategy was called in a run of another, the " + scope->strategy->name
       + " strategy; construct it in the scope of the strategy that runs it");
-  if (!scope || !scope->replica) // a run of an excluded process ends itself
+  if (!scope || !scope->replica) { // a run of an excluded process ends itself
+    check_no_step_callback_of(*state_->strategy, state_.get(), "the model");
     state_->check_readable();
+  }
   const seed_scope dropout_seed{state_->seed};
   return state_->net.forward(inputs, state_->variables(), options);
 }
@@ -158,6 +167,7 @@ std::string model::summary() const {
 }
 
 std::string model::weights_sha256() const {
+  state_->check_no_fit_step("weights_sha256");
   state_->check_readable();
   sha256 hash;
   const auto flat = state_->model_parameters.values(0).to({});
@@ -181,23 +191,27 @@ void model::save(const std::filesystem::path& file,
       state_->strategy->recorder,
       {.kind = flight_event_kind::checkpoint_saved, .text = file.string()});
   };
+  check_no_step_callback(*state_->strategy, "save");
+  state_->check_no_fit_step("save");
   throw_if_excluded(*state_->strategy);
   try {
-    check_equal_copies(*state_, state_->strategy->callback_timeout);
-  } catch (const job_error&) {
+    check_equal_copies(*state_, "save", state_->strategy->callback_timeout);
+  } catch (const job_error& e) {
     // If the other workers are lost, the chief may have the only copy of the
-    // model. It writes the file before it throws the error.
+    // model. It writes the file before it throws the error. If they have made
+    // another call, its copy need not be equal to theirs.
     if (state_->strategy->placement.process == 0
-        && !state_->strategy->lacks_state)
+        && !state_->strategy->lacks_state && !is_call_mismatch(e))
       write();
     throw;
   }
-  run_on_chief(state_->strategy, write);
+  run_on_chief(state_->strategy, write, "save (the file)");
 }
 
 std::filesystem::path
 model::save_after_failure(const std::filesystem::path& file,
                           const std::string& note) const {
+  state_->check_no_fit_step("save_after_failure");
   const auto& state = *state_->strategy;
   if (state.lacks_state || state.has_stuck_replica || state_->is_suspect
       || state.group->is_excluded())

@@ -66,12 +66,15 @@ public:
                       const evaluate_options& options = {});
 
   /// Computes the outputs of the network, without recording on a tape. The
-  /// outputs of a classifier are the scores before the softmax.
+  /// outputs of a classifier are the scores before the softmax. While `fit`
+  /// runs, other threads may call it. Then it reads parameters that updates
+  /// write meanwhile, so the outputs can mix those of several steps.
   /// @param inputs numbers [n, input...] float32, and categories if the model
   ///        has any; of a dataset, its tensors "inputs" and "categories".
   /// @returns [n, output...] float32
   /// @errors throws std::logic_error if a tape records `inputs`. To compute a
-  ///         gradient, call the model instead.
+  ///         gradient, call the model instead. Throws std::logic_error in
+  ///         `callback::on_step` of a fit of this model.
   tensor predict(const models::model_inputs& inputs) const;
   tensor predict(const data::dataset& batches) const;
 
@@ -103,6 +106,8 @@ public:
 
   /// Returns the SHA-256 of all parameters in their order, as little-endian
   /// float32.
+  /// @errors throws std::logic_error while `fit` runs steps of this model, as
+  ///         in `callback::on_step`.
   std::string weights_sha256() const;
 
   /// Writes the model with the state of its optimizer and, if a fit was
@@ -113,10 +118,12 @@ public:
   /// @param note text that `note()` of the loaded model returns.
   /// @errors throws std::runtime_error on all workers if the file cannot be
   ///         written. Throws std::logic_error and writes no file if the copies
-  ///         of a variable differ between replicas. If another worker does not
-  ///         respond, the chief writes the file, and then `save` throws
-  ///         `job_error`. If the job goes on without this process, `save`
-  ///         throws `job_error` and writes no file.
+  ///         of a variable differ between replicas, and while a run of the
+  ///         strategy is active, as in `callback::on_step`. If another worker
+  ///         does not respond, the chief writes the file, and then `save`
+  ///         throws `job_error`. If another worker has made another call, or if
+  ///         the job goes on without this process, `save` throws `job_error`
+  ///         and writes no file.
   void save(const std::filesystem::path& file,
             const std::string& note = {}) const;
 

@@ -110,6 +110,36 @@ private:
   static constexpr auto same_order =
     "; all workers must call run, fit, evaluate and save in the same order";
 
+  /// The call of one of the requested runs.
+  requesting_call call(std::size_t i) const {
+    return i < report_.requests.size() ? report_.requests[i].call
+                                       : requesting_call{};
+  }
+
+  /// Says what a process has done instead of a run of the others.
+  std::string other_request(std::size_t i, bool with_number) const {
+    const auto x = call(i);
+    if (x.name.empty())
+      return "requests " + request(i);
+    return "called " + x.name
+           + (with_number ? " as call " + to_string(x.number) + " of the job"
+                          : "");
+  }
+
+  std::string different_requests() const {
+    if (are_same(call(0), call(1)))
+      return requester(0) + " requests " + request(0) + ", but " + requester(1)
+             + " requests " + request(1) + same_order;
+    for (const std::size_t i : {0, 1})
+      if (const auto why = call(i).failure; !why.empty())
+        return "a callback of " + requester(i) + " has thrown: " + why + "; "
+               + requester(1 - i) + " meanwhile " + other_request(1 - i, false);
+    const bool with_number = call(0).name == call(1).name;
+    return requester(0) + " " + other_request(0, with_number) + ", but "
+           + requester(1) + " " + other_request(1, with_number)
+           + "; all workers must make the same calls in the same order";
+  }
+
   std::string what_happened() const {
     switch (report_.kind) {
       case failure_kind::unspecified:
@@ -149,11 +179,10 @@ private:
         return replica() + " reported another number of metrics of " + step()
                + " than the other replicas";
       case failure_kind::run_left:
-        return requester(0) + " left run " + to_string(report_.run)
-               + " and requests " + request(0) + same_order;
+        return requester(0) + " left run " + to_string(report_.run) + " and "
+               + other_request(0, false) + same_order;
       case failure_kind::runs_differ:
-        return requester(0) + " requests " + request(0) + ", but "
-               + requester(1) + " requests " + request(1) + same_order;
+        return different_requests();
       case failure_kind::run_ended:
         return "run " + to_string(report_.run) + " of " + process_list()
                + " has ended for all other processes";
@@ -308,7 +337,8 @@ private:
   std::string absent_processes() const {
     if (report_.requests.empty())
       return process_list() + " did not join the run";
-    return request(0) + " cannot begin: for " + timeout() + " " + process_list()
+    return (call(0).name.empty() ? "" : call(0).name + ": ") + request(0)
+           + " cannot begin: for " + timeout() + " " + process_list()
            + " did not join";
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/strategies/collective_options.hpp"
+#include "troupe/strategies/failure_report.hpp"
 #include "troupe/strategies/step_commit/step_report.hpp"
 #include "troupe/tensors/tensor.hpp"
 
@@ -109,6 +110,9 @@ struct run_request {
   /// shorter than the group's step timeout, the step timeout applies instead.
   /// `run` may wait this time in addition to the step timeout before it fails.
   std::chrono::milliseconds join_timeout{0};
+  /// The call that the run belongs to. If the processes of the job request the
+  /// run for different calls, it fails with an error that names two of them.
+  requesting_call call{};
 };
 
 } // namespace troupe

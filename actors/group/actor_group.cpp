@@ -85,6 +85,12 @@ public:
   const local_placement& replica_placement() const override {
     return placement_;
   }
+  std::string process_name(std::uint32_t process) const override {
+    const auto& names = completions_->processes().names;
+    return names.size() == placement_.job.processes()
+             ? names.at(process)
+             : replica_group::process_name(process);
+  }
   std::uint64_t max_steps_ahead() const override {
     return options_.step_window;
   }
@@ -100,12 +106,13 @@ public:
     const scoped_registration registration{
       *registry_, "run " + std::to_string(number),
       std::make_shared<const step_function>(guarded)};
-    caf::anon_send(
-      roles_.run_service,
-      run_barrier::join{
-        placement_.process, number, request.first_step, request.steps,
-        std::uint64_t(std::max(request.join_timeout, 0ms).count())},
-      registration.ref);
+    caf::anon_send(roles_.run_service,
+                   run_barrier::join{
+                     placement_.process, number, request.first_step,
+                     request.steps,
+                     std::uint64_t(std::max(request.join_timeout, 0ms).count()),
+                     request.call},
+                   registration.ref);
     try {
       return wait_for_run(request, number);
     } catch (const job_error& e) {

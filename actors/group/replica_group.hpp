@@ -32,6 +32,13 @@ public:
   /// replicas of this process, with their ids in the job.
   virtual const local_placement& replica_placement() const = 0;
 
+  /// Returns the name of a process of `replica_placement` in texts, such as
+  /// "chief 0". It belongs to its task, so a view change does not alter it. If
+  /// the processes have no tasks: "worker" and the number.
+  virtual std::string process_name(std::uint32_t process) const {
+    return "worker " + std::to_string(process);
+  }
+
   /// Returns the number of replicas of the whole job.
   std::uint32_t replicas() const { return replica_placement().job.replicas(); }
 

@@ -234,6 +234,7 @@ cluster::impl::make_elastic_group(const replica_group_options& group_options) {
        },
      .joins = options.join_running_job,
      .task = options.task,
+     .name = own_name(),
      .timeout = std::max<std::chrono::milliseconds>(group_options.step_timeout,
                                                     options.start_timeout)},
     view_);

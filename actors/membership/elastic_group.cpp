@@ -57,6 +57,7 @@ public:
     } else {
       group_ = options_.make_group(first);
       placement_ = group_->replica_placement();
+      names_ = names_in(*group_);
     }
     view_id_ = entered_view_id_ = first.view_id;
     members_ = incarnations_of(first);
@@ -84,6 +85,12 @@ public:
 
   const local_placement& replica_placement() const override {
     return placement_;
+  }
+  std::string process_name(std::uint32_t process) const override {
+    if (process == placement_.process)
+      return options_.name;
+    return process < names_.size() ? names_[process]
+                                   : replica_group::process_name(process);
   }
   std::uint64_t max_steps_ahead() const override {
     return joins_ ? default_step_window : group().max_steps_ahead();
@@ -340,6 +347,14 @@ private:
     return out;
   }
 
+  static std::vector<std::string> names_in(const replica_group& group) {
+    std::vector<std::string> out;
+    for (std::uint32_t p = 0; p < group.replica_placement().job.processes();
+         ++p)
+      out.push_back(group.process_name(p));
+    return out;
+  }
+
   /// Placement of a process that does not belong to the view: the members are
   /// followed by this process, which hosts no replica.
   static local_placement placement_outside(const membership::view& of) {
@@ -589,6 +604,7 @@ private:
       made->run_terminator()(*end_of_runs);
     group_ = std::move(made);
     placement_ = group_->replica_placement();
+    names_ = names_in(*group_);
     members_ = incarnations_of(next);
     entered_view_id_ = next.view_id;
     unopened_.on_entered(next);
@@ -601,6 +617,9 @@ private:
   /// Group of the current view. Null: this process has no view to run in.
   std::unique_ptr<replica_group> group_;
   local_placement placement_;
+  /// Names of the processes of `placement_`. Empty: this process has not
+  /// entered a view.
+  std::vector<std::string> names_;
   /// Incarnations of the members of the last view that was entered.
   std::vector<std::uint64_t> members_;
   renewal_limit limit_;

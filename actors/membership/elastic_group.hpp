@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -47,6 +48,7 @@ struct elastic_group_options {
   /// The process does not belong to the job yet.
   bool joins = false;
   std::uint32_t task = 0; ///< Task of this process.
+  std::string name{};     ///< Name of this process, that of its task.
   /// Maximum time until all processes have stopped and have agreed on a view.
   std::chrono::milliseconds timeout{60'000};
 };

@@ -389,12 +389,15 @@ int train(const train_arguments& given_arguments) {
   summary.test = model.evaluate(test, {.metrics = metrics_of(config)});
   summary.weights_sha256 = model.weights_sha256();
   summary.transport = strategy.transport();
-  run_on_chief(strategy.state(), [&] {
-    if (!arguments.summary.empty())
-      write_summary(summary, arguments.summary);
-    if (!unfinished && !arguments.quiet)
-      print_result(summary);
-  });
+  run_on_chief(
+    strategy.state(),
+    [&] {
+      if (!arguments.summary.empty())
+        write_summary(summary, arguments.summary);
+      if (!unfinished && !arguments.quiet)
+        print_result(summary);
+    },
+    "the report of the run");
   if (unsaved)
     std::rethrow_exception(unsaved);
   if (unfinished)

@@ -101,7 +101,7 @@ server_training training_of(const std::string& arguments,
   const auto task = read_worker_task(arguments);
   auto config = resolve_options(task.options);
   const auto data = open_batches(config);
-  if (const auto text = difference(task.data, describe(data), "the chief");
+  if (const auto text = difference("the chief", task.data, describe(data));
       !text.empty())
     throw std::invalid_argument(
       "this worker has " + text

@@ -118,7 +118,7 @@ std::string describe(const packet_header& header) {
 
 std::string describe_mismatch(const packet_header& received,
                               const packet_header& expected) {
-  const auto sent = "process " + std::to_string(expected.sender) + " sent ";
+  const std::string sent = "it sent ";
   const auto step = " was expected in step " + std::to_string(expected.step);
   const std::string differ = "the replicas do not call the same collectives";
   const auto with_options = [](const packet_header& header) {

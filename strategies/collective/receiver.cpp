@@ -34,8 +34,7 @@ bool receiver::receive(packet_transport& transport, std::uint32_t peer,
   const auto& schedule = order_.schedule_of(op);
   const auto to = schedule.destination_of(op, next, expected, id, positions_);
   if (to.how == destination::kind::too_early) {
-    set_error(peer, "process " + std::to_string(peer) + " sent "
-                      + describe(expected)
+    set_error(peer, "it sent " + describe(expected)
                       + " before this process had added its contribution");
     return false;
   }
@@ -97,8 +96,7 @@ receiver::packet_match receiver::classify(const queue& from,
   else if (const auto spec = front_spec(from, received))
     set_error(
       from.peer,
-      "process " + std::to_string(from.peer) + " sent "
-        + (is_gather(received) ? "gather " : "bucket ")
+      std::string{"it sent "} + (is_gather(received) ? "gather " : "bucket ")
         + std::to_string(received.bucket) + " of " + *spec + " of replicas ["
         + std::to_string(received.begin) + ", " + std::to_string(received.end)
         + ") as operation " + std::to_string(received.sequence) + " of step "
@@ -134,8 +132,7 @@ std::optional<std::string> receiver::front_spec(const queue& from,
 bool receiver::has_size(const queue& from, std::size_t bytes) {
   const auto actual = from.transport.front_bytes(from.peer, from.lane);
   if (actual != bytes)
-    set_error(from.peer, "process " + std::to_string(from.peer) + " sent "
-                           + std::to_string(actual) + " bytes where "
+    set_error(from.peer, "it sent " + std::to_string(actual) + " bytes where "
                            + std::to_string(bytes) + " were expected");
   return actual == bytes;
 }
@@ -145,8 +142,7 @@ bool receiver::has_size(const queue& from, std::size_t bytes) {
 bool receiver::is_aligned(std::uint32_t peer, const std::byte* at, dtype type) {
   const bool it_is = reinterpret_cast<std::uintptr_t>(at) % size_of(type) == 0;
   if (!it_is)
-    set_error(peer, "process " + std::to_string(peer) + " sent "
-                      + std::string{to_string(type)}
+    set_error(peer, "it sent " + std::string{to_string(type)}
                       + " at an address that is not aligned");
   return it_is;
 }
@@ -179,8 +175,7 @@ bool receiver::read_spec(const queue& from, std::uint32_t bucket,
     return false;
   tensor_spec spec;
   if (!read(bytes, spec)) {
-    set_error(from.peer, "process " + std::to_string(from.peer)
-                           + " sent a contribution to gather "
+    set_error(from.peer, "it sent a contribution to gather "
                            + std::to_string(bucket)
                            + " whose tensor spec is invalid or too large");
     return false;

@@ -11,7 +11,7 @@ namespace troupe::collective {
 /// A peer violated the protocol.
 struct protocol_error {
   std::uint32_t process = 0; ///< Process that sent the unexpected packet.
-  std::string reason;        ///< Text for people.
+  std::string reason;        ///< Text for people. "It" is that process.
 };
 
 /// Receives the packets of one process. It trusts no peer: a payload is read

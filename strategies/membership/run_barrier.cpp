@@ -7,7 +7,13 @@ namespace troupe::run_barrier {
 namespace {
 
 requested_run requested(const join& x) {
-  return {x.process, x.run, x.first, step_commit::end_step(x.first, x.steps)};
+  return {x.process, x.run, x.first, step_commit::end_step(x.first, x.steps),
+          x.call};
+}
+
+bool are_equal(const join& a, const join& b) {
+  return a.run == b.run && a.first == b.first && a.steps == b.steps
+         && are_same(a.call, b.call);
 }
 
 } // namespace
@@ -28,6 +34,7 @@ reaction state_machine::on(const join& request) {
                        .processes = {request.process},
                        .run = active_run_,
                        .requests = {requested(request)}};
+    shorten(last_rejection_);
     reaction out{abort{last_rejection_}};
     for (auto& one : reject_one(request))
       out.push_back(std::move(one));
@@ -37,8 +44,7 @@ reaction state_machine::on(const join& request) {
     return reject_one(request);
   for (const auto& other : joined_)
     if (other && other->process != request.process
-        && (other->run != request.run || other->first != request.first
-            || other->steps != request.steps)) {
+        && !are_equal(*other, request)) {
       failure_report report{
         .kind = failure_kind::runs_differ,
         .code = ec::protocol,
@@ -86,6 +92,7 @@ reaction state_machine::reject_all(failure_report report) {
   reaction out;
   rejected_run_ = joining_run_;
   last_rejection_ = std::move(report);
+  shorten(last_rejection_);
   for (const auto& x : joined_)
     if (x) {
       out.emplace_back(reject{x->process, x->run, last_rejection_});

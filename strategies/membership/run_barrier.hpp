@@ -19,7 +19,7 @@
 ///            to every process that joined
 ///   start    with the first join of a run that has not started and was not
 ///            rejected
-///   on join  by all processes, with equal run and steps: start
+///   on join  by all processes, with equal run, steps and call: start
 ///   on timeout  reject all processes that joined; the report names the
 ///            processes that did not join
 ///   on lost  reject all processes that joined, and every later join
@@ -28,8 +28,8 @@
 ///            no effect
 ///   end      when the run has ended (`finished`); its number is not used again
 ///   cost     P joins per run
-///   faults   two joins with different steps or run numbers -> all joins are
-///            rejected; the report names both requests
+///   faults   two joins with different steps, run numbers or calls -> all joins
+///            are rejected; the report names both requests
 ///            join of a newer run while a run is active -> the active run is
 ///            aborted, and the join is rejected
 ///            join of a run that was rejected -> rejected with the original
@@ -50,7 +50,8 @@ struct join {
   /// join; otherwise the joins are rejected. The chief uses the value of the
   /// first join, but at least its step timeout and at most a year.
   std::uint64_t timeout = 0;
-  auto fields() { return std::tie(process, run, first, steps, timeout); }
+  requesting_call call{}; ///< The call that the run belongs to.
+  auto fields() { return std::tie(process, run, first, steps, timeout, call); }
 };
 
 /// Request of a caller to end its run early, in all processes.

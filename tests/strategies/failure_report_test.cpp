@@ -106,13 +106,16 @@ TEST(FailureReport, TakesTheWaitAndTheCauseOfALaterFailure) {
                        .waits = {repeated, reducer}});
   EXPECT_EQ(report.waits, (std::vector{first, reducer}));
   EXPECT_EQ(report.later_cause, "");
-  for (const auto kind :
-       {failure_kind::step_failed, failure_kind::peer_violation}) {
-    add_failure(report, {.kind = kind, .cause = "no such file"});
-    EXPECT_EQ(report.later_cause, "no such file");
-    EXPECT_EQ(report.cause, "closed");
-    report.later_cause.clear();
-  }
+  add_failure(report,
+              {.kind = failure_kind::step_failed, .cause = "no such file"});
+  EXPECT_EQ(report.later_cause, "no such file");
+  EXPECT_EQ(report.cause, "closed");
+  add_failure(report, {.kind = failure_kind::peer_violation,
+                       .cause = "it sent 39 bytes"});
+  EXPECT_EQ(report.later_cause,
+            "a process violated the protocol: it sent 39 bytes");
+  EXPECT_EQ(report.cause, "closed");
+  report.later_cause.clear();
   add_failure(report,
               {.kind = failure_kind::step_function_unknown, .cause = "run 7"});
   EXPECT_EQ(report.later_cause, "") << "it is the name of a function";

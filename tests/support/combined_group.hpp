@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/group/replica_group.hpp"
 
 #include <condition_variable>
@@ -84,11 +85,29 @@ private:
     return next_;
   }
 
+  requested_run request_of(std::uint32_t process) const {
+    const auto& x = *requests_[process];
+    return {process, runs_ + 1, x.first_step, x.first_step + x.steps, x.call};
+  }
+
+  named_processes names() const {
+    named_processes out{.names = {}};
+    for (std::uint32_t p = 0; p < requests_.size(); ++p)
+      out.names.push_back("worker " + std::to_string(p));
+    return out;
+  }
+
   std::uint64_t run_all() {
     run_request joint = *requests_[0];
-    for (const auto* x : requests_)
-      if (x->first_step != joint.first_step || x->steps != joint.steps)
-        throw job_error(ec::protocol, "processes run different steps");
+    for (std::uint32_t p = 1; p < requests_.size(); ++p) {
+      const auto& other = *requests_[p];
+      if (other.first_step != joint.first_step || other.steps != joint.steps
+          || !are_same(other.call, joint.call))
+        throw to_job_error({.kind = failure_kind::runs_differ,
+                            .code = ec::protocol,
+                            .requests = {request_of(0), request_of(p)}},
+                           names());
+    }
     joint.step = [this](step_context& at) {
       requests_[at.replica / count()]->step(at);
     };

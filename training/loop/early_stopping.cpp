@@ -37,8 +37,8 @@ bool fit_loop::end_epoch() {
   record.seconds = position_.totals.seconds;
   record.learning_rate = step_->learning_rate(model_.steps - 1);
   if (options_.validation) {
-    auto found =
-      evaluate(shared_model_, *options_.validation, step_->metrics());
+    auto found = evaluate(shared_model_, *options_.validation, step_->metrics(),
+                          "fit (validation)");
     record.validation_loss = found.loss;
     record.validation_accuracy = found.accuracy;
     record.validation_metrics = std::move(found.metrics);
@@ -58,13 +58,13 @@ bool fit_loop::end_epoch() {
   if (!options_.callbacks.empty())
     identify_data();
   model_.interrupted = position_; // A callback may save the model.
-  is_callback_chief_ = model_.strategy->placement.process == 0;
   call_epoch_callbacks(record);
-  synchronize_workers(false, [&] {
-    auto repeated_record = record;
-    repeated_record.repeated = true;
-    call_epoch_callbacks(repeated_record);
-  });
+  // The callbacks may evaluate and save, which are calls of all workers. So
+  // all of them call their callbacks again.
+  auto repeated_record = std::move(record);
+  repeated_record.repeated = true;
+  synchronize_workers(workers_end::callbacks,
+                      [&] { call_epoch_callbacks(repeated_record); });
   model_.interrupted.reset();
   return !should_stop_early();
 }

@@ -51,7 +51,8 @@ std::string fingerprint(const tensor& values) {
 [[maybe_unused]] const bool is_check_set =
   set_copy_check([](placement_observer& owner) {
     if (const auto* const of_model = dynamic_cast<const model_state*>(&owner))
-      check_equal_copies(*of_model, of_model->strategy->callback_timeout);
+      check_equal_copies(*of_model, "run (the audit of its copies)",
+                         of_model->strategy->callback_timeout);
   });
 
 } // namespace
@@ -104,16 +105,16 @@ described_variable next_variable(std::istringstream& text) {
   return out;
 }
 
-[[noreturn]] void throw_other_variables(std::size_t worker,
-                                        const described_variable& its,
+[[noreturn]] void throw_other_variables(const described_variable& other,
                                         const described_variable& first) {
   const auto text_of = [](const described_variable& x) {
     return x.name.empty() ? "no further variable"
                           : "the variable \"" + x.name + "\" " + x.dims;
   };
-  throw std::logic_error("worker " + std::to_string(worker) + " has "
-                         + text_of(its) + ", but worker 0 has " + text_of(first)
-                         + "; all workers must make the same model");
+  throw std::logic_error("a worker has " + text_of(other)
+                         + " where another has " + text_of(first)
+                         + "; all workers must construct the same model and "
+                           "make the same calls with it");
 }
 
 } // namespace
@@ -133,7 +134,7 @@ void compare_copies(const std::vector<std::string>& texts) {
       lines.push_back(next_variable(one));
     for (std::size_t w = 1; w < lines.size(); ++w)
       if (lines[w] != lines[0])
-        throw_other_variables(w, lines[w], lines[0]);
+        throw_other_variables(lines[w], lines[0]);
     if (lines.empty() || lines[0].name.empty())
       return;
     std::string expected, hash;
@@ -152,12 +153,13 @@ void compare_copies(const std::vector<std::string>& texts) {
   }
 }
 
-void check_equal_copies(const model_state& state,
+void check_equal_copies(const model_state& state, const std::string& call,
                         std::chrono::milliseconds join_timeout) {
   if (state.strategy->placement.job.processes() > 1
       || state.model_parameters.copies() > 1)
-    compare_copies(all_gather_text(
-      state.strategy, [&] { return describe_copies(state); }, join_timeout));
+    compare_copies(
+      all_gather_text(state.strategy, [&] { return describe_copies(state); },
+                      {.join_timeout = join_timeout, .call = call}));
 }
 
 } // namespace troupe

@@ -13,6 +13,7 @@ namespace troupe {
 /// variable on some of them only. No effect if all replicas of the job share
 /// one copy. In a job of several processes every process must call this
 /// function, and each call waits for the calls of the other processes.
+/// @param call as `job_call::name`.
 /// @param join_timeout maximum wait for the calls of the other processes. Zero:
 ///        the step timeout.
 /// @errors throws std::logic_error on all workers. It names the first variable
@@ -20,7 +21,7 @@ namespace troupe {
 ///         replica.
 /// @cost in several processes: a SHA-256 of the parameters, and one step that
 ///       gathers the hashes.
-void check_equal_copies(const model_state& state,
+void check_equal_copies(const model_state& state, const std::string& call,
                         std::chrono::milliseconds join_timeout = {});
 
 /// Returns a text for `compare_copies`. The text contains a fingerprint of each
@@ -30,8 +31,9 @@ std::string describe_copies(const model_state& state);
 
 /// Compares the fingerprints of the copies in all processes.
 /// @param texts results of `describe_copies`, one from each process, by
-///        process.
-/// @errors as `check_equal_copies`.
+///        process. Empty: the process has no values yet, because it joins.
+/// @errors as `check_equal_copies`. Throws std::logic_error too if the
+///         processes have models with different variables.
 void compare_copies(const std::vector<std::string>& texts);
 
 } // namespace troupe

@@ -59,11 +59,13 @@ void score(const model_state& state, const metric_list& metrics,
 } // namespace
 
 evaluation evaluate(const std::shared_ptr<model_state>& state,
-                    const data::dataset& batches, const metric_list& metrics) {
+                    const data::dataset& batches, const metric_list& metrics,
+                    const std::string& name) {
   check_data(*state, batches, "the evaluation data");
   const flush_denormals flushing;
   epoch_totals totals;
   job_call call;
+  call.name = name;
   call.run = [&] {
     totals = {};
     const auto feed = std::make_shared<batch_feed>(

@@ -132,6 +132,27 @@ std::string exception_message(const std::exception_ptr& thrown) {
   }
 }
 
+bool is_call_mismatch(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const job_error& e) {
+    return troupe::is_call_mismatch(e);
+  } catch (...) {
+    return false;
+  }
+}
+
+/// While it exists, steps of a fit may change the model.
+struct has_steps_guard {
+  explicit has_steps_guard(model_state& model) : model{model} {
+    model.has_fit_steps = true;
+  }
+  ~has_steps_guard() { model.has_fit_steps = false; }
+  has_steps_guard(const has_steps_guard&) = delete;
+  has_steps_guard& operator=(const has_steps_guard&) = delete;
+  model_state& model;
+};
+
 /// Returns the process that wants to leave, as it has told the others.
 std::uint64_t incarnation_in(const std::string& outcome) {
   std::uint64_t out = 0;
@@ -258,6 +279,7 @@ void fit_loop::train(std::uint64_t end) {
   model_.strategy->processed_callbacks = {.call = model_.strategy->all_calls()};
   std::uint64_t next = 0;
   job_call call;
+  call.name = "fit (the steps of an epoch)";
   call.run = [&] {
     next = run_until(end);
     updated_ = model_.steps;
@@ -298,6 +320,7 @@ void fit_loop::train(std::uint64_t end) {
   };
   const auto& source = model_.strategy->source;
   try {
+    const has_steps_guard steps{model_};
     make_call(model_.strategy, call);
   } catch (...) {
     if (source)
@@ -310,7 +333,7 @@ void fit_loop::train(std::uint64_t end) {
   follower_.reset();           // another process has completed the call
   step_->set_batches(nullptr); // Ends the thread that reads.
   // Any worker may have stopped the run. If that one is lost, the fit goes on.
-  synchronize_workers(true, [this] { repeat_step_callbacks(); });
+  synchronize_workers(workers_end::run, [this] { repeat_step_callbacks(); });
 }
 
 std::uint64_t fit_loop::run_until(std::uint64_t end) {
@@ -451,40 +474,47 @@ void fit_loop::on_state_copied(const call_report& latest) {
   updated_ = model_.steps;
 }
 
-/// Gathers a text from each worker: first "c" if it has called the callbacks as
-/// the chief, else "w"; then how its run or its callbacks ended.
-/// @param audits as in `gather_outcomes`.
-std::vector<std::string> fit_loop::gather_ends(bool leaves, bool audits) {
+std::vector<fit_loop::worker_outcome> fit_loop::gather_ends(bool leaves,
+                                                            workers_end of) {
   const auto incarnation = model_.strategy->group->incarnation();
   if (leaves && (incarnation == 0 || is_to_stop()))
     end_ = fit_end::interrupted;
-  const std::string outcome = thrown_ ? "!" + exception_message(thrown_)
-                              : end_ == fit_end::interrupted ? "i"
-                              : leaves ? "l" + std::to_string(incarnation)
-                                       : "";
-  return gather_outcomes((is_callback_chief_ ? "c" : "w") + outcome, audits);
+  return gather_outcomes(thrown_ ? "!" + exception_message(thrown_)
+                         : end_ == fit_end::interrupted ? "i"
+                         : leaves ? "l" + std::to_string(incarnation)
+                                  : "",
+                         of);
+}
+
+bool fit_loop::lack_chief(workers_end of,
+                          const std::vector<worker_outcome>& outcomes) {
+  // If the callbacks of an epoch have failed on a worker, it could not make
+  // the calls of those that are repeated.
+  return std::ranges::none_of(outcomes, &worker_outcome::is_chief)
+         && (of == workers_end::run
+             || std::ranges::none_of(outcomes, [](const worker_outcome& x) {
+                  return x.end.starts_with('!');
+                }));
 }
 
 /// If a callback threw or the stop flag was set on one worker, the fit ends on
 /// all workers. The fit goes on without those that want to leave, but it ends
 /// on all workers if all want to.
 void fit_loop::synchronize_workers(
-  bool audits, const std::function<void()>& repeat_callbacks) {
+  workers_end of, const std::function<void()>& repeat_callbacks) {
+  if (thrown_ && is_call_mismatch(thrown_)) // all workers know it
+    std::rethrow_exception(std::exchange(thrown_, nullptr));
   const bool leaves = std::exchange(wants_to_leave_, false);
-  std::vector<std::string> outcomes;
+  std::vector<worker_outcome> outcomes;
   try {
-    const auto is_of_chief = [](const std::string& x) {
-      return x.starts_with('c');
-    };
-    outcomes = gather_ends(leaves, audits && deviation_.empty());
-    while (std::ranges::none_of(outcomes, is_of_chief)) {
-      if (model_.strategy->placement.process == 0) {
-        repeat_callbacks();
-        is_callback_chief_ = true;
-      }
-      outcomes = gather_ends(leaves, audits && deviation_.empty());
+    outcomes = gather_ends(leaves, of);
+    while (lack_chief(of, outcomes)) {
+      repeat_callbacks();
+      outcomes = gather_ends(leaves, of);
     }
   } catch (const job_error&) {
+    if (thrown_) // it may be the reason why the others make another call
+      std::rethrow_exception(std::exchange(thrown_, nullptr));
     if (!leaves || !model_.strategy->group->has_left())
       throw;
     report_leave(*model_.strategy);
@@ -494,22 +524,19 @@ void fit_loop::synchronize_workers(
   forget_processed(model_.steps);
   if (thrown_)
     std::rethrow_exception(std::exchange(thrown_, nullptr));
-  for (auto& x : outcomes)
-    x.erase(0, std::min<std::size_t>(1, x.size()));
   if (!deviation_.empty())
     end_ = fit_end::done; // the last steps are made again, or the fit fails
   std::vector<std::uint64_t> leavers;
-  for (std::size_t w = 0; w < outcomes.size(); ++w) {
-    if (outcomes[w].starts_with('!'))
-      throw std::runtime_error("worker " + std::to_string(w)
-                               + " ended the fit: "
-                               + net::printable_lines(outcomes[w].substr(1)));
+  for (const auto& [worker, is_chief, end] : outcomes) {
+    if (end.starts_with('!'))
+      throw std::runtime_error(
+        worker + " ended the fit: " + net::printable_lines(end.substr(1)));
     if (!deviation_.empty())
       continue;
-    if (outcomes[w] == "i")
+    if (end == "i")
       end_ = fit_end::interrupted;
-    if (outcomes[w].starts_with('l'))
-      leavers.push_back(incarnation_in(outcomes[w]));
+    if (end.starts_with('l'))
+      leavers.push_back(incarnation_in(end));
   }
   if (leavers.size() == outcomes.size())
     end_ = fit_end::interrupted; // no worker would stay

@@ -72,16 +72,21 @@ struct step_record {
 
 /// Functions that `fit` calls on the thread of its caller, in the order of the
 /// steps. If a function throws, the fit ends. Every worker calls its functions
-/// once for each step and epoch. If the chief is lost, its successor calls them
-/// again, with `repeated` set, for those that the chief had perhaps not
-/// completed. So what the functions do on the chief only is done at least once.
+/// once for each step and epoch. If the chief is lost, they are called again,
+/// with `repeated` set, for what the chief had perhaps not completed: for steps
+/// by its successor, for an epoch by all workers. So what the functions do on
+/// the chief only is done at least once.
 struct callback {
   /// Called after each epoch, while no step runs. The function may evaluate the
   /// model. It may save the model too; a fit with `resume` can continue from
-  /// that file.
+  /// that file. In a job of several workers these are calls of all workers,
+  /// also if `repeated` is set.
   std::function<void(const epoch_record&)> on_epoch_end{};
-  /// Called after each committed step, while later steps may run. The function
-  /// must not access the model.
+  /// Called after each committed step, while later steps may run and change
+  /// the model. In it, functions of the model and calls of the strategy throw
+  /// std::logic_error, except those that tell a number or a name, such as
+  /// `steps`. Other models of the strategy may be read. Values that a program
+  /// reads from a variable itself may be those of a later step.
   std::function<void(const step_record&)> on_step{};
 };
 

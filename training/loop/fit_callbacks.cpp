@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/log.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
+#include "troupe/training/strategies/step_callback.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -61,6 +62,7 @@ void fit_loop::call_step_callbacks(const commit_record& commit) {
   record.accuracy =
     record.skipped ? epoch_record::none : accuracy_in(step_values_);
   record.metrics = step_values_;
+  const step_callback_scope in_callback{*model_.strategy, &model_};
   for (const auto& one : options_.callbacks)
     if (one.on_step)
       one.on_step(record);
@@ -82,6 +84,7 @@ void fit_loop::warn_about_rates() {
 }
 
 void fit_loop::call_epoch_callbacks(const epoch_record& record) {
+  is_callback_chief_ = model_.strategy->placement.process == 0;
   try {
     for (const auto& one : options_.callbacks)
       if (one.on_epoch_end)

@@ -3,6 +3,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/net/base/text.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
@@ -55,17 +56,24 @@ void fit_loop::judge_end(const std::vector<std::string>& texts) {
   deviation_ = audit_->deviation();
 }
 
-std::vector<std::string> fit_loop::gather_outcomes(const std::string& own,
-                                                   bool audits) {
-  audits = audits && audit_;
+std::vector<fit_loop::worker_outcome>
+fit_loop::gather_outcomes(const std::string& end, workers_end of) {
+  const bool audits =
+    of == workers_end::run && deviation_.empty() && audit_ != nullptr;
   std::vector<std::string> texts;
   job_call call;
+  call.name = of == workers_end::run ? "fit (the end of its steps)"
+                                     : "fit (the end of an epoch)";
+  if (end.starts_with('!'))
+    call.failure = end.substr(1);
   // A process that joins gets the state in this call, so its copies are read
   // when the call is made.
   call.run = [&] {
-    texts = gather_text_once(
-      model_.strategy, encode_text(own, audits ? audit_text() : std::string{}),
-      model_.strategy->callback_timeout);
+    texts = gather_text_once(model_.strategy,
+                             encode_text(model_.strategy->own_name(),
+                                         is_callback_chief_, end,
+                                         audits ? audit_text() : std::string{}),
+                             model_.strategy->callback_timeout);
     return encode_text(texts);
   };
   call.complete = [&](const std::string& result) {
@@ -73,10 +81,14 @@ std::vector<std::string> fit_loop::gather_outcomes(const std::string& own,
       throw_malformed();
   };
   make_call(model_.strategy, call);
-  std::vector<std::string> outcomes(texts.size()), copies(texts.size());
-  for (std::size_t w = 0; w < texts.size(); ++w)
-    if (!decode_text(texts[w], outcomes[w], copies[w]))
+  std::vector<worker_outcome> outcomes(texts.size());
+  std::vector<std::string> copies(texts.size());
+  for (std::size_t w = 0; w < texts.size(); ++w) {
+    auto& one = outcomes[w];
+    if (!decode_text(texts[w], one.worker, one.is_chief, one.end, copies[w]))
       throw_malformed();
+    one.worker = net::printable(one.worker);
+  }
   if (audits)
     judge_end(copies);
   return outcomes;
@@ -107,6 +119,7 @@ bool fit_loop::heal() {
         "with on_deviation heal, in the tool --on-deviation heal)");
   std::string position;
   job_call call;
+  call.name = "fit (the return to a snapshot)";
   call.run = [&] { return position = restore_snapshot(); };
   call.complete = [&](const std::string& result) { position = result; };
   make_call(model_.strategy, call);

@@ -76,18 +76,35 @@ private:
   copy_result copy_ahead_from(std::uint32_t task);
   /// True if the model has the state of this report. Follows up to it.
   bool is_copied_ahead(const call_report& latest);
+  /// What has ended on all workers.
+  enum class workers_end : std::uint8_t {
+    run,      ///< A run, after which the copies of the state are compared.
+    callbacks ///< The callbacks of an epoch.
+  };
+  /// How that has ended on one worker.
+  struct worker_outcome {
+    std::string worker; ///< Name of the worker.
+    /// The worker was the chief when it called its callbacks.
+    bool is_chief = false;
+    /// "!" and the text of an exception, "i": interrupted, "l" and an
+    /// incarnation: the worker wants to leave. Empty: none of these.
+    std::string end;
+  };
   /// Tells all workers how the run or the callbacks ended on each worker.
-  /// @param audits a run has ended, and the copies of the state are compared.
-  /// @param repeat_callbacks called in the chief if the one that has called the
-  ///                         callbacks before is lost.
-  void synchronize_workers(bool audits,
+  /// @param repeat_callbacks called in all workers if the chief that has called
+  ///                         the callbacks before is lost.
+  void synchronize_workers(workers_end of,
                            const std::function<void()>& repeat_callbacks);
-  std::vector<std::string> gather_ends(bool leaves, bool audits);
+  /// True if the callbacks are repeated after these outcomes.
+  static bool lack_chief(workers_end of,
+                         const std::vector<worker_outcome>& outcomes);
+  std::vector<worker_outcome> gather_ends(bool leaves, workers_end of);
   // The functions up to `go_back` are in fit_healing.cpp.
 
-  /// Gathers the outcomes of a run from all processes.
-  /// @param audits the copies of the state are compared too.
-  std::vector<std::string> gather_outcomes(const std::string& own, bool audits);
+  /// Gathers the outcomes of all processes. After a run, the copies of the
+  /// state are compared too, unless it has ended with a deviation.
+  std::vector<worker_outcome> gather_outcomes(const std::string& end,
+                                              workers_end of);
   /// The reports of this process's copies for the audit at the end of a run.
   std::string audit_text() const;
   /// Compares the copies by the texts of all processes.

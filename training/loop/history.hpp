@@ -36,7 +36,9 @@ struct epoch_record {
   std::vector<metric_value> validation_metrics{};
   double learning_rate = none; ///< Learning rate in the epoch's last step.
   double seconds = 0;          ///< Time of the steps, without validation.
-  /// In a call of `callback::on_epoch_end`: as `step_record::repeated`.
+  /// True in a call of `callback::on_epoch_end`: it was called for this epoch
+  /// before. The chief was lost and had perhaps not completed its call, so all
+  /// workers call it again.
   /// Otherwise false.
   bool repeated = false;
 

@@ -5,6 +5,7 @@
 #include "troupe/training/loop/fit_checks.hpp"
 #include "troupe/training/loop/fit_position_text.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
+#include "troupe/training/strategies/step_callback.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
 #include "troupe/training/support/describe_model.hpp"
 #include "troupe/training/support/resident_tensor.hpp"
@@ -94,6 +95,15 @@ void model_state::check_readable() const {
       "gets them in the first call of fit, evaluate or save, or in the first "
       "iteration of strategy.loop, that the job has not completed");
   throw_if_excluded(*strategy);
+}
+
+void model_state::check_no_fit_step(const std::string& operation) const {
+  check_no_step_callback_of(*strategy, this, operation);
+  if (has_fit_steps)
+    throw std::logic_error(operation
+                           + " was called while another thread runs steps of a "
+                             "fit of the model; call it in on_epoch_end, or "
+                             "after fit");
 }
 
 std::vector<tensor> model_state::first_copy() const {

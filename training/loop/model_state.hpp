@@ -11,6 +11,7 @@
 #include "troupe/training/support/data_identity.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string>
 
@@ -104,6 +105,8 @@ struct model_state final : placement_observer {
   /// Epoch of the dataset with which the next fit begins by default.
   std::uint64_t next_epoch = 0;
   std::optional<fit_position> interrupted;
+  /// Steps of a fit may change the model at any time.
+  std::atomic<bool> has_fit_steps{false};
   /// The last fit has thrown after an audit had found that copies differ.
   bool is_suspect = false;
   std::string note;
@@ -116,6 +119,12 @@ struct model_state final : placement_observer {
   ///         long as it does not have the state of the job. Throws `job_error`
   ///         if the job goes on without this process (`throw_if_excluded`).
   void check_readable() const;
+
+  /// Checks that no step of a fit changes the model meanwhile.
+  /// @param operation what reads the model, in the error text.
+  /// @errors throws std::logic_error in `callback::on_step` of a fit of this
+  ///         model, and while another thread runs steps of such a fit.
+  void check_no_fit_step(const std::string& operation) const;
 
   /// Copies the values and slots of the copy `source` to all other copies that
   /// the replicas of this process use.

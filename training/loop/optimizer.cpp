@@ -7,6 +7,7 @@
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/shared_apply.hpp"
 #include "troupe/training/loop/update_target.hpp"
+#include "troupe/training/strategies/step_callback.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
@@ -411,6 +412,9 @@ float optimizer::learning_rate() const {
 }
 
 void optimizer::set_learning_rate(float x) {
+  if (impl_->model)
+    check_no_step_callback_of(*impl_->model->strategy, impl_->model,
+                              "set_learning_rate");
   impl_->rule().set_learning_rate(x);
 }
 

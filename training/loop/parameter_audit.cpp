@@ -18,14 +18,16 @@ enum remark : std::uint32_t {
   knows_deviation = 2,
 };
 
-std::string names_of(std::span<const copy_report> reports) {
+/// @param group names the processes.
+std::string names_of(std::span<const copy_report> reports,
+                     const replica_group& group) {
   std::map<std::uint32_t, std::vector<std::uint32_t>> by_process;
   for (const auto& x : reports)
     by_process[x.process].push_back(x.replica);
   std::string out;
   for (const auto& [process, replicas] : by_process)
-    out += (out.empty() ? "" : ", ") + replica_list(replicas) + " of worker "
-           + std::to_string(process);
+    out += (out.empty() ? "" : ", ") + replica_list(replicas) + " of "
+           + group.process_name(process);
   return out;
 }
 
@@ -38,18 +40,19 @@ std::string range_text(std::uint64_t since, std::uint64_t step) {
          + std::to_string(step - 1);
 }
 
-std::string sentence(const audit_result& result, const std::string& range) {
+std::string sentence(const audit_result& result, const std::string& range,
+                     const replica_group& group) {
   if (result.deviating.empty())
     return "a copy of the parameters and the optimizer's state in a process "
            "that was lost has deviated from the others "
            + range;
   if (result.has_majority)
     return "the parameters or the optimizer's state of "
-           + names_of(result.deviating)
+           + names_of(result.deviating, group)
            + " deviate from the majority of the copies " + range;
   return "the copies of the parameters and the optimizer's state differ "
-         + range
-         + ", and none is known to be right: " + names_of(result.deviating);
+         + range + ", and none is known to be right: "
+         + names_of(result.deviating, group);
 }
 
 } // namespace
@@ -177,7 +180,8 @@ void parameter_audit::reject(std::uint64_t step,
          }))
     snapshot_.discard();
   if (deviation_.empty())
-    deviation_ = sentence(count_votes(reports), range_text(last_agreed_, step));
+    deviation_ = sentence(count_votes(reports), range_text(last_agreed_, step),
+                          *model_.strategy->group);
   deviates_at_ = std::min<std::uint64_t>(deviates_at_, step);
 }
 

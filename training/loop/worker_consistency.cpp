@@ -1,5 +1,7 @@
 #include "troupe/training/loop/worker_consistency.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/net/base/text.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_batches.hpp"
@@ -106,38 +108,41 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
 /// @param description what the worker does.
 /// @param state_text  describes the state. Empty: there is none, as in a worker
 ///                    that joins.
+/// @param call        as `job_call::name`.
 /// @param subject     what the workers do, in the error text.
 void verify_equal(const model_state& state, const std::string& description,
-                  const std::string& state_text, const char* subject) {
+                  const std::string& state_text, const char* call,
+                  const char* subject) {
   const auto& strategy = state.strategy;
   const bool lacks_state = strategy->lacks_state;
   struct worker_text {
-    std::string description, state, copies;
+    std::string name, description, state, copies;
   };
   const auto gathered =
     all_gather_text(strategy,
-                    encode_text(description, lacks_state ? "" : state_text,
+                    encode_text(strategy->own_name(), description,
+                                lacks_state ? "" : state_text,
                                 lacks_state ? "" : describe_copies(state)),
-                    strategy->callback_timeout);
+                    {.join_timeout = strategy->callback_timeout, .call = call});
   std::vector<worker_text> all(gathered.size());
   for (std::size_t w = 0; w < all.size(); ++w)
-    if (!decode_text(gathered[w], all[w].description, all[w].state,
+    if (!decode_text(gathered[w], all[w].name, all[w].description, all[w].state,
                      all[w].copies))
-      throw std::invalid_argument("worker " + std::to_string(w)
-                                  + " made another call; all workers must "
-                                  + subject);
-  const auto check = [&](const std::string& worker, const worker_text& x) {
+      throw job_error(ec::protocol,
+                      "a worker sent a malformed description of its call");
+  const auto check = [&](const worker_text& x) {
     for (const auto field : {&worker_text::description, &worker_text::state})
       if (x.*field != all[0].*field && !(x.*field).empty()
           && !(all[0].*field).empty())
-        throw std::invalid_argument(worker + " has "
-                                    + difference(all[0].*field, x.*field)
-                                    + "; all workers must " + subject);
+        throw std::invalid_argument(
+          net::printable(x.name) + " has "
+          + difference(net::printable(all[0].name), all[0].*field, x.*field)
+          + "; all workers must " + subject);
   };
-  for (std::size_t w = 1; w < all.size(); ++w)
-    check("worker " + std::to_string(w), all[w]);
+  for (const auto& x : all)
+    check(x);
   if (lacks_state && strategy->lacks_state) // the texts are those of others
-    check("this worker, which joins the running job,", {description, {}, {}});
+    check({"this worker, which joins the running job,", description, {}, {}});
   std::vector<std::string> copies;
   for (const auto& x : all)
     copies.push_back(x.copies);
@@ -151,9 +156,10 @@ void verify_workers_match(const model_state& state,
                           const fit_options& options,
                           const fit_position& position) {
   if (state.strategy->is_one_process)
-    return check_equal_copies(state);
+    return check_equal_copies(state, "fit");
   verify_equal(state, describe_fit(state, batches, options, position),
                "hash of the optimizer's state: " + hash_of_slots(state) + '\n',
+               "fit",
                "train the same model on the same data with the same options");
 }
 
@@ -161,12 +167,13 @@ void verify_evaluations_match(const model_state& state,
                               const data::dataset& batches,
                               const metric_list& metrics) {
   if (state.strategy->is_one_process)
-    return check_equal_copies(state, state.strategy->callback_timeout);
+    return check_equal_copies(state, "evaluate",
+                              state.strategy->callback_timeout);
   fingerprint_text fingerprint;
   fingerprint.add_lines(describe_computation(state));
   fingerprint.add("metrics", metrics.description());
   fingerprint.add_lines(describe(identify(batches)));
-  verify_equal(state, fingerprint.text(), {},
+  verify_equal(state, fingerprint.text(), {}, "evaluate",
                "evaluate the same model on the same data with the same "
                "metrics");
 }

@@ -127,7 +127,7 @@ variables_of(const server_variable& values,
 
 /// Checks that a worker on a node trains as the coordinator's program says.
 void check_description(const batch_task& task, const std::string& own) {
-  const auto text = difference(task.description, own, "the coordinator");
+  const auto text = difference("the coordinator", task.description, own);
   if (!text.empty())
     throw std::invalid_argument(
       "a worker has " + text

@@ -173,8 +173,8 @@ void remote_strategy::impl::join() {
     std::iota(requested.begin(), requested.end(), replicas);
     if (status.replica_ids != requested)
       fail({w, ec::protocol, "it has other replicas than requested"}, activity);
-    if (const auto text =
-          difference(first_info.description, status.info.description);
+    if (const auto text = difference("worker 0", first_info.description,
+                                     status.info.description);
         !text.empty())
       fail({w, ec::invalid, "its step functions have " + text}, activity);
     nodes[w].replica_ids = status.replica_ids;
@@ -538,7 +538,7 @@ void remote_strategy::impl::add(const std::string& address) {
   if (!status.done)
     throw refused(status.code, status.error_text);
   if (const auto text =
-        difference(first_info.description, status.info.description);
+        difference("worker 0", first_info.description, status.info.description);
       !text.empty())
     throw refused(ec::invalid, "its step functions have " + text);
   admit(number, std::move(added), status.info.incarnation);

@@ -79,6 +79,7 @@ bool admit_process(const std::shared_ptr<strategy_state>& state,
   const auto deadline = std::chrono::steady_clock::now() + admission_timeout;
   bool is_admitted = false;
   job_call call;
+  call.name = "the admission of a process";
   call.run = [&] {
     while (!(is_admitted = is_member(*state, incarnation)))
       if (!wait_for_process(state, deadline))

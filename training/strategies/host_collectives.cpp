@@ -103,19 +103,20 @@ tensor gather_from(const std::shared_ptr<strategy_state>& state,
 std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::string& own_text,
-                std::chrono::milliseconds join_timeout) {
+                const text_gather_options& options) {
   return all_gather_text(
-    state, [&] { return own_text; }, join_timeout);
+    state, [&] { return own_text; }, options);
 }
 
 std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::function<std::string()>& own_text,
-                std::chrono::milliseconds join_timeout) {
+                const text_gather_options& options) {
   std::vector<std::string> texts;
   job_call call;
+  call.name = options.call;
   call.run = [&] {
-    texts = gather_text_once(state, own_text(), join_timeout);
+    texts = gather_text_once(state, own_text(), options.join_timeout);
     return encode_text(texts);
   };
   call.complete = [&](const std::string& result) {
@@ -127,9 +128,10 @@ all_gather_text(const std::shared_ptr<strategy_state>& state,
 }
 
 void run_on_chief(const std::shared_ptr<strategy_state>& state,
-                  const std::function<void()>& fn) {
+                  const std::function<void()>& fn, const std::string& name) {
   std::exception_ptr thrown;
-  std::string outcome; // of this process: empty, "+" or "-" and the error
+  // Of this process: empty, "+", or "-", the error and who reports it.
+  std::string outcome;
   const auto call_function = [&] {
     outcome = "+";
     try {
@@ -141,9 +143,12 @@ void run_on_chief(const std::shared_ptr<strategy_state>& state,
       thrown = std::current_exception();
       outcome = "-an exception that is no std::exception";
     }
+    if (thrown)
+      outcome += " (reported by " + state->own_name() + ")";
   };
   std::string result;
   job_call call;
+  call.name = name;
   call.run = [&] {
     if (state->placement.process == 0 && outcome.empty())
       call_function();
@@ -155,8 +160,7 @@ void run_on_chief(const std::shared_ptr<strategy_state>& state,
   if (thrown)
     std::rethrow_exception(thrown);
   if (result.starts_with('-'))
-    throw std::runtime_error(net::printable_lines(result.substr(1))
-                             + " (reported by worker 0)");
+    throw std::runtime_error(net::printable_lines(result.substr(1)));
 }
 
 } // namespace troupe

@@ -22,14 +22,23 @@ void run_one_step(const std::shared_ptr<strategy_state>& state,
                   const std::function<void(replica_context&)>& fn,
                   std::chrono::milliseconds join_timeout = {});
 
+struct text_gather_options {
+  /// Maximum wait for the calls of the other processes. Zero: the step timeout
+  /// of the group.
+  std::chrono::milliseconds join_timeout{0};
+  /// As `job_call::name`.
+  std::string call = "a gather of texts";
+};
+
 /// Returns the `own_text` of every process, by process. Every process must call
 /// this function, and each call waits for the other processes as in
 /// `run_one_step`. If a process is lost, the result is that of the processes
-/// that are left, or of those that took part.
+/// that are left, or of those that took part. So a text that is shown with the
+/// name of its process contains this name.
 std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::string& own_text,
-                std::chrono::milliseconds join_timeout = {});
+                const text_gather_options& options = {});
 
 /// As `all_gather_text`. The text may depend on the state of the job.
 /// @param own_text called when this process has the state, again after each
@@ -37,7 +46,7 @@ all_gather_text(const std::shared_ptr<strategy_state>& state,
 std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::function<std::string()>& own_text,
-                std::chrono::milliseconds join_timeout = {});
+                const text_gather_options& options = {});
 
 /// As `all_gather_text`, among the processes of the current view.
 /// @errors throws `job_error` if a process is lost.
@@ -56,7 +65,10 @@ tensor gather_from(const std::shared_ptr<strategy_state>& state,
 /// most for the callback timeout. If `fn` throws, the call rethrows the
 /// exception in process 0 and throws std::runtime_error in the other processes.
 /// If process 0 is lost, the process that follows it calls `fn`.
+/// @param fn must make no call of the job (job_call.hpp).
+/// @param call as `job_call::name`.
 void run_on_chief(const std::shared_ptr<strategy_state>& state,
-                  const std::function<void()>& fn);
+                  const std::function<void()>& fn,
+                  const std::string& call = "a function of the chief");
 
 } // namespace troupe

@@ -9,6 +9,7 @@
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
+#include "troupe/training/strategies/step_callback.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
 #include "troupe/training/strategies/transports.hpp"
 
@@ -16,6 +17,7 @@
 #include <iterator>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -61,14 +63,38 @@ std::uint64_t bytes_of(const std::vector<tensor>& all) {
                   std::string{"after a change of the job's view, "} + what);
 }
 
+[[noreturn]] void throw_busy(const strategy_state& state,
+                             const std::string& call) {
+  throw std::logic_error(
+    call + " was called while another call of the " + state.name
+    + " strategy is active; a strategy makes one call at a "
+      "time");
+}
+
 struct in_call_guard {
-  explicit in_call_guard(strategy_state& state)
-    : state{state}, before{std::exchange(state.in_call, true)} {}
-  ~in_call_guard() { state.in_call = before; }
+  /// @param call what the process does, in the error text.
+  /// @errors throws std::logic_error if a call or a run is active.
+  in_call_guard(strategy_state& state, const std::string& call) : state{state} {
+    check_idle(state, call);
+    if (state.in_call.exchange(true))
+      throw_busy(state, call);
+  }
+  ~in_call_guard() { state.in_call = false; }
   in_call_guard(const in_call_guard&) = delete;
   in_call_guard& operator=(const in_call_guard&) = delete;
   strategy_state& state;
-  const bool before;
+};
+
+/// Runs are requested for this call while the object exists.
+struct current_call_guard {
+  current_call_guard(strategy_state& state, requesting_call call)
+    : state{state},
+      before{std::exchange(state.current_call, std::move(call))} {}
+  ~current_call_guard() { state.current_call = before; }
+  current_call_guard(const current_call_guard&) = delete;
+  current_call_guard& operator=(const current_call_guard&) = delete;
+  strategy_state& state;
+  const requesting_call before;
 };
 
 /// Lets the group end the recovery of this process if the program wants to
@@ -397,6 +423,9 @@ void copy_state(const std::shared_ptr<strategy_state>& state,
 /// @returns true if that completes the call in this process.
 bool catch_up(const std::shared_ptr<strategy_state>& state,
               const job_call& call) {
+  // The processes may be in different calls.
+  const current_call_guard agreement{
+    *state, {.name = "the agreement after a change of the view"}};
   std::vector<located_report> all;
   for (;;) {
     all = gather_reports(state, call);
@@ -492,7 +521,7 @@ bool recover(strategy_state& state, std::uint64_t steps,
 
 void make_call_in_views(const std::shared_ptr<strategy_state>& state,
                         const job_call& call) {
-  const in_call_guard inside{*state};
+  const in_call_guard inside{*state, call.name};
   recovery_scope recovery{*state};
   recovery.set(state->must_catch_up || state->lacks_state);
   if (state->lacks_state && state->group->is_joining()) {
@@ -512,6 +541,8 @@ void make_call_in_views(const std::shared_ptr<strategy_state>& state,
       if (state->must_catch_up && catch_up(state, call))
         return;
       recovery.set(false);
+      const current_call_guard runs{
+        *state, {call.name, state->all_calls(), call.failure}};
       record(*state, call.run());
       return;
     } catch (const job_error& e) {
@@ -523,7 +554,7 @@ void make_call_in_views(const std::shared_ptr<strategy_state>& state,
 }
 
 void enter_pending_view_in_views(const std::shared_ptr<strategy_state>& state) {
-  const in_call_guard inside{*state};
+  const in_call_guard inside{*state, "a change of the view"};
   job_call none;
   none.complete = [](const std::string&) {
     throw_inconsistent("this process lacks a call that it does not make");
@@ -579,13 +610,23 @@ bool copies_ahead(const strategy_state& state) {
   return bytes >= state.copy_ahead_bytes;
 }
 
+void check_idle(const strategy_state& state, const std::string& call) {
+  if (const auto* current = current_execution_scope();
+      current && current->replica)
+    throw std::logic_error(call
+                           + " was called in a replica's function: a step "
+                             "cannot run another one inside it");
+  check_no_step_callback(state, call);
+  if (state.running || state.in_call)
+    throw_busy(state, call);
+}
+
 void make_call(const std::shared_ptr<strategy_state>& state,
                const job_call& call) {
   try {
     make_call_in_views(state, call);
   } catch (...) {
-    if (!state->in_call)
-      on_job_failure(*state, std::current_exception());
+    on_job_failure(*state, std::current_exception());
     throw;
   }
 }
@@ -609,6 +650,10 @@ bool let_leave(const std::shared_ptr<strategy_state>& state,
     on_job_failure(*state, std::current_exception());
     throw;
   }
+}
+
+bool is_call_mismatch(const job_error& error) {
+  return error.report().kind == failure_kind::runs_differ;
 }
 
 void report_leave(const strategy_state& state) {

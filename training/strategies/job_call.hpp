@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <cstdint>
@@ -21,6 +22,14 @@ struct call_report {
 
 /// A call that all processes of a job make, such as an epoch of `fit`.
 struct job_call {
+  /// Name of the call for texts, such as "evaluate". It says which function of
+  /// the program's interface is called, and in parentheses which part of it if
+  /// it makes several calls. All processes give the same name.
+  std::string name{};
+  /// Text of the exception that a callback of the program has thrown in this
+  /// process before the call. If the other processes make another call, they
+  /// throw an error with this text. Empty: none.
+  std::string failure{};
   /// Makes the call among the processes of the current view, or what is left of
   /// it.
   /// @returns its result, which is equal in all processes.
@@ -57,6 +66,12 @@ struct job_call {
 /// copies it while the members go on, and if it can.
 bool copies_ahead(const strategy_state& state);
 
+/// Checks that a call can begin.
+/// @param call name of the call, in the error text.
+/// @errors throws std::logic_error if another call or a run is active, as in
+///         `callback::on_step`, and in a replica's function.
+void check_idle(const strategy_state& state, const std::string& call);
+
 /// Makes a call together with the other processes of the job. If a process is
 /// lost, the others enter the next view, in which they host its replicas, and
 /// go on with the call:
@@ -76,8 +91,12 @@ bool copies_ahead(const strategy_state& state);
 ///   fault    all processes that have completed a call are lost before the
 ///            others have their state: the others make the call again. A
 ///            process that joins and knows the result already leaves the job
+///            processes make different calls: the run of each of them fails
+///            before its first step. The error names two processes and their
+///            calls
 /// @errors throws the error of `run` if there is no next view, and job_error
-///         (ec::cancelled) in a process that leaves the job as above.
+///         (ec::cancelled) in a process that leaves the job as above. Throws
+///         std::logic_error as `check_idle`.
 void make_call(const std::shared_ptr<strategy_state>& state,
                const job_call& call);
 
@@ -99,6 +118,9 @@ void enter_pending_view(const std::shared_ptr<strategy_state>& state);
 /// @errors throws `job_error` as `replica_group::let_leave`.
 bool let_leave(const std::shared_ptr<strategy_state>& state,
                const std::vector<std::uint64_t>& leavers);
+
+/// True if the processes of the job have made different calls.
+bool is_call_mismatch(const job_error& error);
 
 /// Tells the launcher that this process has left its job. No effect if it has
 /// no launcher.

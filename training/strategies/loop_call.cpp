@@ -135,7 +135,7 @@ void check_descriptions(const std::vector<std::string>& all,
                  job.process_of(static_cast<std::uint32_t>(replica)));
       };
       throw std::invalid_argument(
-        worker(r) + " has " + difference(all[first], all[r], worker(first))
+        worker(r) + " has " + difference(worker(first), all[first], all[r])
         + "; all workers must give distribute the same data");
     }
 }
@@ -150,6 +150,7 @@ public:
 
   void make() {
     job_call call;
+    call.name = "run";
     call.run = [this] {
       if (!texts_)
         attempt();
@@ -274,6 +275,7 @@ void make_step(const std::shared_ptr<strategy_state>& state,
     current_context().random.step = number;
     fn(self);
   };
+  check_idle(*state, "run");
   if (!state->spans_processes()) {
     make_local_step(state, step);
   } else if (is_candidate(*state)) {
@@ -288,6 +290,7 @@ void make_step(const std::shared_ptr<strategy_state>& state,
 }
 
 tensor make_collective(const std::shared_ptr<strategy_state>& state,
+                       const std::string& name,
                        const std::function<tensor(replica_context&)>& fn) {
   const auto call_once = [&] {
     const auto out = std::make_shared<tensor>();
@@ -306,6 +309,7 @@ tensor make_collective(const std::shared_ptr<strategy_state>& state,
     reject_candidates(*state);
   tensor out;
   job_call call;
+  call.name = name;
   call.run = [&] {
     out = call_once();
     detail::result_writer text{~std::size_t{0}};

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 // The calls of a loop of one's own as calls of a job (job_call.hpp).
 
@@ -41,11 +42,13 @@ void make_step(const std::shared_ptr<strategy_state>& state,
 /// Makes a collective outside of a step: calls `fn` for each replica, and
 /// returns its value, which must be equal on all replicas. `fn` must own what
 /// it uses.
+/// @param name as `job_call::name`.
 /// @cost a gather of some bytes, and a copy of the value, for processes that do
 ///       not hear of the end of the call before another one is lost.
 /// @errors throws as `make_call`. Throws std::logic_error if replicas call
 ///         different collectives, as `make_step`.
 tensor make_collective(const std::shared_ptr<strategy_state>& state,
+                       const std::string& name,
                        const std::function<tensor(replica_context&)>& fn);
 
 } // namespace troupe

@@ -181,6 +181,7 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
     std::make_shared<shared_run>(request.step, state->placement.count());
   const release_on_exit end{*shared};
   auto wrapped_request = request;
+  wrapped_request.call = state->current_call;
   // The pointer is weak to avoid a cycle: replicas keep the function, and the
   // strategy owns the replicas.
   wrapped_request.step = [owner = std::weak_ptr{state},

@@ -168,7 +168,7 @@ tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values) const {
     return troupe::reduce(op, values.values());
   for (const auto& one : values)
     check_reducible(op, one);
-  return make_collective(state_, [op, values](replica_context& self) {
+  return make_collective(state_, "reduce", [op, values](replica_context& self) {
     return self.all_reduce(
       op, values.value_for(self.replica_id(), "reduce").to({}));
   });
@@ -181,16 +181,17 @@ tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values,
     return troupe::reduce(op, values.values(), over);
   if (over.size() == 0)
     return reduce(op, values);
-  return make_collective(state_, [op, values, over](replica_context& self) {
-    const partial_sum partial{op, values.value_for(self.replica_id(), "reduce"),
-                              over};
-    tensors both;
-    both.push_back(partial.sum);
-    both.push_back(tensor::full({}, partial.elements, dtype::float64));
-    both = self.all_reduce(sum, both);
-    return op == mean ? divide_elements(both[0], both[1].item<double>())
-                      : both[0];
-  });
+  return make_collective(
+    state_, "reduce", [op, values, over](replica_context& self) {
+      const partial_sum partial{
+        op, values.value_for(self.replica_id(), "reduce"), over};
+      tensors both;
+      both.push_back(partial.sum);
+      both.push_back(tensor::full({}, partial.elements, dtype::float64));
+      both = self.all_reduce(sum, both);
+      return op == mean ? divide_elements(both[0], both[1].item<double>())
+                        : both[0];
+    });
 }
 
 tensor strategy::reduce(reduce_op op, const tensor& value) const {
@@ -210,10 +211,11 @@ tensor strategy::gather(const per_replica<tensor>& values, int axis) const {
     check_unrecorded(one);
   if (!state_->spans_processes())
     return concatenate(values.values(), axis);
-  return make_collective(state_, [values, axis](replica_context& self) {
-    return self.all_gather(values.value_for(self.replica_id(), "gather").to({}),
-                           axis);
-  });
+  return make_collective(
+    state_, "gather", [values, axis](replica_context& self) {
+      return self.all_gather(
+        values.value_for(self.replica_id(), "gather").to({}), axis);
+    });
 }
 
 distributed_dataset

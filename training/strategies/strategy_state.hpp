@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace troupe {
@@ -126,8 +127,15 @@ struct strategy_state {
   bool must_catch_up = false;
   /// This process joins a running job, and does not have its state yet.
   bool lacks_state = false;
+  /// State of the model whose fit calls `callback::on_step` at present. Null:
+  /// none does.
+  std::atomic<const void*> step_callback_of{nullptr};
+  /// The thread in which it does.
+  std::atomic<std::thread::id> step_callback_thread{};
   /// A call (job_call.hpp) is made. Runs outside of calls are not repeated.
-  bool in_call = false;
+  std::atomic<bool> in_call{false};
+  /// The call for which runs are requested. Its name is empty outside of calls.
+  requesting_call current_call;
   /// Number of completed calls (job_call.hpp), and the result of the last one.
   /// A loop (training_loop.hpp) is one call. All calls that a client decides on
   /// (client_calls.hpp) are in a loop.
@@ -183,6 +191,11 @@ struct strategy_state {
     };
     return std::ranges::any_of(devices, is_other)
            && devices.front().kind != device_kind::cpu;
+  }
+
+  /// Name of this process in texts.
+  std::string own_name() const {
+    return group->process_name(placement.process);
   }
 
   /// True if the job has, or once had, other processes.

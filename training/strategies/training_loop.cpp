@@ -1,6 +1,7 @@
 #include "troupe/training/strategies/training_loop.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/net/base/text.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/job_call.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
@@ -23,6 +24,10 @@ using namespace std::chrono_literals;
 /// Interval in which workers gather their positions again while a process
 /// joins.
 constexpr auto admission_interval = 100ms;
+
+[[noreturn]] void throw_malformed() {
+  throw job_error(ec::protocol, "a worker sent a malformed text of a loop");
+}
 
 /// What a worker does between two iterations.
 enum class loop_phase : std::uint8_t {
@@ -51,9 +56,7 @@ struct loop_position {
     if (!decode_text(text, phase, out.epochs, out.batch.epoch, out.batch.index,
                      out.number, out.data_epochs)
         || phase > std::uint8_t(loop_phase::left))
-      throw job_error(ec::protocol,
-                      "another worker has made another call: all workers must "
-                      "make the same calls in the same order");
+      throw_malformed();
     out.phase = loop_phase{phase};
     return out;
   }
@@ -197,15 +200,23 @@ private:
   void verify_equal() {
     const bool lacks_state = state_->lacks_state;
     const auto own = description();
-    const auto all = all_gather_text(state_, own, state_->callback_timeout);
+    const auto texts = all_gather_text(
+      state_, encode_text(state_->own_name(), own),
+      {.join_timeout = state_->callback_timeout, .call = "loop"});
+    std::vector<std::pair<std::string, std::string>> all(texts.size());
+    for (std::size_t w = 0; w < all.size(); ++w)
+      if (!decode_text(texts[w], all[w].first, all[w].second))
+        throw_malformed();
     const auto check = [&](const std::string& worker, const std::string& x) {
-      if (x != all[0])
+      const auto& [first_worker, first] = all[0];
+      if (x != first)
         throw std::invalid_argument(
-          worker + " has " + difference(all[0], x)
+          net::printable(worker) + " has "
+          + difference(net::printable(first_worker), first, x)
           + "; all workers must begin the same loop over the same data");
     };
-    for (std::size_t w = 1; w < all.size(); ++w)
-      check("worker " + std::to_string(w), all[w]);
+    for (const auto& [worker, x] : all)
+      check(worker, x);
     if (lacks_state && state_->lacks_state) // the texts are those of others
       check("this worker, which joins the running job,", own);
   }
@@ -262,6 +273,7 @@ private:
   /// Compares the positions of all workers, and admits processes that join.
   void synchronize() {
     job_call call;
+    call.name = "loop (its next iteration, or its end)";
     call.run = [this] {
       const auto out = compare_positions();
       end_position();
@@ -312,16 +324,18 @@ private:
   void check_positions(const std::vector<std::string>& all) const {
     const auto first = loop_position::of(all.front());
     for (std::size_t w = 1; w < all.size(); ++w)
-      check_equal(first, "worker " + std::to_string(w),
+      check_equal(state_->group->process_name(0), first,
+                  state_->group->process_name(std::uint32_t(w)),
                   loop_position::of(all[w]));
   }
 
-  void check_equal(const loop_position& first, const std::string& worker,
+  void check_equal(const std::string& first_worker, const loop_position& first,
+                   const std::string& worker,
                    const loop_position& other) const {
     if (other.text() != first.text())
       throw std::invalid_argument(
         "the loop \"" + name_ + "\": " + worker + ' ' + describe(other)
-        + ", but worker 0 " + describe(first)
+        + ", but " + first_worker + ' ' + describe(first)
         + "; all workers must leave a loop in the same iteration");
   }
 
@@ -329,7 +343,7 @@ private:
   void adopt(const std::string& text) {
     const auto other = loop_position::of(text);
     if (!state_->lacks_state) {
-      check_equal(other, "this worker", position_);
+      check_equal("another worker", other, "this worker", position_);
       return;
     }
     position_ = other;

@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-std::string difference(const std::string& a, const std::string& b,
-                       const std::string& owner_of_a) {
+std::string difference(const std::string& worker, const std::string& a,
+                       const std::string& b) {
   std::istringstream in_a{a}, in_b{b};
   for (std::string line_a, line_b;;) {
     const bool more_a = bool(std::getline(in_a, line_a));
@@ -16,7 +16,7 @@ std::string difference(const std::string& a, const std::string& b,
       return "";
     if (line_a != line_b || more_a != more_b)
       return (more_b ? "\"" + net::printable(line_b) + "\"" : "nothing")
-             + ", but " + owner_of_a + " has "
+             + ", but " + worker + " has "
              + (more_a ? "\"" + net::printable(line_a) + "\"" : "nothing");
   }
 }

@@ -4,10 +4,12 @@
 
 namespace troupe {
 
-/// Describes the first line in which the descriptions of two workers differ.
-/// @param a text of worker 0, or of `owner_of_a`.
-/// @param b text of another worker.
-std::string difference(const std::string& a, const std::string& b,
-                       const std::string& owner_of_a = "worker 0");
+/// Describes the first line in which the descriptions of two workers differ,
+/// after the name of the second one and "has".
+/// @param worker name of the worker with the text `a`.
+/// @param a      text of that worker.
+/// @param b      text of the other worker.
+std::string difference(const std::string& worker, const std::string& a,
+                       const std::string& b);
 
 } // namespace troupe

@@ -212,6 +212,38 @@ const std::vector<example>& examples() {
      "worker 1 requests steps [0, 10) as its run 1, but worker 2 requests "
      "steps [0, 11) as its run 1; all workers must call run, fit, evaluate and "
      "save in the same order"},
+    {{.kind = kind::run_left,
+      .run = 1,
+      .requests = {{1, 2, 0, 3, {.name = "evaluate"}}}},
+     "worker 1 left run 1 and called evaluate; all workers must call run, fit, "
+     "evaluate and save in the same order"},
+    {{.kind = kind::runs_differ,
+      .requests = {{0, 1, 0, 1, {.name = "evaluate", .number = 4}},
+                   {1, 1, 0, 1, {.name = "fit", .number = 4}}}},
+     "chief 0 called evaluate, but worker 1 called fit; all workers must make "
+     "the same calls in the same order"},
+    {{.kind = kind::runs_differ,
+      .requests = {{2, 1, 0, 1, {.name = "save", .number = 4}},
+                   {1, 1, 0, 1, {.name = "save", .number = 5}}}},
+     "worker 2 called save as call 4 of the job, but worker 1 called save as "
+     "call 5 of the job; all workers must make the same calls in the same "
+     "order"},
+    {{.kind = kind::runs_differ,
+      .requests = {{2, 1, 0, 1, {.name = "save", .number = 4}}, {1, 1, 8, 9}}},
+     "worker 2 called save, but worker 1 requests steps [8, 9) as its run 1; "
+     "all workers must make the same calls in the same order"},
+    {{.kind = kind::runs_differ,
+      .requests =
+        {{0, 1, 0, 1, {.name = "save"}},
+         {1, 1, 0, 1, {.name = "fit", .failure = "the disk is full"}}}},
+     "a callback of worker 1 has thrown: the disk is full; chief 0 meanwhile "
+     "called save"},
+    {{.kind = kind::runs_differ,
+      .requests = {{0, 1, 0, 10, {.name = "fit"}},
+                   {1, 1, 0, 11, {.name = "fit"}}}},
+     "chief 0 requests steps [0, 10) as its run 1, but worker 1 requests steps "
+     "[0, 11) as its run 1; all workers must call run, fit, evaluate and save "
+     "in the same order"},
     {{.kind = kind::run_ended, .processes = {1}, .run = 3},
      "run 3 of worker 1 has ended for all other processes"},
     {{.kind = kind::run_not_joined,
@@ -220,6 +252,12 @@ const std::vector<example>& examples() {
       .requests = {{0, 1, 4, 5}}},
      "steps [4, 5) as its run 1 cannot begin: for 1000 ms worker 1 and worker "
      "2 did not join"},
+    {{.kind = kind::run_not_joined,
+      .processes = {1},
+      .timeout_ms = 1000,
+      .requests = {{0, 1, 4, 5, {.name = "save"}}}},
+     "save: steps [4, 5) as its run 1 cannot begin: for 1000 ms worker 1 did "
+     "not join"},
     {{.kind = kind::run_not_joined, .processes = {1}},
      "worker 1 did not join the run"},
     {{.kind = kind::job_not_joined, .processes = {1, 2}},

@@ -24,6 +24,7 @@ struct joining_process {
     };
     options.joins = true;
     options.task = 1;
+    options.name = "worker 1";
     group = make_elastic_group(options, {1, {{0, 7, "host", 1, {0, 1}, 2}}});
   }
 
@@ -44,6 +45,13 @@ TEST(ElasticGroup, GetsTheResultsOfCallsFromTheMembers) {
   EXPECT_EQ(it.group->result_of(1), "second");
   EXPECT_EQ(it.group->result_of(2), std::nullopt); // no member has made it
   EXPECT_EQ(it.asked, (std::vector<std::uint64_t>{1, 2}));
+}
+
+// Its texts reach the members with its name when it has joined.
+TEST(ElasticGroup, KnowsTheNameOfItsProcessBeforeItJoins) {
+  const joining_process it;
+  EXPECT_EQ(it.group->process_name(it.group->replica_placement().process),
+            "worker 1");
 }
 
 // Otherwise the process would ask again until it wants to join.

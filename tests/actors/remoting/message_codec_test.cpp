@@ -122,8 +122,9 @@ TEST(MessageCodec, RoundTripsEveryPlainMessage) {
     tree::reduced_slice, tree::gather_contribution, step_commit::configure,
     step_commit::start_steps, step_commit::grant, step_commit::probe,
     step_commit::configured, step_commit::step_done, step_commit::failed,
-    step_commit::wait_report, role_wait, requested_run, failure_report,
-    run_aborted, channel_closed, wire::message_head, wire::wire_error>();
+    step_commit::wait_report, role_wait, requesting_call, requested_run,
+    failure_report, run_barrier::join, run_aborted, channel_closed,
+    wire::message_head, wire::wire_error>();
 }
 
 TEST(MessageCodec, RoundTripsMessagesAndRecordsOfACoordinator) {

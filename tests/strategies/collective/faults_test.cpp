@@ -55,7 +55,7 @@ TEST(CollectiveFaults, NameBothCollectivesIfProcessesDiffer) {
   EXPECT_EQ(group.machines[0]->error()->process, 2u);
   EXPECT_EQ(
     reason_of(*group.machines[0]),
-    "process 2 sent bucket 7 of 4096 elements where bucket 6 of 1024 elements "
+    "it sent bucket 7 of 4096 elements where bucket 6 of 1024 elements "
     "was expected in step 3: the replicas do not call the same collectives");
 }
 
@@ -69,10 +69,10 @@ TEST(CollectiveFaults, NameTheTypesAndGathersThatDiffer) {
   group.progress_all();
   EXPECT_EQ(
     reason_of(*group.machines[0]),
-    "process 1 sent bucket 6 of 8 elements of float64 where float32 was "
+    "it sent bucket 6 of 8 elements of float64 where float32 was "
     "expected in step 3: the replicas do not call the same collectives");
   EXPECT_EQ(reason_of(*group.machines[2]),
-            "process 0 sent bucket 6 of 8 elements of float32 of replicas [0, "
+            "it sent bucket 6 of 8 elements of float32 of replicas [0, "
             "1) as operation 0 of step 3 where replica 2 called gather 6 of "
             "float32[8]: the replicas do not call the same collectives");
 }
@@ -86,11 +86,11 @@ TEST(CollectiveFaults, NameTheSpecOfAGatherWhereASumIsExpected) {
   group.machine_of(0).contribute(0, 2, ones(8));
   group.progress_all();
   EXPECT_EQ(reason_of(*group.machines[0]),
-            "process 1 sent gather 2 of int32[4, 2] of replicas [1, 2) as "
+            "it sent gather 2 of int32[4, 2] of replicas [1, 2) as "
             "operation 0 of step 3 where replica 0 called bucket 2 of "
             "float32[8]: the replicas do not call the same collectives");
   EXPECT_EQ(reason_of(*group.machines[1]),
-            "process 0 sent bucket 2 of 8 elements of float32 of replicas [0, "
+            "it sent bucket 2 of 8 elements of float32 of replicas [0, "
             "1) as operation 0 of step 3 where replica 1 called gather 2 of "
             "int32[4, 2]: the replicas do not call the same collectives");
 }
@@ -104,7 +104,7 @@ TEST(CollectiveFaults, NameAStepWithAMissingCollective) {
   group.machine_of(1).contribute(1, 0, ones(8));
   group.progress_all();
   EXPECT_EQ(reason_of(*group.machines[0]),
-            "process 1 sent bucket 0 of 8 elements of step 1 where bucket 0 of "
+            "it sent bucket 0 of 8 elements of step 1 where bucket 0 of "
             "8 elements was expected in step 0: a packet was lost, or the "
             "replicas do not call the same collectives");
 }
@@ -115,7 +115,7 @@ TEST(CollectiveFaults, NameALostPacket) {
   on.progress_all();
   EXPECT_EQ(
     reason_of(*on.machines[0]),
-    "process 1 sent a contribution to chunk 2 of bucket 0 of 1048576 elements "
+    "it sent a contribution to chunk 2 of bucket 0 of 1048576 elements "
     "of replicas [1, 2) where a contribution to chunk 0 of bucket 0 of 1048576 "
     "elements of replicas [1, 2) was expected in step 0: a packet was lost");
 }
@@ -128,7 +128,7 @@ TEST(CollectiveFaults, RejectAContributionThatIsTooShort) {
     .resize(39);
   on.progress_all();
   EXPECT_EQ(reason_of(*on.machines[0]),
-            "process 1 sent 39 bytes where 40 were expected");
+            "it sent 39 bytes where 40 were expected");
   EXPECT_FALSE(on.progress(0));
 }
 
@@ -188,7 +188,7 @@ TEST(CollectiveFaults, RejectAGatherSpecBeforeMemoryIsAllocated) {
     .private_copy()[12] = std::byte{1};
   group.progress_all();
   EXPECT_EQ(reason_of(*group.machines[0]),
-            "process 1 sent a contribution to gather 0 "
+            "it sent a contribution to gather 0 "
             "whose tensor spec is invalid or too large");
 }
 

@@ -130,7 +130,7 @@ TEST(Receiver, RejectsPayloadsOfAnotherSize) {
     EXPECT_FALSE(setup.receive(contributions));
     ASSERT_TRUE(setup.parts.in.error());
     EXPECT_EQ(setup.parts.in.error()->reason,
-              "process 1 sent " + std::to_string(bytes)
+              "it sent " + std::to_string(bytes)
                 + " bytes where 32 were expected");
   }
 }

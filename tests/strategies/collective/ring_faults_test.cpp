@@ -40,7 +40,7 @@ TEST(RingFaults, NameTheAlgorithmsThatDiffer) {
   group.progress_all();
   EXPECT_EQ(group.machines[1]->error()->process, 0u);
   EXPECT_EQ(reason_of(*group.machines[1]),
-            "process 0 sent bucket 6 of 8 elements by tree where bucket 6 of 8 "
+            "it sent bucket 6 of 8 elements by tree where bucket 6 of 8 "
             "elements by ring was expected in step 3: the replicas do not pass "
             "the same options");
 }
@@ -56,7 +56,7 @@ TEST(RingFaults, NameTheOptionsThatDiffer) {
   group.progress_all();
   EXPECT_EQ(
     reason_of(*group.machines[1]),
-    "process 0 sent bucket 6 of 8 elements by ring with timeout 100 ms and "
+    "it sent bucket 6 of 8 elements by ring with timeout 100 ms and "
     "bytes_per_pack 8 where bucket 6 of 4 elements by ring with bytes_per_pack "
     "4 was expected in step 3: the replicas do not pass the same options");
 }
@@ -106,7 +106,7 @@ TEST(RingFaults, NameTheReplicasOfAContributionThatWrapsAround) {
   group.progress(1);
   EXPECT_EQ(
     reason_of(*group.machines[1]),
-    "process 0 sent a contribution to chunk 2 of bucket 6 of 1048576 elements "
+    "it sent a contribution to chunk 2 of bucket 6 of 1048576 elements "
     "of replicas [2, 1) where a contribution to chunk 0 of bucket 6 of 1048576 "
     "elements of replicas [0, 1) was expected in step 3: a packet was lost");
 }
@@ -121,7 +121,7 @@ TEST(RingFaults, RejectAContributionThatIsTooShort) {
     .resize(39);
   group.progress_all();
   EXPECT_EQ(reason_of(*group.machines[1]),
-            "process 0 sent 39 bytes where 40 were expected");
+            "it sent 39 bytes where 40 were expected");
 }
 
 /// A result that arrives too early is rejected, because it would overwrite a
@@ -144,10 +144,9 @@ TEST(RingFaults, RejectAResultBeforeItsContributionWasForwarded) {
   queue_to_next.push_back({write(made), std::vector<std::byte>(40)});
   group.progress(1);
   EXPECT_EQ(group.machines[1]->error()->process, 0u);
-  EXPECT_EQ(
-    reason_of(*group.machines[1]),
-    "process 0 sent the result of chunk 0 of bucket 6 of 10 elements of "
-    "replicas [0, 3) before this process had added its contribution");
+  EXPECT_EQ(reason_of(*group.machines[1]),
+            "it sent the result of chunk 0 of bucket 6 of 10 elements of "
+            "replicas [0, 3) before this process had added its contribution");
 }
 
 // -- stale packets ------------------------------------------------------------
@@ -268,6 +267,6 @@ TEST(RingFaults, NameAPeerThatSendsAnUnalignedAddress) {
     it.zero_copy = std::span{elsewhere}.subspan(1);
     group.progress(0);
     EXPECT_EQ(reason_of(*group.machines[0]),
-              "process 1 sent float32 at an address that is not aligned");
+              "it sent float32 at an address that is not aligned");
   }
 }

@@ -211,7 +211,7 @@ TEST(CollectiveFaults, DistinguishALostCollectiveFromADifferentOne) {
   group.progress_all();
   ASSERT_TRUE(group.machines[0]->error());
   EXPECT_EQ(group.machines[0]->error()->reason,
-            "process 1 sent bucket 7 of 8 elements of step 0 where bucket 6 of "
+            "it sent bucket 7 of 8 elements of step 0 where bucket 6 of "
             "8 elements was expected in step 0: a packet was lost, or the "
             "replicas do not call the same collectives");
 }

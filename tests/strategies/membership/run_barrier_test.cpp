@@ -65,6 +65,42 @@ TEST(RunBarrier, NamesBothProcessesThatRequestDifferentSteps) {
   EXPECT_EQ(later[0].report, no[0].report);
 }
 
+TEST(RunBarrier, NamesBothCallsOfProcessesThatMakeDifferentOnes) {
+  for (const auto& other : {requesting_call{.name = "evaluate", .number = 4},
+                            requesting_call{.name = "save", .number = 5}}) {
+    auto machine = three_members();
+    const requesting_call call{.name = "save", .number = 4};
+    machine.on(join{2, 1, 0, 1, 0, call});
+    const auto no = rejections(machine.on(join{1, 1, 0, 1, 0, other}));
+    ASSERT_EQ(no.size(), 2u);
+    for (const auto& x : no)
+      EXPECT_EQ(x.report,
+                (failure_report{
+                  .kind = failure_kind::runs_differ,
+                  .code = ec::protocol,
+                  .processes = {2, 1},
+                  .requests = {{2, 1, 0, 1, call}, {1, 1, 0, 1, other}},
+                }));
+  }
+}
+
+TEST(RunBarrier, StartsTheRunOfACallAlthoughACallbackHasFailed) {
+  auto machine = three_members();
+  for (const std::uint32_t p : {0, 1})
+    machine.on(join{p, 1, 0, 1, 0, {.name = "fit", .number = 2}});
+  EXPECT_TRUE(starts(machine.on(
+    join{2, 1, 0, 1, 0, {.name = "fit", .number = 2, .failure = "no space"}})));
+}
+
+TEST(RunBarrier, LimitsTheTextsOfItsReports) {
+  auto machine = three_members();
+  machine.on(join{0, 1, 0, 1, 0, {.name = std::string(1000, 'x')}});
+  const auto no = rejections(machine.on(
+    join{1, 1, 0, 1, 0, {.failure = std::string(2 * max_cause_bytes, 'x')}}));
+  ASSERT_EQ(no.size(), 2u);
+  EXPECT_TRUE(is_possible(no[0].report, 3, 3));
+}
+
 TEST(RunBarrier, EndsTheActiveRunWhenItIsStopped) {
   auto machine = three_members();
   for (std::uint32_t p = 0; p < 3; ++p)

@@ -2,6 +2,7 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/strategies/workers.hpp"
+#include "troupe/training/loop/equal_copies.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 
 #include <gtest/gtest.h>
@@ -78,6 +79,44 @@ TEST_F(EqualCopies, AllReplicasThatDifferAreReported) {
     change_copy(on, it, 2);
     it.evaluate(digits_200().batch(16));
   });
+}
+
+TEST(EqualCopiesTexts, OfModelsWithOtherVariablesAreRefused) {
+  const std::string own = "kernel\t[2]\t0\tab\nbias\t[2]\t0\tcd\n";
+  compare_copies({own, "kernel\t[2]\t1\tab\nbias\t[2]\t1\tcd\n"});
+  EXPECT_EQ(error_text_of([&] {
+              compare_copies({own, "kernel\t[2]\t1\tab\nscale\t[2]\t1\tcd\n"});
+            }),
+            "a worker has the variable \"scale\" [2] where another has the "
+            "variable \"bias\" [2]; all workers must construct the same model "
+            "and make the same calls with it");
+  EXPECT_EQ(
+    error_text_of([&] {
+      compare_copies({"kernel\t[2]\t1\tab\n", own});
+    }),
+    "a worker has the variable \"bias\" [2] where another has no further "
+    "variable; all workers must construct the same model and make the "
+    "same calls with it");
+}
+
+TEST(EqualCopiesTexts, OfProcessesThatJoinAreSkipped) {
+  const std::string own = "kernel\t[2]\t0\tab\n";
+  compare_copies({"", own, "kernel\t[2]\t1\tab\n", ""});
+  compare_copies({"", ""});
+  EXPECT_NE(error_text_of([&] {
+              compare_copies({"", own, "kernel\t[2]\t1\tcd\n"});
+            }).find("replica 1 has other values than replica 0"),
+            std::string::npos);
+}
+
+/// A process may host no replica.
+TEST(EqualCopiesTexts, OfProcessesWithoutReplicasAreSkipped) {
+  compare_copies({"kernel\t[2]\n", "kernel\t[2]\t1\tab\n"});
+  EXPECT_NE(error_text_of([&] {
+              compare_copies({"kernel\t[2]\n", "kernel\t[2]\t1\tab\n",
+                              "kernel\t[2]\t2\tcd\n"});
+            }).find("replica 2 has other values than replica 1"),
+            std::string::npos);
 }
 
 TEST_F(EqualCopies, DifferenceAfterALoopWithoutAllReduceIsReported) {

@@ -1,12 +1,16 @@
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <thread>
 
 namespace {
 
@@ -177,6 +181,155 @@ TEST(Fit, CallbacksRunForEachStepAndEpochInOrder) {
   it.fit(digits_200().batch(100), options);
   EXPECT_EQ(calls, "s0s1e1s2s3e2");
 }
+
+/// Calls `fn(model)` in the callback of each step, and returns its error. A fit
+/// on several threads goes on meanwhile.
+std::string error_in_on_step(const strategy& on,
+                             const std::function<void(model&)>& fn) {
+  const auto scope = on.scope();
+  auto it = small_model();
+  std::string error = "not called";
+  fit_options how;
+  how.callbacks.push_back({.on_step = [&](const step_record&) {
+    error = sentence([&] { fn(it); });
+  }});
+  it.fit(digits_200().batch(16), how);
+  return error;
+}
+
+/// What a program may try in `on_step`, and its name in the error.
+std::vector<std::pair<std::string, std::function<void(model&)>>>
+accesses_to_a_model(const std::filesystem::path& file) {
+  const auto batches = digits_200().batch(16);
+  return {
+    {"save", [=](model& it) { it.save(file); }},
+    {"save_after_failure", [=](model& it) { it.save_after_failure(file); }},
+    {"evaluate", [=](model& it) { it.evaluate(batches); }},
+    {"weights_sha256", [](model& it) { it.weights_sha256(); }},
+    {"predict", [=](model& it) { it.predict(batches); }},
+    {"the model",
+     [](model& it) {
+       it(tensor::zeros({1, 28, 28, 1}));
+     }},
+    {"set_learning_rate",
+     [](model& it) { it.optimizer().set_learning_rate(0.5f); }},
+    {"fit", [=](model& it) { it.fit(batches); }},
+    {"run", [](model& it) { it.made_in().run([] {}); }},
+  };
+}
+
+class NewUserResults : public scratch_test {};
+
+TEST_F(NewUserResults, S0SaveInOnStepIsRefused) {
+  const std::vector<device> devices(2);
+  runtime actors;
+  const mirrored_strategy threads{actors, {"cpu:0", "cpu:1"}};
+  for (const auto& [name, access] : accesses_to_a_model(folder / "model"))
+    for (const auto& on :
+         {strategy{threads}, strategy{turns(2)}, strategy{default_strategy{}}})
+      EXPECT_EQ(
+        error_in_on_step(on, access),
+        name
+          + " was called in callback::on_step, while later steps of the "
+            "fit may change the model; call it in on_epoch_end, or "
+            "after fit")
+        << on.name();
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST_F(NewUserResults, S0OnStepMayReadAnotherModelAndTheNumberOfSteps) {
+  runtime actors;
+  const mirrored_strategy on{actors, {"cpu:0", "cpu:1"}};
+  const auto scope = on.scope();
+  auto other = small_model();
+  std::uint64_t next = 0;
+  EXPECT_EQ(error_in_on_step(on,
+                             [&](model& it) {
+                               other.predict(digits_200().batch(50));
+                               other.weights_sha256();
+                               EXPECT_EQ(it.steps(), ++next);
+                             }),
+            "no error");
+}
+
+TEST_F(NewUserResults, S0OnEpochEndMaySaveAndRead) {
+  runtime actors;
+  const mirrored_strategy on{actors, {"cpu:0", "cpu:1"}};
+  const auto scope = on.scope();
+  auto it = small_model();
+  fit_options how{.epochs = 2};
+  how.callbacks.push_back({.on_epoch_end = [&](const epoch_record&) {
+    it.save(folder / "model");
+    it.evaluate(digits_200().batch(16));
+    EXPECT_EQ(model::load(folder / "model").weights_sha256(),
+              it.weights_sha256());
+    it.optimizer().set_learning_rate(0.002f);
+  }});
+  it.fit(digits_200().batch(16), how);
+}
+
+/// The thread of `predict` only reads. Another thread cannot save or hash.
+TEST_F(NewUserResults, S0AnotherThreadMayOnlyPredictWhileStepsRun) {
+  runtime actors;
+  const mirrored_strategy on{actors, {"cpu:0", "cpu:1"}};
+  const auto weights = [&](const callback& each) {
+    const auto scope = on.scope();
+    auto it = small_model();
+    fit_options how;
+    how.callbacks.push_back(each);
+    it.fit(digits_200().batch(16), how);
+    return it.weights_sha256();
+  };
+  const auto expected = weights({});
+  const auto scope = on.scope();
+  auto it = small_model();
+  fit_options how;
+  how.callbacks.push_back({.on_step = [&](const step_record&) {
+    std::thread{[&] {
+      EXPECT_NE(sentence([&] {
+                  it.save(folder / "model");
+                }).find("while another thread runs steps of a fit"),
+                std::string::npos);
+      EXPECT_NE(sentence([&] {
+                  it.weights_sha256();
+                }).find("while another thread runs steps of a fit"),
+                std::string::npos);
+    }}.join();
+  }});
+  it.fit(digits_200().batch(16), how);
+  EXPECT_EQ(it.weights_sha256(), expected);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+/// It reads what the updates write, so its outputs may mix several steps. A
+/// sanitizer of threads would report that.
+#if !defined(__SANITIZE_THREAD__)
+TEST(Fit, IsNotChangedByPredictionsOfAnotherThread) {
+  runtime actors;
+  const mirrored_strategy on{actors, {"cpu:0", "cpu:1"}};
+  const auto scope = on.scope();
+  const auto batches = digits_200().batch(16);
+  auto undisturbed = small_model();
+  undisturbed.fit(batches, {.epochs = 3});
+  auto it = small_model();
+  std::atomic<bool> has_ended = false;
+  std::uint64_t calls = 0, not_finite = 0;
+  std::thread reader{[&] {
+    while (!has_ended || calls == 0) {
+      const auto out = it.predict(digits_200().batch(50));
+      for (const auto x : out.data<float>())
+        not_finite += !std::isfinite(x);
+      ++calls;
+    }
+  }};
+  it.fit(batches, {.epochs = 3});
+  has_ended = true;
+  reader.join();
+  EXPECT_EQ(it.weights_sha256(), undisturbed.weights_sha256());
+  EXPECT_GT(calls, 0u);
+  EXPECT_EQ(not_finite, 0u);
+}
+#endif
 
 TEST(Fit, EarlyStoppingRestoresTheBestWeights) {
   // With this `min_delta` no change counts as an improvement, so the first

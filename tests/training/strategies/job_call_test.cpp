@@ -180,6 +180,32 @@ TEST(JobCall, PassesOnErrorsThatAreNoLoss) {
   EXPECT_EQ(plans[0].views, 0);
 }
 
+TEST(JobCall, IsRefusedInAnotherCall) {
+  std::vector<planned_failures> plans(1);
+  run_with_failures(plans, [](const auto& state, std::uint32_t) {
+    job_call inner, outer;
+    inner.name = "save";
+    inner.run = [] { return std::string{}; };
+    outer.name = "fit";
+    std::string text;
+    outer.run = [&] {
+      try {
+        make_call(state, inner);
+      } catch (const std::logic_error& e) {
+        text = e.what();
+      }
+      return std::string{};
+    };
+    make_call(state, outer);
+    EXPECT_EQ(text,
+              "save was called while another call of the "
+              "multi_worker_mirrored strategy is active; a strategy makes "
+              "one call at a time");
+    make_call(state, inner);
+    EXPECT_EQ(state->calls, 2u);
+  });
+}
+
 // -- processes that leave because a result is unknown -------------------------
 
 /// A job whose next view lacks the processes that have left before it. The

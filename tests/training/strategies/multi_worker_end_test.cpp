@@ -131,17 +131,124 @@ TEST(MultiWorkerEnd, DifferentCallsAreReported) {
         tensor::zeros({1}, dtype::uint8)}) {
     const auto thrown =
       run_on_workers(2, 1, [&](const strategy& strategy, auto w) {
-        if (w == 1)
+        const std::string call = "a gather";
+        if (w == 1) {
+          strategy.state()->current_call.name = call;
           run_one_step(strategy.state(), [&](replica_context& self) {
             self.all_gather_list(contribution);
           });
-        else
-          all_gather_text(strategy.state(), "this worker saves");
+        } else {
+          all_gather_text(strategy.state(), "this worker saves",
+                          {.call = call});
+        }
       });
     EXPECT_NE(exception_text(thrown[0]).find("same calls in the same order"),
               std::string::npos)
       << exception_text(thrown[0]);
   }
+}
+
+/// What a worker calls when the others call something else.
+struct other_call {
+  std::string name; ///< In the error.
+  std::function<void(const strategy&, model&, const std::filesystem::path&)>
+    make;
+};
+
+class DifferentCalls : public scratch_test {
+protected:
+  static std::vector<other_call> all() {
+    const auto batches = uneven_batches();
+    return {
+      {"fit", [=](auto&, auto& it, auto&) { it.fit(batches); }},
+      {"evaluate", [=](auto&, auto& it, auto&) { it.evaluate(batches); }},
+      {"save", [](auto&, auto& it, auto& file) { it.save(file); }},
+      {"run", [](auto& on, auto&, auto&) { on.run([] {}); }},
+      {"reduce",
+       [](auto& on, auto&, auto&) {
+         on.reduce(sum,
+                   on.values_from([](auto) { return tensor::zeros({1}); }));
+       }},
+      {"gather",
+       [](auto& on, auto&, auto&) {
+         on.gather(on.values_from([](auto) { return tensor::zeros({1}); }), 0);
+       }},
+      {"loop",
+       [=](auto& on, auto&, auto&) {
+         for (auto& step : on.loop("train", on.distribute(batches)))
+           (void)step;
+       }},
+    };
+  }
+};
+
+/// Each pair of calls is one sentence on both workers, and nothing is saved.
+TEST_F(DifferentCalls, AreNamedWithTheirWorkers) {
+  const auto calls = all();
+  const auto file = folder / "model";
+  for (const auto& first : calls)
+    for (const auto& second : calls) {
+      if (first.name == second.name)
+        continue;
+      const auto thrown = run_on_workers(2, 1, [&](const strategy& on, auto w) {
+        const auto scope = on.scope();
+        auto it = small_model();
+        (w == 0 ? first : second).make(on, it, file);
+      });
+      for (const auto& x : thrown)
+        EXPECT_EQ(exception_text(x),
+                  "worker 0 called " + first.name + ", but worker 1 called "
+                    + second.name
+                    + "; all workers must make the same calls in the same "
+                      "order");
+      EXPECT_FALSE(std::filesystem::exists(file));
+    }
+}
+
+/// A call that only one worker makes shifts the numbers of its later calls.
+TEST_F(DifferentCalls, OfOneNameAreToldApartByTheirNumbers) {
+  const auto thrown = run_on_workers(2, 1, [&](const strategy& on, auto w) {
+    const auto scope = on.scope();
+    const auto it = small_model();
+    on.state()->calls = w;
+    it.save(folder / "model");
+  });
+  for (const auto& x : thrown)
+    EXPECT_EQ(exception_text(x),
+              "worker 0 called save as call 0 of the job, but worker 1 called "
+              "save as call 1 of the job; all workers must make the same calls "
+              "in the same order");
+}
+
+/// The exception is thrown before the callbacks of the others save or evaluate.
+TEST_F(DifferentCalls, OfCallbacksReportTheExceptionOfOne) {
+  for (const bool saves : {false, true})
+    for (const std::uint32_t failing : {0, 1, 2}) {
+      const auto thrown = run_on_workers(3, 1, [&](const strategy& on, auto w) {
+        const auto scope = on.scope();
+        auto it = small_model();
+        fit_options how{.epochs = 3};
+        how.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
+          if (x.epoch == 2 && w == failing)
+            throw std::runtime_error("the disk is full");
+          if (saves)
+            it.save(folder / "model");
+          else
+            it.evaluate(uneven_batches());
+        }});
+        it.fit(uneven_batches(), how);
+      });
+      for (std::uint32_t w = 0; w < 3; ++w) {
+        const auto text = exception_text(thrown[w]);
+        if (w == failing)
+          EXPECT_EQ(text, "the disk is full");
+        else
+          EXPECT_NE(text.find("a callback of worker " + std::to_string(failing)
+                              + " has thrown: the disk is full; worker "),
+                    text.npos)
+            << text;
+      }
+    }
 }
 
 TEST(MultiWorkerEnd, ThrownNonExceptionReachesAllWorkers) {

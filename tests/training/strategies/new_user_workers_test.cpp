@@ -215,9 +215,9 @@ TEST_F(OtherModels, SaveNamesTheVariableThatDiffers) {
         sgd{}};
       it.save(folder / "none");
     }),
-    "worker 1 has the variable \"dense_1/kernel\" [784, 5], but worker 0 has "
-    "the variable \"dense_1/kernel\" [784, 4]; all workers must make the same "
-    "model");
+    "a worker has the variable \"dense_1/kernel\" [784, 5] where another has "
+    "the variable \"dense_1/kernel\" [784, 4]; all workers must construct the "
+    "same model and make the same calls with it");
   EXPECT_EQ(files(), 0u);
 }
 

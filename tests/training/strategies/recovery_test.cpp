@@ -1,4 +1,5 @@
 #include "losses.hpp"
+#include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 
 #include <gtest/gtest.h>
@@ -228,7 +229,8 @@ TEST_P(CallbackRecovery, TheChiefsTogetherCompleteEachStepInOrder) {
 INSTANTIATE_TEST_SUITE_P(All, CallbackRecovery,
                          ::testing::Values(0, 5, 12, 25));
 
-TEST(CallbackRecoveryCases, TheSuccessorRepeatsTheCallOfAnEpoch) {
+/// They may make calls of all workers, so they do not repeat it alone.
+TEST(CallbackRecoveryCases, AllWorkersRepeatTheCallOfAnEpoch) {
   std::vector<std::vector<std::pair<std::uint64_t, bool>>> calls(3);
   call_counter of_others;
   const auto thrown =
@@ -254,7 +256,174 @@ TEST(CallbackRecoveryCases, TheSuccessorRepeatsTheCallOfAnEpoch) {
   using list = std::vector<std::pair<std::uint64_t, bool>>;
   EXPECT_EQ(calls[0], (list{{1, false}}));
   EXPECT_EQ(calls[1], (list{{1, false}, {1, true}, {2, false}}));
-  EXPECT_EQ(calls[2], (list{{1, false}, {2, false}}));
+  EXPECT_EQ(calls[2], calls[1]);
+}
+
+enum class loss_in_callback : std::uint8_t { before_calls, between, after };
+
+/// The chief is lost in the callback of the first epoch, which makes calls of
+/// all workers.
+/// @returns the results of the calls in callbacks that are not repeated, and
+///          the weights, by worker. Empty: the worker is lost.
+std::vector<std::vector<std::string>>
+fit_with_calls_in_callbacks(std::uint32_t workers, loss_in_callback when,
+                            const std::filesystem::path& file) {
+  std::vector<std::vector<std::string>> out(workers);
+  const auto thrown =
+    run_on_cluster(workers, {}, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      std::vector<std::string> results;
+      const auto lose = [&](const epoch_record& x, loss_in_callback now) {
+        if (w == 0 && x.epoch == 1 && now == when)
+          cut_off(on);
+      };
+      fit_options how{.epochs = 3};
+      how.validation = uneven_batches();
+      how.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
+        lose(x, loss_in_callback::before_calls);
+        const auto found = it.evaluate(uneven_batches());
+        if (!x.repeated)
+          results.push_back(std::to_string(found.loss));
+        lose(x, loss_in_callback::between);
+        it.save(file);
+        EXPECT_EQ(model::load(file).weights_sha256(), it.weights_sha256());
+        lose(x, loss_in_callback::after);
+      }});
+      it.fit(uneven_batches(), how);
+      results.push_back(it.weights_sha256());
+      out[w] = results;
+    });
+  EXPECT_NE(exception_text(thrown[0]), "");
+  for (std::uint32_t w = 1; w < workers; ++w)
+    EXPECT_EQ(exception_text(thrown[w]), "");
+  return out;
+}
+
+class CallsInCallbacks : public scratch_test {};
+
+TEST_F(CallsInCallbacks, AreMadeByAllWorkersIfTheChiefIsLostThere) {
+  using enum loss_in_callback;
+  for (const std::uint32_t workers : {3, 4}) {
+    std::vector<std::string> expected;
+    {
+      const auto on = turns(workers);
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options how{.epochs = 3};
+      how.callbacks.push_back({.on_epoch_end = [&](const epoch_record&) {
+        expected.push_back(std::to_string(it.evaluate(uneven_batches()).loss));
+      }});
+      it.fit(uneven_batches(), how);
+      expected.push_back(it.weights_sha256());
+    }
+    for (const auto when : {before_calls, between, after}) {
+      const auto found =
+        fit_with_calls_in_callbacks(workers, when, folder / "model");
+      for (std::uint32_t w = 1; w < workers; ++w)
+        EXPECT_EQ(found[w], expected)
+          << "worker " << w << " of " << workers << ", case " << int(when);
+    }
+  }
+}
+
+/// The survivor of two workers repeats the callback of the first epoch alone.
+/// The lost one starts again, gets the results of these calls in their order,
+/// and joins in the callback of the second epoch.
+TEST_F(CallsInCallbacks, OfAProcessThatJoinsAreThoseOfTheJob) {
+  for (const auto when :
+       {loss_in_callback::before_calls, loss_in_callback::after}) {
+    std::vector<std::vector<double>> losses(2);
+    std::vector<std::vector<bool>> repeated(2);
+    std::vector<std::string> weights(2);
+    int lives = 0; // of worker 0
+    const auto thrown =
+      run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t w) {
+        const bool is_lost = w == 0 && lives++ == 0;
+        const auto scope = on.scope();
+        auto it = small_model();
+        losses[w].clear();
+        repeated[w].clear();
+        const auto wait_for_join = [&] {
+          auto& peers = peers_of(on);
+          std::unique_lock hold{peers.lock};
+          EXPECT_TRUE(peers.wait(hold, peer_table::clock::now() + 60s,
+                                 [&] {
+                                   return peers.stop.requested
+                                          || peers.view.members.size() == 2;
+                                 }))
+            << "no process asked to join";
+        };
+        fit_options how{.epochs = 3};
+        how.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
+          repeated[w].push_back(x.repeated);
+          if (is_lost && when == loss_in_callback::before_calls)
+            cut_off(on);
+          if (w == 1 && x.epoch == 2)
+            wait_for_join();
+          losses[w].push_back(it.evaluate(uneven_batches()).loss);
+          it.save(folder / "model");
+          if (is_lost && when == loss_in_callback::after)
+            cut_off(on);
+        }});
+        try {
+          it.fit(uneven_batches(), how);
+        } catch (const job_error&) {
+          if (is_lost)
+            throw start_again{};
+          throw;
+        }
+        weights[w] = it.weights_sha256();
+      });
+    expect_nothing_thrown(thrown);
+    EXPECT_EQ(lives, 2);
+    EXPECT_EQ(losses[0], losses[1]);
+    EXPECT_EQ(weights[0], weights[1]);
+    EXPECT_EQ(repeated[0], (std::vector<bool>{false, true, false, false}));
+    EXPECT_EQ(repeated[1], repeated[0]);
+  }
+}
+
+/// After the loss of worker 0, worker 2 is process 1 of its view.
+TEST(WorkerNames, AreThoseOfTheTasksAfterALoss) {
+  const auto thrown =
+    run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options how;
+      how.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (w == 0 && x.step == 5)
+          cut_off(on);
+      }});
+      it.fit(uneven_batches(), how);
+      EXPECT_EQ(on.workers(), 2u);
+      std::string said;
+      try {
+        it.fit(uneven_batches(), {.epochs = w});
+      } catch (const std::invalid_argument& e) {
+        said = e.what();
+      }
+      EXPECT_EQ(said, "worker 2 has \"epochs: 2\", but worker 1 has \"epochs: "
+                      "1\"; all workers must train the same model on the same "
+                      "data with the same options");
+      said.clear();
+      try {
+        it.save("/none/model");
+      } catch (const std::runtime_error& e) {
+        said = e.what();
+      }
+      EXPECT_EQ(said.find("(reported by worker 1)") != said.npos, w == 2)
+        << said;
+      fit_options failing;
+      failing.callbacks.push_back({.on_epoch_end = [&](const epoch_record&) {
+        if (w == 2)
+          throw std::runtime_error("enough");
+      }});
+      it.fit(uneven_batches(), failing);
+    });
+  EXPECT_NE(exception_text(thrown[0]), "");
+  EXPECT_EQ(exception_text(thrown[1]), "worker 2 ended the fit: enough");
+  EXPECT_EQ(exception_text(thrown[2]), "enough");
 }
 
 TEST(CallbackRecoveryCases, AnExceptionInARepeatedCallEndsTheFitOnAllWorkers) {
