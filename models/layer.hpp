@@ -26,6 +26,8 @@ class layer_scope;
 /// concurrently.
 class layer {
 public:
+  layer() = default;
+  explicit layer(std::string own_name) : name{std::move(own_name)} {}
   virtual ~layer() = default;
 
   /// Returns the type name in descriptions, such as "dense".

@@ -13,10 +13,23 @@
 
 namespace troupe::models {
 
-/// Makes a list of layers: `stack(flatten{}, dense{10})`.
-template <std::derived_from<layer>... Layers>
+/// Makes a layer from its settings, such as `dense{.units = 10}`.
+template <class Settings>
+requires std::derived_from<typename Settings::layer_type, layer>
+  layer_ptr make_layer(Settings settings) {
+  return std::make_shared<typename Settings::layer_type>(std::move(settings));
+}
+
+template <std::derived_from<layer> Layer>
+layer_ptr make_layer(Layer one) {
+  return std::make_shared<Layer>(std::move(one));
+}
+
+/// Makes a list of layers, of their settings or of layers:
+/// `stack(conv2d{.filters = 16, .kernel = 3}, flatten{}, dense{10})`.
+template <class... Layers>
 layer_list stack(Layers... layers) {
-  return {std::make_shared<Layers>(std::move(layers))...};
+  return {make_layer(std::move(layers))...};
 }
 
 } // namespace troupe::models

@@ -15,13 +15,13 @@ layer_ptr make() {
 }
 
 /// Factories of the built-in layers.
-constexpr layer_factory built_in[] = {make<category_embedding>,
-                                      make<conv2d>,
-                                      make<dense>,
-                                      make<dropout>,
+constexpr layer_factory built_in[] = {make<category_embedding_layer>,
+                                      make<conv2d_layer>,
+                                      make<dense_layer>,
+                                      make<dropout_layer>,
                                       make<flatten>,
                                       make<relu>,
-                                      make<max_pool2d>,
+                                      make<max_pool2d_layer>,
                                       make<sequential>};
 
 struct registry {

@@ -32,30 +32,31 @@ tensor table_rows(const tensor& categories, std::int64_t rows) {
 
 } // namespace
 
-void category_embedding::visit_settings(layer_settings& s) {
-  s.integer("rows", rows, {.required = true});
-  s.integer("units", units, {.required = true});
-  s.initial("embeddings_initializer", embeddings_initializer);
+void category_embedding_layer::visit_settings(layer_settings& s) {
+  s.integer("rows", settings.rows, {.required = true});
+  s.integer("units", settings.units, {.required = true});
+  s.initial("embeddings_initializer", settings.embeddings_initializer);
 }
 
-shape category_embedding::build(const shape& input, builder& b) const {
+shape category_embedding_layer::build(const shape& input, builder& b) const {
   if (input.rank() != 1)
     b.refuse("takes examples of one axis, but its input is " + to_string(input)
              + "; put a \"flatten\" before it");
   if (b.categories() == 0)
     b.refuse("needs categories, but the model has none; give their number, as "
              "in \"categories\": 26");
-  b.table("embeddings", b.categories() * rows, units, embeddings_initializer);
-  return {b.categories() * units + input[0]};
+  b.table("embeddings", b.categories() * settings.rows, settings.units,
+          settings.embeddings_initializer);
+  return {b.categories() * settings.units + input[0]};
 }
 
-tensor category_embedding::forward(const tensor& x,
-                                   const layer_scope& scope) const {
-  const auto rows_of_batch = table_rows(scope.categories(), rows);
+tensor category_embedding_layer::forward(const tensor& x,
+                                         const layer_scope& scope) const {
+  const auto rows_of_batch = table_rows(scope.categories(), settings.rows);
   const auto found = scope.lookup(0, rows_of_batch);
   const auto n = x.dims().front();
   const auto embedded =
-    troupe::reshape(found, {n, rows_of_batch.dims()[1] * units});
+    troupe::reshape(found, {n, rows_of_batch.dims()[1] * settings.units});
   return troupe::concat({embedded.as(x.type()), x}, 1);
 }
 

@@ -4,29 +4,38 @@
 
 namespace troupe::models {
 
-/// Looks up a vector for each category of an example, and appends the numbers
-/// of its input. Each of the f categories of the model has `rows` rows of its
-/// own, which lie one behind another in one table: category k of an example is
-/// row k * rows + (its number).
+class category_embedding_layer;
+
+/// Settings of a layer that looks up a vector for each category of an example,
+/// and appends its input to them. Each of the f categories of the model has
+/// `rows` rows of its own, which lie one behind another in one table: category
+/// k of an example is row k * rows + (its number).
 /// @shape input      [in]
 /// @shape embeddings [f * rows, units]
 /// @returns [f * units + in]
 /// @errors `forward` throws std::out_of_range that names the example and the
 ///         category if a number is not in [0, rows).
-class category_embedding : public layer {
+struct category_embedding {
+  using layer_type = category_embedding_layer;
+
+  std::int64_t rows = 0;  ///< Rows of each category.
+  std::int64_t units = 0; ///< Elements of a row.
+  initializer embeddings_initializer{"uniform"};
+  std::string name{}; ///< As `layer::name`.
+};
+
+class category_embedding_layer : public layer {
 public:
-  category_embedding() = default;
-  category_embedding(std::int64_t rows, std::int64_t units)
-    : rows{rows}, units{units} {}
+  category_embedding_layer() = default;
+  explicit category_embedding_layer(category_embedding x)
+    : layer{x.name}, settings{std::move(x)} {}
 
   std::string_view type() const override { return "category_embedding"; }
   void visit_settings(layer_settings& s) override;
   shape build(const shape& input, builder& b) const override;
   tensor forward(const tensor& x, const layer_scope& scope) const override;
 
-  std::int64_t rows = 0;  ///< Rows of each category.
-  std::int64_t units = 0; ///< Elements of a row.
-  initializer embeddings_initializer{"uniform"};
+  category_embedding settings;
 };
 
 } // namespace troupe::models

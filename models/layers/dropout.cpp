@@ -6,18 +6,19 @@
 
 namespace troupe::models {
 
-void dropout::visit_settings(layer_settings& s) {
-  s.real("rate", rate, {.required = true, .low = 0, .below = 1});
+void dropout_layer::visit_settings(layer_settings& s) {
+  s.real("rate", settings.rate, {.required = true, .low = 0, .below = 1});
 }
 
-shape dropout::build(const shape& input, builder&) const {
+shape dropout_layer::build(const shape& input, builder&) const {
   return input;
 }
 
-tensor dropout::forward(const tensor& x, const layer_scope& scope) const {
+tensor dropout_layer::forward(const tensor& x, const layer_scope& scope) const {
   // A rate just below 1 must not be rounded to the float 1.
-  return troupe::dropout(x, std::min(static_cast<float>(rate), 0x1.fffffep-1f),
-                         scope.training());
+  return troupe::dropout(
+    x, std::min(static_cast<float>(settings.rate), 0x1.fffffep-1f),
+    scope.training());
 }
 
 } // namespace troupe::models

@@ -4,20 +4,29 @@
 
 namespace troupe::models {
 
-/// In training, sets each element to zero with probability `rate` and
-/// multiplies all other elements by 1 / (1 - rate). Outside training, returns
-/// its input.
-class dropout : public layer {
+class dropout_layer;
+
+/// Settings of a layer that in training sets each element to zero with
+/// probability `rate`, and multiplies all other elements by 1 / (1 - rate).
+/// Outside training, it returns its input.
+struct dropout {
+  using layer_type = dropout_layer;
+
+  double rate = 0;    ///< In [0, 1).
+  std::string name{}; ///< As `layer::name`.
+};
+
+class dropout_layer : public layer {
 public:
-  dropout() = default;
-  explicit dropout(double rate) : rate{rate} {}
+  dropout_layer() = default;
+  explicit dropout_layer(dropout x) : layer{x.name}, settings{std::move(x)} {}
 
   std::string_view type() const override { return "dropout"; }
   void visit_settings(layer_settings& s) override;
   shape build(const shape& input, builder& b) const override;
   tensor forward(const tensor& x, const layer_scope& scope) const override;
 
-  double rate = 0; ///< In [0, 1).
+  dropout settings;
 };
 
 } // namespace troupe::models

@@ -19,34 +19,35 @@ extents stride_of(const max_pool2d& x) {
 
 } // namespace
 
-void max_pool2d::visit_settings(layer_settings& s) {
-  s.pair("window", window);
-  stride = stride_of(*this);
-  s.pair("stride", stride);
-  s.choice("padding", padding, padding_names());
+void max_pool2d_layer::visit_settings(layer_settings& s) {
+  s.pair("window", settings.window);
+  settings.stride = stride_of(settings);
+  s.pair("stride", settings.stride);
+  s.choice("padding", settings.padding, padding_names());
 }
 
-shape max_pool2d::build(const shape& input, builder& b) const {
-  if (window[0] * window[1] > max_window_elements)
-    b.refuse("has a window of " + to_string(shape{window[0], window[1]})
+shape max_pool2d_layer::build(const shape& input, builder& b) const {
+  if (settings.window[0] * settings.window[1] > max_window_elements)
+    b.refuse("has a window of "
+             + to_string(shape{settings.window[0], settings.window[1]})
              + ", but at most " + std::to_string(max_window_elements)
              + " elements are allowed; make it smaller");
-  const auto [height, width] =
-    window_positions(input, window, stride_of(*this), padding, b);
+  const auto [height, width] = window_positions(
+    input, settings.window, stride_of(settings), settings.padding, b);
   return {height, width, input[2]};
 }
 
-tensor max_pool2d::forward(const tensor& x, const layer_scope&) const {
+tensor max_pool2d_layer::forward(const tensor& x, const layer_scope&) const {
   return troupe::max_pool2d(x, options());
 }
 
-pool_options max_pool2d::options() const {
-  const auto steps = stride_of(*this);
-  return {.window_h = static_cast<std::int32_t>(window[0]),
-          .window_w = static_cast<std::int32_t>(window[1]),
+pool_options max_pool2d_layer::options() const {
+  const auto steps = stride_of(settings);
+  return {.window_h = static_cast<std::int32_t>(settings.window[0]),
+          .window_w = static_cast<std::int32_t>(settings.window[1]),
           .stride_h = static_cast<std::int32_t>(steps[0]),
           .stride_w = static_cast<std::int32_t>(steps[1]),
-          .pad = padding};
+          .pad = settings.padding};
 }
 
 } // namespace troupe::models

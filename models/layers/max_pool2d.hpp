@@ -1,18 +1,32 @@
 #pragma once
 
 #include "troupe/models/layer.hpp"
+#include "troupe/models/layers/extents.hpp"
 #include "troupe/tensors/ops/max_pool2d.hpp"
 
 namespace troupe::models {
 
-/// Computes the maximum over each window, separately for each channel.
+class max_pool2d_layer;
+
+/// Settings of a layer that computes the maximum over each window, separately
+/// for each channel.
 /// @shape input [height, width, channels]
 /// @returns [out height, out width, channels]. The rules for the extents are
 ///          the rules of conv2d.
-class max_pool2d : public layer {
+struct max_pool2d {
+  using layer_type = max_pool2d_layer;
+
+  extents_2d window{2};
+  extents_2d stride{}; ///< Zeros: the extents of the window.
+  troupe::padding padding = troupe::padding::valid;
+  std::string name{}; ///< As `layer::name`.
+};
+
+class max_pool2d_layer : public layer {
 public:
-  max_pool2d() = default;
-  explicit max_pool2d(std::int64_t window) : window{window, window} {}
+  max_pool2d_layer() = default;
+  explicit max_pool2d_layer(max_pool2d x)
+    : layer{x.name}, settings{std::move(x)} {}
 
   std::string_view type() const override { return "max_pool2d"; }
   void visit_settings(layer_settings& s) override;
@@ -21,9 +35,7 @@ public:
 
   pool_options options() const; ///< Returns the options of the max_pool2d op.
 
-  std::array<std::int64_t, 2> window{2, 2};
-  std::array<std::int64_t, 2> stride{}; ///< Zeros: the extents of the window.
-  troupe::padding padding = troupe::padding::valid;
+  max_pool2d settings;
 };
 
 } // namespace troupe::models

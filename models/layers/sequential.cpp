@@ -26,8 +26,8 @@ tensor convolve_and_pool(const tensor& input, const layer_scope& scope,
                          std::size_t i) {
   if (i + 1 >= scope.children())
     return {};
-  const auto* conv = exactly<conv2d>(scope.child(i));
-  const auto* pool = exactly<max_pool2d>(scope.child(i + 1));
+  const auto* conv = exactly<conv2d_layer>(scope.child(i));
+  const auto* pool = exactly<max_pool2d_layer>(scope.child(i + 1));
   if (!conv || !pool)
     return {};
   const auto conv_scope = scope.child_scope(i);

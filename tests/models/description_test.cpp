@@ -30,7 +30,7 @@ void maybe_name(layer& x, generator& rng) {
 template <class Layer>
 void add(layer_list& to, Layer x, generator& rng) {
   maybe_name(x, rng);
-  to.push_back(std::make_shared<Layer>(std::move(x)));
+  to.push_back(make_layer(std::move(x)));
 }
 
 layer_list some_image_layers(generator& rng, int depth) {

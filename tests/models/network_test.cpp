@@ -120,23 +120,39 @@ TEST(Network, FusedConvolutionAndPoolingEqualTheSeparateLayers) {
   own[1].value().copy_from(bias);
   const auto images = small_integers({6, 9, 7, 2});
   EXPECT_TRUE(same_bits(
-    x(images),
-    troupe::max_pool2d(troupe::conv2d(images, kernel, bias, conv.options()),
-                       pool.options())));
+    x(images), troupe::max_pool2d(troupe::conv2d(images, kernel, bias,
+                                                 conv2d_layer{conv}.options()),
+                                  max_pool2d_layer{pool}.options())));
 }
 
-struct doubling_pool : max_pool2d {
-  using max_pool2d::max_pool2d;
+TEST(Network, TakesSettingsByName) {
+  const built x{{"m",
+                 {6, 6, 1},
+                 stack(conv2d{.filters = 16, .kernel = {3, 1}, .stride = 2},
+                       max_pool2d{.window = {2, 1}}, dropout{.rate = 0.5},
+                       flatten{}, dense{.units = 3, .name = "head"})}};
+  EXPECT_EQ(x.net.output(), (shape{3}));
+  const auto& own = x.values.variables();
+  EXPECT_EQ(own[0].dims(), (shape{3, 1, 1, 16}));
+  EXPECT_EQ(own[2].name(), "head/kernel");
+  EXPECT_EQ(own[2].dims(), (shape{1 * 3 * 16, 3}));
+  const conv2d by_position{16, 3, padding::same, activation::relu};
+  EXPECT_EQ(by_position.kernel, (extents_2d{3, 3}));
+  EXPECT_EQ(by_position.stride, (extents_2d{1, 1}));
+}
+
+struct doubling_pool : max_pool2d_layer {
+  using max_pool2d_layer::max_pool2d_layer;
   std::string_view type() const override { return "doubling_pool"; }
   tensor forward(const tensor& x, const layer_scope& scope) const override {
-    return max_pool2d::forward(x, scope) * 2.0;
+    return max_pool2d_layer::forward(x, scope) * 2.0;
   }
 };
 
 TEST(Network, CallsALayerThatIsDerivedFromPooling) {
   register_layer<doubling_pool>();
   const conv2d conv{1, 1};
-  const built x{{"m", {2, 2, 1}, stack(conv, doubling_pool{2})}};
+  const built x{{"m", {2, 2, 1}, stack(conv, doubling_pool{max_pool2d{2}})}};
   const auto& own = x.values.variables();
   put(own[0], {3});
   put(own[1], {1});

@@ -25,17 +25,18 @@ using namespace troupe;
 
 /// A category_embedding layer whose table is a parameter like any other, so
 /// `fit` computes its whole gradient and updates all rows.
-class dense_embedding : public models::category_embedding {
+class dense_embedding : public models::category_embedding_layer {
 public:
   dense_embedding() = default;
-  using category_embedding::category_embedding;
+  dense_embedding(std::int64_t rows, std::int64_t units)
+    : category_embedding_layer{{.rows = rows, .units = units}} {}
 
   std::string_view type() const override { return "dense_embedding"; }
 
   shape build(const shape& input, models::builder& b) const override {
-    b.parameter("embeddings", {b.categories() * rows, units},
-                embeddings_initializer);
-    return {b.categories() * units + input[0]};
+    b.parameter("embeddings", {b.categories() * settings.rows, settings.units},
+                settings.embeddings_initializer);
+    return {b.categories() * settings.units + input[0]};
   }
 };
 

@@ -156,11 +156,10 @@ TEST(Bf16, ALayerThatReturnsAnotherDtypeIsNamed) {
 // 1 + 2^-12 is no bfloat16, so an update of a bfloat16 parameter would be lost.
 TEST(Bf16, UpdatesSmallerThanABfloat16StepAreKept) {
   static const auto net = models::model_description{
-    .name = "one", .input = {1}, .layers = {std::make_shared<models::dense>([] {
-                                   models::dense one{1};
-                                   one.kernel_initializer = initializer{"ones"};
-                                   return one;
-                                 }())}};
+    .name = "one",
+    .input = {1},
+    .layers = models::stack(
+      models::dense{.units = 1, .kernel_initializer = initializer{"ones"}})};
   const auto scope = turns(1).scope();
   model it{net,
            sgd{.learning_rate = 0x1p-13f},
