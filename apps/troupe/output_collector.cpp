@@ -1,6 +1,9 @@
 #include "output_collector.hpp"
 
+#include "troupe/training/loop/progress.hpp"
+
 #include <iostream>
+#include <utility>
 
 void output_collector::add_line(const std::string& name, bool out,
                                 std::string_view line) {
@@ -9,12 +12,33 @@ void output_collector::add_line(const std::string& name, bool out,
     errors_[name] = line.substr(error.size());
     return;
   }
+  if (!out && line.starts_with('\r')) {
+    const auto columns = line.size() - 1;
+    std::cerr << line;
+    if (columns < bar_columns_)
+      std::cerr << std::string(bar_columns_ - columns, ' ');
+    std::cerr << std::flush;
+    bar_columns_ = columns;
+    return;
+  }
+  clear_bar();
   auto& stream = out ? std::cout : std::cerr;
   // Only the leader writes results and progress. A process that was started
   // again leads from the time at which it joins.
   if (!out && name != leader_() && !line.starts_with("epoch "))
     stream << '[' << name << "] ";
   stream << line << '\n' << std::flush;
+}
+
+void output_collector::clear_bar() {
+  if (bar_columns_ > 0)
+    std::cerr << '\r' << std::string(std::exchange(bar_columns_, 0), ' ')
+              << '\r' << std::flush;
+}
+
+void add_progress_columns(environment_changes& variables) {
+  if (const auto columns = troupe::terminal_columns())
+    variables[troupe::progress_columns_variable] = std::to_string(*columns);
 }
 
 std::string output_collector::end_text(const process_exit& ended) const {

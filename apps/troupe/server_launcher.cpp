@@ -116,6 +116,8 @@ int launch_with_servers(const train_config& config,
     faults.add_to(variables);
     model.add_to(variables);
     variables[earlier_version_variable] = earlier_version;
+    if (process == chief)
+      add_progress_columns(variables);
     return variables;
   });
   received_signals received;

@@ -158,6 +158,7 @@ int launch_workers(const train_config& config,
     auto variables = credentials.environment_of(worker);
     faults.add_to(variables);
     model.add_to(variables);
+    add_progress_columns(variables);
     return variables;
   });
   const auto start_again = [&](const std::string& worker) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <poll.h>
 #include <stdexcept>
 #include <string>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,6 +35,8 @@ struct child_options {
   std::function<void(pid_t, const std::string&)> on_error_output{};
   rlim_t file_limit = RLIM_INFINITY; ///< Maximum file size in bytes.
   std::string out_file{}; ///< File for standard output. Empty: a pipe.
+  /// Columns of a terminal for standard error. Zero: a pipe.
+  unsigned short error_columns = 0;
 };
 
 namespace detail {
@@ -69,12 +73,29 @@ inline bool read_available(int source, std::string& target) {
 
 } // namespace detail
 
+/// Opens a terminal with as many columns. The first descriptor reads what is
+/// written to the second one.
+inline void open_terminal(unsigned short columns, int (&ends)[2]) {
+  ends[0] = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (ends[0] < 0 || ::grantpt(ends[0]) != 0 || ::unlockpt(ends[0]) != 0)
+    throw std::runtime_error(std::strerror(errno));
+  ends[1] = ::open(::ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  winsize size{};
+  size.ws_row = 24;
+  size.ws_col = columns;
+  if (ends[1] < 0 || ::ioctl(ends[1], TIOCSWINSZ, &size) != 0)
+    throw std::runtime_error(std::strerror(errno));
+}
+
 /// Runs a program until it ends or the timeout has passed.
 inline outcome run_child(const std::vector<std::string>& command,
                          const child_options& options = {}) {
   using clock = std::chrono::steady_clock;
   int out[2], err[2];
-  if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)
+  if (options.error_columns > 0)
+    open_terminal(options.error_columns, err);
+  if (::pipe2(out, O_CLOEXEC) != 0
+      || (options.error_columns == 0 && ::pipe2(err, O_CLOEXEC) != 0))
     throw std::runtime_error(std::strerror(errno));
   const auto child = ::fork();
   if (child < 0)

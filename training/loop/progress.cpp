@@ -1,11 +1,15 @@
 #include "troupe/training/loop/progress.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <sys/ioctl.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -22,35 +26,54 @@ std::string format(const char* how, Ts... xs) {
   return text;
 }
 
-std::string loss_text(double loss) {
-  if (!std::isfinite(loss))
-    return "loss is not finite";
-  return format(std::abs(loss) < 1e5 ? "loss %.4f" : "loss %.3e", loss);
+/// Returns "loss 0.2150" or "acc 93.40%".
+std::string value_text(const std::string& name, double value) {
+  if (!std::isfinite(value))
+    return name + " is not finite";
+  if (name == "acc")
+    return name + format(" %.2f%%", 100 * value);
+  return name + format(std::abs(value) < 1e5 ? " %.4f" : " %.3e", value);
 }
 
-/// @param accuracy_name name before the percentage of the accuracy.
-std::string metrics_text(double loss, std::span<const metric_value> metrics,
-                         const char* accuracy_name = "accuracy") {
-  auto text = loss_text(loss);
+/// Returns the value of a metric without its name.
+std::string bare_value_text(const std::string& name, double value) {
+  return value_text(name, value).substr(name.size() + 1);
+}
+
+/// The accuracy has a short name.
+std::string shown_name(const std::string& metric) {
+  return metric == "accuracy" ? "acc" : metric;
+}
+
+/// Returns a text for the loss, and one for each metric.
+std::vector<std::string> metric_texts(double loss,
+                                      std::span<const metric_value> metrics) {
+  std::vector<std::string> out{value_text("loss", loss)};
   for (const auto& one : metrics)
-    if (!std::isfinite(one.value))
-      text += "  " + one.name + " is not finite";
-    else if (one.name == "accuracy")
-      text += format("  %s %.2f%%", accuracy_name, 100 * one.value);
-    else
-      text +=
-        "  " + one.name
-        + format(std::abs(one.value) < 1e5 ? " %.4f" : " %.3e", one.value);
-  return text;
+    out.push_back(value_text(shown_name(one.name), one.value));
+  return out;
+}
+
+/// Joins texts with two spaces. A line that would have `width` columns or more
+/// is broken between two of them, and the next one is indented.
+std::string folded(const std::vector<std::string>& texts, std::size_t width) {
+  std::string out;
+  std::size_t columns = 0;
+  for (const auto& one : texts) {
+    const bool breaks = columns > 0 && columns + 2 + one.size() >= width;
+    if (breaks)
+      out += "\n";
+    if (breaks || columns > 0)
+      out += "  ";
+    out += one;
+    columns = (breaks ? 0 : columns) + (columns > 0 ? 2 : 0) + one.size();
+  }
+  return out;
 }
 
 std::string rounded_rate(std::uint64_t examples, double seconds) {
   return with_commas(static_cast<std::uint64_t>(
     std::llround(static_cast<double>(examples) / seconds)));
-}
-
-std::string rate_text(std::uint64_t examples, double seconds) {
-  return seconds > 0 ? rounded_rate(examples, seconds) + " examples/s  " : "";
 }
 
 std::string epoch_text(const progress_state& x) {
@@ -71,10 +94,20 @@ std::string time_left(const progress_state& state) {
   const auto per_step =
     static_cast<double>(state.examples) / static_cast<double>(state.step);
   const auto left = static_cast<double>(state.steps - state.step) * per_step;
-  return "  "
-         + as_duration(left * state.seconds
-                       / static_cast<double>(state.examples_timed))
+  return as_duration(left * state.seconds
+                     / static_cast<double>(state.examples_timed))
          + " left";
+}
+
+/// Returns the value of `progress_columns_variable`. None: it is not set.
+std::optional<std::size_t> relayed_columns() {
+  const auto* const text = std::getenv(progress_columns_variable);
+  std::size_t columns = 0;
+  if (!text
+      || std::from_chars(text, text + std::strlen(text), columns).ec
+           != std::errc{})
+    return std::nullopt;
+  return columns;
 }
 
 progress::sink standard_error() {
@@ -91,9 +124,12 @@ progress::sink standard_error() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration<double>(now).count();
   };
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    terminal.width = size.ws_col;
+  if (const auto columns = terminal_columns()) {
+    terminal.width = *columns;
+  } else if (const auto relayed = relayed_columns()) {
+    terminal.width = *relayed;
+    terminal.is_relayed = true;
+  }
   return terminal;
 }
 
@@ -118,20 +154,37 @@ std::string as_duration(double seconds) {
                   : format("%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
 }
 
+std::optional<std::size_t> terminal_columns() {
+  if (!::isatty(STDERR_FILENO))
+    return std::nullopt;
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return size.ws_col;
+  return 80;
+}
+
 std::string plain_line(const progress_state& state) {
-  auto text = epoch_text(state);
+  auto head = epoch_text(state);
   if (state.steps > 0)
-    text += format("  %3.0f%%", 100 * fraction_done(state));
-  return text + "  " + rate_text(state.examples_timed, state.seconds)
-         + metrics_text(state.loss, state.metrics) + time_left(state);
+    head += format("  %3.0f%%", 100 * fraction_done(state));
+  std::vector<std::string> texts{head};
+  if (state.seconds > 0)
+    texts.push_back(rounded_rate(state.examples_timed, state.seconds) + "/s");
+  for (auto& one : metric_texts(state.loss, state.metrics))
+    texts.push_back(std::move(one));
+  if (auto left = time_left(state); !left.empty())
+    texts.push_back(std::move(left));
+  return folded(texts, 80);
 }
 
 std::string bar_line(const progress_state& state, std::size_t width) {
-  auto tail = format("%3.0f%%  ", 100 * fraction_done(state));
+  auto tail = format("%3.0f%%", 100 * fraction_done(state));
   if (state.seconds > 0)
-    tail += rounded_rate(state.examples_timed, state.seconds) + "/s  ";
-  tail += metrics_text(state.loss, state.metrics, "acc");
-  tail += time_left(state);
+    tail += "  " + rounded_rate(state.examples_timed, state.seconds) + "/s";
+  for (const auto& one : metric_texts(state.loss, state.metrics))
+    tail += "  " + one;
+  if (const auto left = time_left(state); !left.empty())
+    tail += "  " + left;
   const auto head = epoch_text(state) + " ";
   // "[" and "] " take 3 columns, and the last column stays empty.
   const auto used = head.size() + tail.size() + 4;
@@ -147,21 +200,35 @@ std::string bar_line(const progress_state& state, std::size_t width) {
   return (head + bar + tail).substr(0, width > 0 ? width - 1 : 0);
 }
 
-std::string epoch_line(const epoch_record& record, std::uint64_t epochs) {
-  auto text = "epoch " + std::to_string(record.epoch) + "/"
-              + std::to_string(epochs) + "  " + as_duration(record.seconds)
-              + "  " + rate_text(record.examples, record.seconds)
-              + metrics_text(record.loss, record.metrics);
-  if (!std::isnan(record.validation_loss) || !record.validation_metrics.empty())
-    text += "  validation "
-            + metrics_text(record.validation_loss, record.validation_metrics);
-  return text;
+std::string epoch_line(const epoch_record& record, std::uint64_t epochs,
+                       std::size_t width) {
+  std::vector<std::string> texts{"epoch " + std::to_string(record.epoch) + "/"
+                                   + std::to_string(epochs),
+                                 as_duration(record.seconds)};
+  if (record.seconds > 0)
+    texts.push_back(rounded_rate(record.examples, record.seconds) + "/s");
+  const bool is_validated =
+    !std::isnan(record.validation_loss) || !record.validation_metrics.empty();
+  const auto add = [&](const std::string& name, double value,
+                       const double* validation) {
+    texts.push_back(value_text(name, value));
+    if (validation)
+      texts.back() += " val " + bare_value_text(name, *validation);
+  };
+  add("loss", record.loss, is_validated ? &record.validation_loss : nullptr);
+  for (const auto& one : record.metrics) {
+    const auto found = std::ranges::find(record.validation_metrics, one.name,
+                                         &metric_value::name);
+    add(shown_name(one.name), one.value,
+        found == record.validation_metrics.end() ? nullptr : &found->value);
+  }
+  return folded(texts, width);
 }
 
 progress::progress(progress_style style) : progress{style, standard_error()} {
   if (style_ == progress_style::automatic)
-    style_ =
-      ::isatty(STDERR_FILENO) ? progress_style::bar : progress_style::lines;
+    style_ = terminal_columns() || relayed_columns() ? progress_style::bar
+                                                     : progress_style::lines;
 }
 
 progress::progress(progress_style style, sink to)
@@ -206,8 +273,8 @@ void progress::draw(double now) {
     const auto columns = line.size();
     if (columns < drawn_columns_)
       line.append(drawn_columns_ - columns, ' ');
-    drawn_columns_ = columns;
-    sink_.write("\r" + line);
+    drawn_columns_ = sink_.is_relayed ? 0 : columns;
+    sink_.write("\r" + line + (sink_.is_relayed ? "\n" : ""));
     next_draw_time_ = now + redraw_interval;
   } else {
     sink_.write(plain_line(state_) + "\n");
@@ -218,9 +285,10 @@ void progress::draw(double now) {
 void progress::end(const epoch_record& record) {
   if (style_ == progress_style::none)
     return;
-  auto line = epoch_line(record, state_.epochs);
-  if (line.size() < drawn_columns_)
-    line.append(drawn_columns_ - line.size(), ' ');
+  auto line = epoch_line(record, state_.epochs, sink_.width);
+  const auto columns = std::min(line.find('\n'), line.size());
+  if (columns < drawn_columns_) // the rest of the bar
+    line.insert(columns, drawn_columns_ - columns, ' ');
   sink_.write((drawn_columns_ > 0 ? "\r" : "") + line + "\n");
   drawn_columns_ = 0;
 }

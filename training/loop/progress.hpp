@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,10 +15,23 @@ namespace troupe {
 /// How `fit` displays its progress.
 enum class progress_style : std::uint8_t {
   none,
-  lines,     ///< A line every 10 s and one at the end of an epoch.
-  bar,       ///< A bar that is redrawn at most 10 times a second.
-  automatic, ///< A bar if standard error is a terminal, else lines.
+  lines, ///< A line every 10 s and one at the end of an epoch.
+  bar,   ///< A bar that is redrawn at most 10 times a second.
+  /// A bar if standard error is a terminal, or if a launcher shows it on one
+  /// (`progress_columns_variable`), else lines.
+  automatic,
 };
+
+/// Environment variable with the columns of the terminal on which a launcher
+/// shows the standard error of this process. The bar is then written as lines
+/// that begin with a carriage return. The launcher shows each of them in place
+/// of the one before.
+inline constexpr const char* progress_columns_variable =
+  "TROUPE_PROGRESS_COLUMNS";
+
+/// Returns the columns of the terminal to which standard error is connected, 80
+/// if it does not tell. None: it is no terminal.
+std::optional<std::size_t> terminal_columns();
 
 /// Progress within an epoch.
 struct progress_state {
@@ -36,11 +50,16 @@ struct progress_state {
 /// text leaves, at most 30. If fewer than 5 are left, there is no bar.
 std::string bar_line(const progress_state& state, std::size_t width);
 
-/// Returns the progress as a line without a bar, for a log.
+/// Returns the progress as a line without a bar, for a log. A line that would
+/// have more than 79 columns is broken between two metrics.
 std::string plain_line(const progress_state& state);
 
-/// Returns the line printed at the end of an epoch.
-std::string epoch_line(const epoch_record& record, std::uint64_t epochs);
+/// Returns the line printed at the end of an epoch: "epoch 2/5  0:25  256/s
+/// loss 0.1000 val 0.2000  acc 50.00% val 25.00%". The value on the validation
+/// data follows "val". A line that would have `width` columns or more is broken
+/// between two metrics.
+std::string epoch_line(const epoch_record& record, std::uint64_t epochs,
+                       std::size_t width = 80);
 
 /// Formats a number with thousands separators: "1,234,567".
 std::string with_commas(std::uint64_t x);
@@ -55,6 +74,8 @@ public:
     std::function<void(std::string_view)> write;
     std::function<double()> now; ///< Monotonic time in seconds.
     std::size_t width = 80;      ///< Columns.
+    /// True: a launcher reads lines (`progress_columns_variable`).
+    bool is_relayed = false;
   };
 
   /// Prints to standard error.

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <limits>
+#include <sstream>
+#include <string>
 
 namespace {
 
@@ -33,8 +37,8 @@ progress_state half_way() {
 }
 
 TEST(Progress, LineHasRateLossAccuracyAndTimeLeft) {
-  EXPECT_EQ(plain_line(half_way()), "epoch 2/5   50%  800 examples/s  loss "
-                                    "0.2150  accuracy 93.40%  0:04 left");
+  EXPECT_EQ(plain_line(half_way()), "epoch 2/5   50%  800/s  loss 0.2150  acc "
+                                    "93.40%  0:04 left");
 }
 
 TEST(Progress, BarFitsTheTerminalWidth) {
@@ -60,8 +64,8 @@ TEST(Progress, OtherMetricsHaveTheirNames) {
   auto state = half_way();
   state.metrics = {{"mean_absolute_error", 1.5}, {"accuracy", 0.5}};
   EXPECT_EQ(plain_line(state),
-            "epoch 2/5   50%  800 examples/s  loss 0.2150  mean_absolute_error "
-            "1.5000  accuracy 50.00%  0:04 left");
+            "epoch 2/5   50%  800/s  loss 0.2150  mean_absolute_error 1.5000  "
+            "acc 50.00%\n  0:04 left");
 }
 
 struct fake_terminal {
@@ -126,10 +130,72 @@ TEST(Progress, PlainLinesAppearEveryTenSecondsAndPerEpoch) {
   EXPECT_EQ(terminal.writes, 3);
   EXPECT_EQ(terminal.text.find('\r'), terminal.text.npos);
   EXPECT_NE(
-    terminal.text.find("epoch 1/1  0:25  256 examples/s  loss 0.1000  "
-                       "accuracy 50.00%  validation loss 0.2000  accuracy "
-                       "25.00%\n"),
+    terminal.text.find("epoch 1/1  0:25  256/s  loss 0.1000 val 0.2000  acc "
+                       "50.00% val 25.00%\n"),
     terminal.text.npos)
+    << terminal.text;
+}
+
+/// Returns the longest line of a text.
+std::size_t columns_of(const std::string& text) {
+  std::size_t out = 0;
+  std::istringstream lines{text};
+  for (std::string line; std::getline(lines, line);)
+    out = std::max(out, line.size());
+  return out;
+}
+
+TEST(Progress, LineOfAnEpochFitsTheTerminalAndNamesEachMetricOnce) {
+  epoch_record record;
+  record.epoch = 10;
+  record.examples = 232'790'000;
+  record.seconds = 10'000;
+  record.loss = 0.0007;
+  record.metrics = {{"accuracy", 1}};
+  record.validation_loss = 0.0136;
+  record.validation_metrics = {{"accuracy", 0.9912}};
+  EXPECT_EQ(epoch_line(record, 30),
+            "epoch 10/30  2:46:40  23,279/s  loss 0.0007 val 0.0136  acc "
+            "100.00% val 99.12%");
+  record.metrics = {{"mean_absolute_error", 0.0772}, {"hits", 0.5}};
+  record.validation_metrics = {{"mean_absolute_error", 0.0934}, {"hits", 0.25}};
+  EXPECT_EQ(epoch_line(record, 30),
+            "epoch 10/30  2:46:40  23,279/s  loss 0.0007 val 0.0136\n"
+            "  mean_absolute_error 0.0772 val 0.0934  hits 0.5000 val 0.2500");
+  for (std::size_t width = 45; width < 200; ++width)
+    EXPECT_LT(columns_of(epoch_line(record, 30, width)), width);
+}
+
+TEST(Progress, ValidationThatIsNotFiniteIsSaidSo) {
+  epoch_record record;
+  record.epoch = 1;
+  record.loss = 0.5;
+  record.metrics = {{"accuracy", 0.5}};
+  record.validation_loss = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(epoch_line(record, 1),
+            "epoch 1/1  0:00  loss 0.5000 val is not finite  acc 50.00%");
+}
+
+TEST(Progress, LauncherGetsEachBarAsALine) {
+  fake_terminal terminal;
+  auto sink = terminal.sink();
+  sink.is_relayed = true;
+  progress shown{progress_style::bar, sink};
+  progress_state at;
+  at.steps = 2;
+  shown.begin(at, accuracy());
+  for (int i = 0; i < 2; ++i) {
+    terminal.now += 1;
+    shown.step(64, std::array{6.4, 0.0, 32.0, 64.0});
+  }
+  epoch_record record;
+  record.epoch = 1;
+  record.loss = 0.1;
+  shown.end(record);
+  shown.finish_line();
+  EXPECT_EQ(std::ranges::count(terminal.text, '\r'), 2) << terminal.text;
+  EXPECT_TRUE(terminal.text.starts_with("\repoch 1/1 [")) << terminal.text;
+  EXPECT_TRUE(terminal.text.ends_with("\nepoch 1/1  0:00  loss 0.1000\n"))
     << terminal.text;
 }
 
