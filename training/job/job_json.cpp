@@ -168,7 +168,8 @@ train_options merge_for_resume(const train_options& saved,
     throw std::invalid_argument(
       "--epochs " + printed(out.epochs) + ": the run to resume has "
       + printed(saved.epochs)
-      + ", and its cosine schedule ends with them; leave the option out");
+      + ", and its cosine schedule ends with them; leave the option out, or "
+        "begin a new run with its weights (--init)");
   return out;
 }
 

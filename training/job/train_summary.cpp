@@ -81,7 +81,10 @@ std::uint64_t train_summary::examples() const {
 
 double train_summary::examples_per_second() const {
   const auto in = seconds(result);
-  return in > 0 ? static_cast<double>(examples()) / in : 0;
+  std::uint64_t timed = 0;
+  for (const auto& one : result.epochs)
+    timed += one.seconds > 0 ? one.examples : 0;
+  return in > 0 ? static_cast<double>(timed) / in : 0;
 }
 
 std::string to_json_text(const train_summary& summary) {
