@@ -4,6 +4,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
+#include "troupe/training/checkpoint/weights.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
 #include "troupe/training/loop/evaluate.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
@@ -49,6 +50,15 @@ private:
   std::uint64_t previous_;
 };
 
+/// @errors throws std::logic_error in a replica's function.
+void require_cross_replica(const std::string& function) {
+  const auto* scope = current_execution_scope();
+  if (scope && scope->replica)
+    throw std::logic_error(
+      function
+      + " was called in a replica's function; call it outside of run()");
+}
+
 /// The strategy tells the model when the replicas of this process change.
 std::shared_ptr<model_state> observing(std::shared_ptr<model_state> state) {
   state->strategy->observe(state);
@@ -74,7 +84,8 @@ model& model::operator=(model&&) noexcept = default;
 history model::fit(const data::dataset& batches, const fit_options& options) {
   check_no_step_callback(*state_->strategy, "fit");
   state_->steps += state_->loop_optimizer.take_updates();
-  return troupe::fit(state_, batches, options);
+  return troupe::fit(state_, batches, options,
+                     [&] { save(options.save->file, options.save->note); });
 }
 
 history model::fit(const distributed_dataset& batches,
@@ -230,12 +241,33 @@ model model::load(const std::filesystem::path& file) {
   return model{load_model(file, current_model_strategy())};
 }
 
+void model::set_weights(const std::string& name, const tensor& value) {
+  throw_if_excluded(*state_->strategy);
+  require_cross_replica("set_weights");
+  troupe::set_weights(*state_, name, value);
+  state_->broadcast_copy(0);
+}
+
+std::vector<std::string>
+model::load_weights(const std::filesystem::path& file,
+                    const std::function<bool(const std::string&)>& only) {
+  throw_if_excluded(*state_->strategy);
+  require_cross_replica("load_weights");
+  auto names = troupe::load_weights(*state_, file, only);
+  state_->broadcast_copy(0);
+  return names;
+}
+
 const std::string& model::note() const {
   return state_->note;
 }
 
 bool model::interrupted() const {
-  return state_->interrupted.has_value();
+  return state_->interrupted && !state_->interrupted->is_complete;
+}
+
+bool model::completed() const {
+  return state_->interrupted && state_->interrupted->is_complete;
 }
 
 bool model::interrupted_between_epochs() const {
@@ -243,7 +275,7 @@ bool model::interrupted_between_epochs() const {
 }
 
 std::uint64_t model::epochs_done() const {
-  return interrupted() ? state_->interrupted->epochs_done() : 0;
+  return state_->interrupted ? state_->interrupted->epochs_done() : 0;
 }
 
 } // namespace troupe

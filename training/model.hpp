@@ -149,15 +149,42 @@ public:
   ///         sizes in the file before it allocates memory for them.
   static model load(const std::filesystem::path& file);
 
+  /// Sets the values of a variable in all copies of this process. Its slots and
+  /// the number of steps stay as they are. In a job of several workers, every
+  /// worker must call it with the same values. No fit and no run may be active.
+  /// @param name of one of `variables()`, such as "dense_1/kernel".
+  /// @param value float32 of the shape of the variable. A kernel of a dense
+  ///        layer is [in, out], where PyTorch has [out, in].
+  /// @errors throws std::invalid_argument that names the variable: there is
+  ///         none with this name, or it has another shape or dtype.
+  void set_weights(const std::string& name, const tensor& value);
+
+  /// Sets variables to the values that they have in a saved model of any
+  /// architecture, as `set_weights` does. Optimizer, steps and position of the
+  /// saved model are not read.
+  /// @param only selects variables of this model by name. Empty: all.
+  /// @returns the names of these variables.
+  /// @errors throws std::runtime_error that names the file if it cannot be
+  ///         read. Throws std::invalid_argument and changes nothing if no
+  ///         variable is selected, or if the file has no variable of this name
+  ///         or one of another shape.
+  std::vector<std::string>
+  load_weights(const std::filesystem::path& file,
+               const std::function<bool(const std::string&)>& only = {});
+
   const std::string& note() const;
 
-  /// Returns true if `fit` can continue with `resume`.
+  /// Returns true if the last fit was interrupted, so that `fit` can continue
+  /// it with `resume`.
   bool interrupted() const;
+  /// Returns true if the last fit has completed all its epochs, so that `fit`
+  /// can continue it with `resume` and more epochs.
+  bool completed() const;
   /// Returns true if it continues with the first batch of an epoch, or if all
   /// epochs are complete.
   bool interrupted_between_epochs() const;
 
-  /// Complete epochs of the interrupted fit; 0 if no fit was interrupted.
+  /// Complete epochs of the last fit if it can be continued, else 0.
   std::uint64_t epochs_done() const;
 
   /// For the library's own use.

@@ -350,8 +350,10 @@ std::string write_header(const saved_header& header) {
     object["precision"] = models::to_string(header.precision);
   if (header.saved_at)
     object["job"] = to_json(*header.saved_at);
+  // A Troupe that does not know complete fits must not resume one.
   if (header.fit)
-    object["fit"] = to_json(*header.fit);
+    object[header.fit->is_complete ? "complete_fit" : "fit"] =
+      to_json(*header.fit);
   return object.dump(-1, ' ', false, ordered::error_handler_t::replace);
 }
 
@@ -381,6 +383,12 @@ saved_header read_header(std::string_view text, std::uint32_t version,
     header.saved_at = saved_position_of(top["job"]);
   if (top.has("fit"))
     header.fit = position_of(top["fit"], version);
+  if (top.has("complete_fit")) {
+    if (header.fit)
+      top["complete_fit"].throw_damaged("stands beside \"fit\"");
+    header.fit = position_of(top["complete_fit"], version);
+    header.fit->is_complete = true;
+  }
   if (version > 1)
     header.next_epoch = top["passes"].count();
   else if (header.fit)

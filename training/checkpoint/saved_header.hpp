@@ -36,8 +36,8 @@ struct saved_header {
   std::string note;
   /// None: the job had one process.
   std::optional<saved_position> saved_at;
-  /// Interrupted fit, without the elements of the best weights. None: no fit
-  /// was interrupted.
+  /// Interrupted or complete fit, without the elements of the best weights.
+  /// None: no fit can be resumed.
   std::optional<fit_position> fit;
   bool best_weights = false; ///< True if the file contains the best weights.
 };

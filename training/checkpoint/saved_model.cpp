@@ -158,10 +158,12 @@ public:
     hash_.add(std::as_bytes(to));
   }
 
-  /// Reads the elements, and checks the hash.
-  void check_elements() {
+  /// Reads the elements after the first `read_bytes` bytes of them, and checks
+  /// the hash.
+  void check_elements(std::uint64_t read_bytes = 0) {
     std::vector<char> part(std::size_t{1} << 16);
-    for (auto left = size_ - elements_begin_ - hash_bytes; left > 0;) {
+    for (auto left = size_ - elements_begin_ - hash_bytes - read_bytes;
+         left > 0;) {
       const auto count = std::min<std::uint64_t>(left, part.size());
       read({part.data(), static_cast<std::size_t>(count)});
       left -= count;
@@ -196,6 +198,13 @@ std::uint64_t payload_of(const models::network& net) {
   return elements * sizeof(float);
 }
 
+/// Checks that the file has elements for all tensors of its header.
+void expect_elements(const reader& source, const saved_header& header,
+                     const models::network& net, const update_rule& rule) {
+  source.expect(payload_of(net)
+                * (1 + rule.slots() + (header.best_weights ? 1 : 0)));
+}
+
 bool same_parameters(const std::vector<parameter_spec>& a,
                      const std::vector<parameter_spec>& b) {
   return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
@@ -210,8 +219,7 @@ std::unique_ptr<model_state> load(reader& source,
   if (!same_parameters(net.parameters(), header.parameters))
     source.throw_error("is damaged: its parameters do not match its model");
   const update_rule rule{header.optimizer, header.optimizer_numbers};
-  source.expect(payload_of(net)
-                * (1 + rule.slots() + (header.best_weights ? 1 : 0)));
+  expect_elements(source, header, net, rule);
   auto state = std::make_unique<model_state>(
     header.model, rule, models::find_loss(header.loss), header.seed,
     std::move(target), header.precision);
@@ -264,6 +272,27 @@ load_model(const fs::path& file, std::shared_ptr<strategy_state> target) {
   reader source{file};
   return with_file_name(source,
                         [&] { return load(source, std::move(target)); });
+}
+
+std::vector<saved_weight> saved_weights(const fs::path& file) {
+  reader source{file};
+  return with_file_name(source, [&] {
+    const auto header = source.header();
+    const models::network net{header.model};
+    if (!same_parameters(net.parameters(), header.parameters))
+      source.throw_error("is damaged: its parameters do not match its model");
+    expect_elements(source, header, net,
+                    update_rule{header.optimizer, header.optimizer_numbers});
+    std::vector<saved_weight> out;
+    for (const auto& one : header.parameters) {
+      tensor value{one.dims};
+      const auto bytes = std::as_writable_bytes(value.mutable_data<float>());
+      source.read({reinterpret_cast<char*>(bytes.data()), bytes.size()});
+      out.push_back({one.name, std::move(value)});
+    }
+    source.check_elements(payload_of(net));
+    return out;
+  });
 }
 
 saved_header header_of(const fs::path& file) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -35,6 +36,16 @@ std::uint64_t saved_bytes(const models::model_description& net,
 ///         has not registered.
 std::unique_ptr<model_state> load_model(const std::filesystem::path& file,
                                         std::shared_ptr<strategy_state> target);
+
+/// A variable of a saved model.
+struct saved_weight {
+  std::string name;
+  tensor value; ///< float32, on the CPU.
+};
+
+/// Returns all variables of a saved model, in the order of the file.
+/// @errors as `load_model`.
+std::vector<saved_weight> saved_weights(const std::filesystem::path& file);
 
 /// Returns the header of a saved model, without reading or checking the
 /// elements of its tensors.

@@ -58,9 +58,11 @@ private:
 } // namespace
 
 history fit(const std::shared_ptr<model_state>& state,
-            const data::dataset& batches, const fit_options& options) {
+            const data::dataset& batches, const fit_options& options,
+            std::function<void()> save_model) {
   const stop_flags flags{state->strategy, options};
-  const auto loop = std::make_shared<fit_loop>(state, batches, options);
+  const auto loop =
+    std::make_shared<fit_loop>(state, batches, options, std::move(save_model));
   state->strategy->observe(loop);
   return loop->run();
 }
@@ -166,12 +168,14 @@ std::uint64_t incarnation_in(const std::string& outcome) {
 } // namespace
 
 fit_loop::fit_loop(std::shared_ptr<model_state> state,
-                   const data::dataset& batches, const fit_options& options)
+                   const data::dataset& batches, const fit_options& options,
+                   std::function<void()> save_model)
   : shared_model_{std::move(state)},
     model_{*shared_model_},
     batches_{batches.prefetch(
       options.prefetch.value_or(batches.prefetched().value_or(read_ahead)))},
     options_{options},
+    save_model_{std::move(save_model)},
     step_view_{model_.strategy->views} {
   if (options.audit_steps > 0)
     audit_ = std::make_shared<parameter_audit>(model_, options);
@@ -186,9 +190,16 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
   position_.replica_shares = options.replica_shares;
   if (options.resume || !model_.strategy->is_one_process)
     identify_data();
+  const bool continues =
+    options.resume && model_.interrupted && model_.interrupted->is_complete;
   if (options.resume)
-    position_ =
-      resumed_position(model_.interrupted, position_, options.first_epoch);
+    position_ = resumed_position(model_.interrupted, position_,
+                                 options.first_epoch, options.epochs);
+  const auto& early = options.early_stopping;
+  // The weights of a complete fit are its best ones, or it keeps none.
+  if (continues && early && early->restore_best && position_.best_epoch > 0
+      && position_.best_epoch == position_.epochs_done())
+    position_.best_weights = model_.model_parameters.values(0).clone();
   model_.interrupted.reset();
   model_.is_suspect = false;
 }
@@ -230,26 +241,39 @@ history fit_loop::run_epochs() {
     if (position_.next_batch.index == position_.batches)
       if (!end_epoch())
         end = fit_end::stopped_early; // Also replaces `interrupted`.
+    if (end == fit_end::done && position_.epochs_done() < options_.epochs)
+      save_if_due();
   }
   if (position_.epochs_done() == options_.epochs
       && end != fit_end::stopped_early)
     // An interruption after the last step leaves the fit complete.
     end = fit_end::done;
-  if (end == fit_end::interrupted || end == fit_end::max_steps) {
+  if (end == fit_end::interrupted || end == fit_end::max_steps)
     identify_data();
-    model_.interrupted = position_;
-  } else {
+  model_.interrupted = last_position(end);
+  if (end == fit_end::done || end == fit_end::stopped_early)
     restore_best();
-  }
   check_finite_weights(model_);
   return {position_.epochs, end, position_.best_epoch};
 }
 
+std::optional<fit_position> fit_loop::last_position(fit_end end) const {
+  if (end == fit_end::interrupted || end == fit_end::max_steps)
+    return position_;
+  const bool restores_best =
+    position_.best_weights && position_.best_epoch < position_.epochs.size();
+  if (end == fit_end::done && !restores_best)
+    return position_.completed();
+  return std::nullopt;
+}
+
 fit_end fit_loop::run_epoch() {
-  begin_progress();
+  if (!std::exchange(continues_epoch_, false))
+    begin_progress();
   end_ = fit_end::done;
   bad_step_.reset();
-  auto steps = position_.batches - position_.next_batch.index;
+  auto steps =
+    std::min(position_.batches - position_.next_batch.index, steps_to_save());
   if (options_.max_steps > 0)
     steps = std::min(steps, options_.max_steps - steps_done_);
   if (steps > 0) {
@@ -268,6 +292,7 @@ fit_end fit_loop::run_epoch() {
   if (end_ == fit_end::done && options_.max_steps > 0
       && steps_done_ == options_.max_steps)
     end_ = fit_end::max_steps;
+  continues_epoch_ = position_.next_batch.index < position_.batches;
   return end_;
 }
 

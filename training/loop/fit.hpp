@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -122,6 +123,21 @@ enum class graph_capture : std::uint8_t {
   on,
 };
 
+/// Saves the model while `fit` trains it, so that a run whose processes are all
+/// lost can be resumed. Each save is as one of `model::save` by the program,
+/// and the steps wait for it. If the file cannot be written, `fit` logs a
+/// warning and continues. There is no save at the end of the fit.
+struct periodic_save {
+  std::filesystem::path file;
+  /// The model is saved when the number of steps of the fit is a multiple of
+  /// this one. Zero: not by steps.
+  std::uint64_t steps = 0;
+  /// The model is saved when the number of complete epochs of the fit is a
+  /// multiple of this one. Zero: not by epochs.
+  std::uint64_t epochs = 0;
+  std::string note{}; ///< As in `model::save`.
+};
+
 struct fit_options {
   /// Number of epochs of this fit. In a resumed fit, the epochs before the
   /// interruption count too.
@@ -166,6 +182,8 @@ struct fit_options {
   /// cannot be captured, for example because a layer reads elements on the
   /// host.
   graph_capture graph = graph_capture::off;
+  /// None: the program saves the model.
+  std::optional<periodic_save> save{};
   /// Maximum number of steps of this call. Zero: no limit.
   std::uint64_t max_steps = 0;
   /// Number of batches that a thread reads ahead. Zero: no prefetching. None:
@@ -181,9 +199,11 @@ struct fit_options {
   /// launcher of the job has sent `end` (net/cluster/launcher_link.hpp). Null:
   /// no flag.
   const std::atomic<bool>* leave = nullptr;
-  /// True: continues the model's interrupted fit, and the dataset and the
-  /// options must equal those of that fit. False: begins a fit with epoch
-  /// `first_epoch`.
+  /// True: continues the model's last fit, if that was interrupted, or if it
+  /// has completed all its epochs and `epochs` is a larger number now. The
+  /// dataset and the other options must equal those of that fit. A fit that
+  /// early stopping has ended, or that has restored its best weights, cannot be
+  /// continued. False: begins a fit with epoch `first_epoch`.
   bool resume = false;
 };
 

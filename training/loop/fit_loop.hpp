@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 
 namespace troupe {
 
@@ -16,8 +17,9 @@ namespace troupe {
 /// data, updates early stopping and calls the callbacks.
 class fit_loop final : public placement_observer {
 public:
+  /// @param save_model saves the model as `options.save` says.
   fit_loop(std::shared_ptr<model_state> state, const data::dataset& batches,
-           const fit_options& options);
+           const fit_options& options, std::function<void()> save_model);
 
   history run();
 
@@ -32,8 +34,17 @@ private:
   /// Reads what identifies the data, for a comparison or for a saved position.
   void identify_data();
   history run_epochs();
+  /// What the model has as the position of its last fit after the fit.
+  std::optional<fit_position> last_position(fit_end end) const;
+  // The functions up to `save_if_due` are in fit_saving.cpp.
+
+  /// Returns the number of steps up to the next save by steps.
+  std::uint64_t steps_to_save() const;
+  /// Saves the model if `options.save` says so at this position.
+  void save_if_due();
   /// After an exception: tells the model whether its copies have differed.
   void note_deviation();
+  /// Trains up to the end of the epoch, or up to the next save in it.
   fit_end run_epoch();
   /// Trains until the model has made `end` steps, or until the run is stopped.
   void train(std::uint64_t end);
@@ -158,10 +169,13 @@ private:
   model_state& model_;
   data::dataset batches_;
   const fit_options& options_;
+  const std::function<void()> save_model_;
   std::shared_ptr<train_step> step_; ///< Shared with the replicas.
   /// Value of `strategy_state::views` when `step_` was made.
   std::uint64_t step_view_ = 0;
   std::optional<progress> progress_; ///< Empty before the first epoch.
+  /// The last run has ended with a save within an epoch.
+  bool continues_epoch_ = false;
   fit_position position_;
   std::uint64_t steps_done_ = 0; ///< Steps committed in this call of `fit`.
   /// Steps before the first one with a learning rate above 0.
@@ -206,7 +220,9 @@ private:
 
 /// Trains the model. The pointer is shared, because a stuck replica may still
 /// use the model after this function has returned.
+/// @param save_model as in `fit_loop`. It is called between two runs.
 history fit(const std::shared_ptr<model_state>& state,
-            const data::dataset& batches, const fit_options& options);
+            const data::dataset& batches, const fit_options& options,
+            std::function<void()> save_model = {});
 
 } // namespace troupe

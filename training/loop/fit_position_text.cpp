@@ -118,7 +118,7 @@ std::string to_text(const fit_position& x) {
                      x.totals.examples, x.totals.sums, x.totals.seconds, epochs,
                      x.metrics, x.best_metric, x.best_epoch,
                      x.epochs_without_improvement, x.batches, x.replicas,
-                     x.replica_shares, encoded(x.data));
+                     x.replica_shares, encoded(x.data), x.is_complete);
 }
 
 bool from_text(const std::string& text, fit_position& x) {
@@ -128,7 +128,7 @@ bool from_text(const std::string& text, fit_position& x) {
                    x.totals.examples, x.totals.sums, x.totals.seconds, epochs,
                    x.metrics, x.best_metric, x.best_epoch,
                    x.epochs_without_improvement, x.batches, x.replicas,
-                   x.replica_shares, data))
+                   x.replica_shares, data, x.is_complete))
     return false;
   x.data = decoded(data);
   x.epochs.clear();

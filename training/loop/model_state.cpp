@@ -61,6 +61,15 @@ void model_state::note_replacement(std::uint32_t copy) {
   was_replaced_[copy] = true;
 }
 
+fit_position fit_position::completed() const {
+  auto out = *this;
+  out.is_complete = true;
+  out.best_weights = {};
+  for (auto& one : out.epochs)
+    one.seconds = 0;
+  return out;
+}
+
 void model_state::broadcast_copy(std::uint32_t source) {
   for (std::uint32_t copy = 0; copy < used_copies_; ++copy)
     if (copy != source)
@@ -142,7 +151,7 @@ struct described_model {
   std::uint64_t steps = 0;
   std::uint64_t next_epoch = 0;
   std::string note;
-  /// Position of an interrupted fit. Empty: none is interrupted.
+  /// Value of `model_state::interrupted`. Empty: none.
   std::string interrupted;
   bool has_best_weights = false; ///< It has best weights, which are copied.
 };

@@ -49,8 +49,8 @@ struct epoch_totals {
   }
 };
 
-/// The state of a fit between two steps. A fit can be resumed from this state
-/// together with the weights and the optimizer's slots.
+/// The state of a fit between two steps, or at its end. A fit can be resumed
+/// from this state together with the weights and the optimizer's slots.
 struct fit_position {
   data::position next_batch; ///< Position of the next batch.
   /// Epoch of the dataset that epoch 1 of the fit reads.
@@ -77,7 +77,15 @@ struct fit_position {
   /// Identity of the training data. None: it is not known.
   std::optional<data_identity> data;
 
+  /// True: the fit has completed all its epochs, and the weights are those of
+  /// its last step. It can go on if it gets more epochs.
+  bool is_complete = false;
+
   std::uint64_t epochs_done() const { return next_batch.epoch - first_epoch; }
+
+  /// Returns this position as that of a complete fit, without the times of its
+  /// epochs, so that equal fits give equal files.
+  fit_position completed() const;
 };
 
 /// The state of a `model`.
@@ -104,6 +112,8 @@ struct model_state final : placement_observer {
   optimizer loop_optimizer;
   /// Epoch of the dataset with which the next fit begins by default.
   std::uint64_t next_epoch = 0;
+  /// Position from which the next fit with `resume` goes on. None: the last fit
+  /// can be neither resumed nor continued.
   std::optional<fit_position> interrupted;
   /// Steps of a fit may change the model at any time.
   std::atomic<bool> has_fit_steps{false};

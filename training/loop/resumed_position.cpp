@@ -36,13 +36,19 @@ std::string difference_of_data(const data_identity& old,
 
 } // namespace
 
-fit_position resumed_position(const std::optional<fit_position>& interrupted,
+fit_position resumed_position(const std::optional<fit_position>& last,
                               const fit_position& begin,
-                              std::optional<std::uint64_t> first_epoch) {
-  if (!interrupted)
+                              std::optional<std::uint64_t> first_epoch,
+                              std::uint64_t epochs) {
+  if (!last)
     throw std::invalid_argument("there is no interrupted fit to resume; fit "
                                 "without resume");
-  const auto& old = *interrupted;
+  const auto& old = *last;
+  if (old.is_complete && epochs <= old.epochs_done())
+    throw std::invalid_argument(
+      "epochs: " + std::to_string(epochs) + ": the fit to resume has completed "
+      + std::to_string(old.epochs_done())
+      + "; give more, or fit without resume to begin a new one");
   if (old.batches != begin.batches)
     throw std::invalid_argument("the interrupted fit had "
                                 + std::to_string(old.batches)
@@ -78,6 +84,7 @@ fit_position resumed_position(const std::optional<fit_position>& interrupted,
   auto out = old;
   if (!out.data) // an older Troupe has saved it
     out.data = begin.data;
+  out.is_complete = false;
   return out;
 }
 

@@ -81,6 +81,10 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
                   hash_of_batch(batches, position.next_batch));
   fingerprint.add("epochs", options.epochs);
   fingerprint.add("max_steps", options.max_steps);
+  if (const auto& save = options.save) {
+    fingerprint.add("steps between saves", save->steps);
+    fingerprint.add("epochs between saves", save->epochs);
+  }
   fingerprint.add("on_nan", options.on_nan == on_nan::stop ? "stop" : "skip");
   fingerprint.add("audit_steps", options.audit_steps);
   fingerprint.add("on_deviation",

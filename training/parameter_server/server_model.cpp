@@ -318,7 +318,8 @@ history server_model::fit(cluster_coordinator& coordinator,
     position_of(options, replicas, *batches.size(), metrics, self.next_epoch);
   at.data = identify(batches, false); // each batch is read once
   if (options.resume)
-    at = resumed_position(self.interrupted, at, options.first_epoch);
+    at = resumed_position(self.interrupted, at, options.first_epoch,
+                          options.epochs);
   self.interrupted.reset();
   progress shown{options.progress};
   auto end = fit_end::done;
@@ -399,8 +400,7 @@ history server_model::fit(cluster_coordinator& coordinator,
   shown.finish_line();
   if (at.epochs_done() >= options.epochs)
     end = fit_end::done; // it was interrupted after its last step
-  if (end != fit_end::done)
-    self.interrupted = at;
+  self.interrupted = end == fit_end::done ? at.completed() : at;
   return {std::move(at.epochs), end};
 }
 

@@ -63,7 +63,8 @@ struct server_fit_options {
   /// has begun. The fit ends with `fit_end::interrupted` when they are done.
   const std::atomic<bool>* stop = nullptr;
   /// True: continues the interrupted fit of this model, or of the model of
-  /// which it has a copy (`copy_from`), with the batch after its last one.
+  /// which it has a copy (`copy_from`), with the batch after its last one. A
+  /// complete fit is continued if `epochs` is larger than its own.
   bool resume = false;
   progress_style progress = progress_style::none;
   /// How the gradients change the parameters. With `synchronous` each batch is

@@ -1,6 +1,7 @@
 #include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
+#include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/loop/resumed_position.hpp"
 
 #include <gtest/gtest.h>
@@ -267,6 +268,152 @@ TEST_F(Resume, StopInTheLastStepCompletesTheFit) {
   const auto seen = it.fit(digits_200().batch(200), {.stop = &stop});
   EXPECT_EQ(seen.end, fit_end::done);
   EXPECT_FALSE(it.interrupted());
+}
+
+TEST_F(Resume, ACompleteFitTrainsOnAsALongerOne) {
+  for (const std::uint32_t replicas : {1, 2}) {
+    const auto strategy = turns(replicas);
+    const auto scope = strategy.scope();
+    const fit_options longer{.epochs = 4,
+                             .validation = digits_200().take(50).batch(25)};
+    auto whole = fresh(adam{});
+    const auto expected = whole.fit(batches(), longer);
+    auto cut = fresh(adam{});
+    auto shorter = longer;
+    shorter.epochs = 2;
+    cut.fit(batches(), shorter);
+    EXPECT_TRUE(cut.completed());
+    EXPECT_FALSE(cut.interrupted());
+    cut.save(folder / "a");
+    auto loaded = model::load(folder / "a");
+    EXPECT_TRUE(loaded.completed());
+    EXPECT_EQ(loaded.epochs_done(), 2u);
+    auto on = longer;
+    on.resume = true;
+    const auto found = loaded.fit(batches(), on);
+    EXPECT_EQ(loaded.weights_sha256(), whole.weights_sha256());
+    ASSERT_EQ(found.epochs.size(), 4u);
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(found.epochs[i].loss, expected.epochs[i].loss);
+      EXPECT_EQ(found.epochs[i].validation_loss,
+                expected.epochs[i].validation_loss);
+    }
+    cut.fit(batches(), on); // without a file
+    EXPECT_EQ(cut.weights_sha256(), whole.weights_sha256());
+  }
+}
+
+TEST_F(Resume, ACompleteFitNeedsMoreEpochs) {
+  auto it = fresh(adam{});
+  it.fit(batches(), {.epochs = 2});
+  try {
+    it.fit(batches(), {.epochs = 2, .resume = true});
+    ADD_FAILURE() << "no error";
+  } catch (const std::invalid_argument& e) {
+    EXPECT_EQ(std::string{e.what()},
+              "epochs: 2: the fit to resume has completed 2; give more, or fit "
+              "without resume to begin a new one");
+  }
+}
+
+TEST_F(Resume, AFitThatRestoredItsBestWeightsIsNotContinued) {
+  auto it = fresh(sgd{.learning_rate = 0.5f, .momentum = 0.9f});
+  fit_options early{.epochs = 8,
+                    .validation = digits_200().take(50).batch(25),
+                    .early_stopping = early_stopping{.patience = 20}};
+  const auto found = it.fit(batches(), early);
+  ASSERT_LT(found.best_epoch, 8u);
+  EXPECT_FALSE(it.completed());
+  early.epochs = 9;
+  early.resume = true;
+  EXPECT_THROW(it.fit(batches(), early), std::invalid_argument);
+}
+
+TEST_F(Resume, AContinuedFitKeepsItsBestWeights) {
+  // The loss of training falls in each epoch.
+  fit_options early{.epochs = 2,
+                    .early_stopping = early_stopping{
+                      .monitor = monitored_metric::loss, .patience = 20}};
+  auto it = fresh(adam{});
+  ASSERT_EQ(it.fit(batches(), early).best_epoch, 2u);
+  EXPECT_TRUE(it.completed());
+  const auto best = it.weights_sha256();
+  it.save(folder / "a");
+  it = model::load(folder / "a");
+  early.epochs = 3;
+  early.resume = true;
+  // The third epoch is no improvement.
+  early.early_stopping->min_delta = 1e6;
+  EXPECT_EQ(it.fit(batches(), early).best_epoch, 2u);
+  EXPECT_EQ(it.weights_sha256(), best);
+}
+
+/// Returns the number of steps in each file that `fit` has saved, in order.
+std::vector<std::uint64_t> saved_steps(model& it, const data::dataset& data,
+                                       fit_options options,
+                                       const std::filesystem::path& file) {
+  std::vector<std::uint64_t> out;
+  options.save->file = file;
+  // Before each step and after each epoch the file of the last save is seen.
+  const auto look = [&] {
+    if (!std::filesystem::exists(file))
+      return;
+    if (const auto steps = header_of(file).steps;
+        out.empty() || out.back() != steps)
+      out.push_back(steps);
+  };
+  options.callbacks = {{.on_epoch_end = [&](const epoch_record&) { look(); },
+                        .on_step = [&](const step_record&) { look(); }}};
+  it.fit(data, options);
+  look();
+  return out;
+}
+
+TEST_F(Resume, FitSavesAtMultiplesOfItsSteps) {
+  // An epoch has 13 batches, and the end of the fit is not saved.
+  using steps = std::vector<std::uint64_t>;
+  for (const std::uint32_t replicas : {1, 2}) {
+    SCOPED_TRACE(replicas);
+    const auto strategy = turns(replicas);
+    const auto scope = strategy.scope();
+    auto whole = fresh(adam{});
+    whole.fit(batches(), {.epochs = 3});
+    const auto file = folder / ("saved" + std::to_string(replicas));
+    auto by_steps = fresh(adam{});
+    EXPECT_EQ(saved_steps(by_steps, batches(),
+                          {.epochs = 3, .save = periodic_save{.steps = 10}},
+                          file),
+              (steps{10, 20, 30}));
+    EXPECT_EQ(by_steps.weights_sha256(), whole.weights_sha256());
+    auto resumed = model::load(file);
+    EXPECT_TRUE(resumed.interrupted());
+    resumed.fit(batches(), {.epochs = 3, .resume = true});
+    EXPECT_EQ(resumed.weights_sha256(), whole.weights_sha256());
+    auto by_epochs = fresh(adam{});
+    EXPECT_EQ(saved_steps(
+                by_epochs, batches(),
+                {.epochs = 3, .save = periodic_save{.steps = 13, .epochs = 2}},
+                folder / ("epochs" + std::to_string(replicas))),
+              (steps{13, 26}));
+    // A resumed fit counts the steps before the interruption.
+    auto cut = fresh(adam{});
+    cut.fit(batches(), {.epochs = 3, .max_steps = 15});
+    EXPECT_EQ(
+      saved_steps(
+        cut, batches(),
+        {.epochs = 3, .save = periodic_save{.steps = 10}, .resume = true},
+        folder / ("cut" + std::to_string(replicas))),
+      (steps{20, 30}));
+  }
+}
+
+TEST_F(Resume, FitGoesOnIfItCannotSave) {
+  auto whole = fresh(adam{});
+  whole.fit(batches());
+  auto it = fresh(adam{});
+  it.fit(batches(),
+         {.save = periodic_save{.file = folder / "no" / "file", .steps = 5}});
+  EXPECT_EQ(it.weights_sha256(), whole.weights_sha256());
 }
 
 TEST_F(Resume, TheSavedFitKeepsTheReplicaShares) {
