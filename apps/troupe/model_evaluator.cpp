@@ -50,7 +50,7 @@ void evaluate(model& saved, const run_data& data,
 
 int evaluate_versions(const train_arguments& arguments,
                       const train_config& config) {
-  if (arguments.save.empty() && arguments.resume.empty())
+  if (!arguments.names_file())
     throw std::invalid_argument(
       "TF_CONFIG: task.type is evaluator, and there is no file that it could "
       "evaluate; give --save FILE, as for the chief");

@@ -1,6 +1,7 @@
 #include "saved_run.hpp"
 
 #include "handed_model.hpp"
+#include "run_data.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
@@ -98,6 +99,19 @@ models::model_description resumed_model(const train_arguments& arguments) {
 }
 
 train_options options_of(const train_arguments& arguments) {
+  if (!arguments.init.empty()) {
+    const auto saved = read_train_options(saved_note(arguments.init));
+    auto out = arguments.options;
+    const auto take = [&](auto train_options::*option) {
+      if (!(out.*option))
+        out.*option = saved.*option;
+    };
+    take(&train_options::model);
+    take(&train_options::data);
+    take(&train_options::loss);
+    take(&train_options::precision);
+    return out;
+  }
   if (arguments.resume.empty())
     return arguments.options;
   return merge_for_resume(read_train_options(resumed_note(arguments)),
@@ -151,16 +165,45 @@ std::exception_ptr save_run(const model& model,
   return problem;
 }
 
-void check_epochs(const model& model, const train_config& config) {
-  const auto done = model.epochs_done();
+void check_resumable(const train_arguments& arguments,
+                     const train_config& config) {
+  if (arguments.resume.empty())
+    return;
+  const auto found = read_intact(arguments.resume, [](const auto& file) {
+                       return header_of(file);
+                     }).first.fit;
+  const auto subject = "--resume " + arguments.resume + ": ";
+  const auto new_run =
+    "--init " + arguments.resume + " begins a new run with its weights";
+  if (!found)
+    throw std::invalid_argument(
+      subject
+      + "the run in this file has ended, and cannot go on as if it had not: "
+        "early stopping has ended it or restored its best weights, or an older "
+        "Troupe has saved it; "
+      + new_run);
+  const auto done = found->epochs_done();
+  const auto epochs = std::to_string(done) + (done == 1 ? " epoch" : " epochs");
+  if (found->is_complete && config.epochs == done)
+    throw std::invalid_argument(subject + "the run is complete, with " + epochs
+                                + "; give --epochs N with more to train on, or "
+                                + new_run);
   // The job may have failed after the last step of the last epoch.
-  if (model.interrupted_between_epochs() && config.epochs == done)
+  if (!found->is_complete && found->next_batch.index == 0
+      && config.epochs == done)
     return;
   if (config.epochs <= done)
-    throw std::invalid_argument(
-      "--epochs " + std::to_string(config.epochs) + ": the run has completed "
-      + std::to_string(done) + (done == 1 ? " epoch" : " epochs")
-      + "; give more");
+    throw std::invalid_argument("--epochs " + std::to_string(config.epochs)
+                                + ": the run has completed " + epochs
+                                + "; give more");
+}
+
+model new_model(const train_arguments& arguments, const train_config& config) {
+  model out{model_of(arguments, config), config.rule(),
+            model_options_of(config)};
+  if (!arguments.init.empty())
+    out.load_weights(arguments.init);
+  return out;
 }
 
 bool is_unfinished(const history& result) {

@@ -47,7 +47,8 @@ resumed_model(const train_arguments& arguments);
 troupe::table_columns columns_of(const troupe::model& saved);
 
 /// Returns the options of the run: with --resume those of the saved run, with
-/// the changes on the command line.
+/// the changes on the command line. With --init, model, loss, precision and
+/// data are those of the saved run if they are not given.
 /// @errors throws std::runtime_error if the file cannot be read,
 ///         std::invalid_argument as `merge_for_resume`.
 troupe::train_options options_of(const train_arguments& arguments);
@@ -67,10 +68,18 @@ std::exception_ptr save_run(const troupe::model& model,
                             const train_arguments& arguments,
                             const troupe::train_config& config);
 
-/// Checks that a model has epochs left to train.
-/// @errors throws std::invalid_argument if it has none.
-void check_epochs(const troupe::model& model,
-                  const troupe::train_config& config);
+/// Checks that the run in the file of --resume has epochs left to train. No
+/// effect without --resume.
+/// @errors throws std::invalid_argument if it has none, std::runtime_error as
+///         `load_resumed`.
+void check_resumable(const train_arguments& arguments,
+                     const troupe::train_config& config);
+
+/// Makes the model of a new run. With --init it has the weights in that file.
+/// @errors throws std::runtime_error if the file cannot be read,
+///         std::invalid_argument if its variables are others.
+troupe::model new_model(const train_arguments& arguments,
+                        const troupe::train_config& config);
 
 /// True if the fit was interrupted, so that the run can be resumed.
 bool is_unfinished(const troupe::history& result);

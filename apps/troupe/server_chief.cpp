@@ -183,14 +183,12 @@ public:
 private:
   std::optional<model> load_snapshot() {
     check_outputs(arguments_, config_);
+    if (!arguments_.init.empty())
+      return new_model(arguments_, config_);
     if (arguments_.resume.empty())
       return std::nullopt;
+    check_resumable(arguments_, config_);
     auto [loaded, is_previous] = load_resumed(arguments_);
-    if (!loaded.interrupted())
-      throw std::invalid_argument("--resume " + arguments_.resume
-                                  + ": this run was not interrupted; name the "
-                                    "file of one that was");
-    check_epochs(loaded, config_);
     // A damaged file must not replace the version before it.
     file_is_of_run_ = arguments_.save.empty() && !is_previous;
     has_previous_version_ = arguments_.save.empty() && is_previous;
@@ -303,7 +301,8 @@ private:
       throw;
     }
     begun_steps_ = trained.steps();
-    const bool is_saved = is_unfinished(summary_.result) || names_file();
+    const bool is_saved =
+      is_unfinished(summary_.result) || arguments_.names_file();
     if (is_saved || survives_losses_) {
       auto copy = copy_of(trained);
       if (is_saved)
@@ -320,10 +319,11 @@ private:
   server_fit_options options_of(const server_model& trained) {
     if (!stop_) // an interrupt before ends this process
       stop_ = watch_for_interrupts().stop;
-    const bool has_pauses =
-      arguments_.save_steps > 0 && (names_file() || survives_losses_);
-    const bool saves_epochs =
+    const bool has_pauses = arguments_.save_steps > 0
+                            && (arguments_.names_file() || survives_losses_);
+    const bool saves_each_epoch =
       arguments_.evaluator || (survives_losses_ && arguments_.save_steps == 0);
+    const auto saved_epochs = saves_each_epoch ? 1 : arguments_.save_epochs;
     server_fit_options out{
       .epochs = config_.epochs,
       .validation = data_.test,
@@ -350,16 +350,13 @@ private:
                 + (x.has_updated_tables ? " examples count for the tables only"
                                         : " examples do not count"));
         }};
-    if (saves_epochs)
-      out.on_epoch_end = [&](const epoch_record& x) {
-        if (x.epoch < config_.epochs && trained.steps() != last_step_)
+    if (saved_epochs > 0)
+      out.on_epoch_end = [&, saved_epochs](const epoch_record& x) {
+        if (x.epoch < config_.epochs && x.epoch % saved_epochs == 0
+            && trained.steps() != last_step_)
           take_snapshot(trained); // else the end of the fit does so
       };
     return out;
-  }
-
-  bool names_file() const {
-    return !arguments_.save.empty() || !arguments_.resume.empty();
   }
 
   model copy_of(const server_model& trained) const {
@@ -395,7 +392,7 @@ private:
     if (trained.steps() == last_snapshot_)
       return;
     auto copy = copy_of(trained);
-    if (names_file())
+    if (arguments_.names_file())
       try {
         save(copy);
       } catch (const std::runtime_error& e) {

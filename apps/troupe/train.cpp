@@ -11,7 +11,6 @@
 #include "train_servers.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
-#include "troupe/models/zoo.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/job/job_metrics.hpp"
@@ -166,20 +165,49 @@ void check_has_no_servers(const train_arguments& arguments) {
                                   "this option; give --servers, or leave it "
                                   "out");
   };
-  if (arguments.save_steps > 0)
-    reject("--save-steps " + std::to_string(arguments.save_steps));
   if (arguments.in_flight > 0)
     reject("--in-flight " + std::to_string(arguments.in_flight));
   if (arguments.evaluator)
     reject("--evaluator");
+  for (const auto& [option, every] :
+       {std::pair{"--save-steps ", arguments.save_steps},
+        std::pair{"--save-epochs ", arguments.save_epochs}})
+    if (every > 0 && !arguments.names_file())
+      throw std::invalid_argument(option + std::to_string(every)
+                                  + ": there is no file to which the run could "
+                                    "be saved; give --save FILE");
+}
+
+/// A worker that is started again reads the file of --resume again. So that
+/// file must be the same during the whole run.
+void check_periodic_saves(const train_arguments& arguments,
+                          const train_config& config) {
+  if (config.workers > 1
+      && (arguments.save_steps > 0 || arguments.save_epochs > 0)
+      && !arguments.resume.empty())
+    try {
+      require_distinct("--resume", arguments.resume, "--save",
+                       arguments.save_path());
+    } catch (const std::invalid_argument&) {
+      throw std::invalid_argument(
+        "--resume " + arguments.resume
+        + ": a worker that is started again reads this file, so the run cannot "
+          "be saved to it meanwhile; give --save FILE with another one");
+    }
 }
 
 void check_names(const train_arguments& arguments) {
   require_distinct("--summary", arguments.summary, "--save", arguments.save);
   require_distinct("--summary", arguments.summary, "--resume",
                    arguments.resume);
+  require_distinct("--summary", arguments.summary, "--init", arguments.init);
   require_distinct("--summary", arguments.summary, "an interrupted run",
                    arguments.save_path());
+  if (!arguments.init.empty() && !arguments.resume.empty())
+    throw std::invalid_argument(
+      "--init " + arguments.init
+      + ": --resume is given too, and the weights are those of the resumed "
+        "run; leave one of the two out");
 }
 
 /// Placement of this process in a cluster, as TF_CONFIG says.
@@ -235,10 +263,8 @@ train_config config_in(const task_placement& placement,
 }
 
 model make_model(const train_arguments& arguments, const train_config& config) {
-  return arguments.resume.empty()
-           ? model{model_of(arguments, config), config.rule(),
-                   model_options_of(config)}
-           : load_resumed(arguments).state;
+  return arguments.resume.empty() ? new_model(arguments, config)
+                                  : load_resumed(arguments).state;
 }
 
 fit_options fit_options_of(const train_arguments& arguments,
@@ -262,6 +288,12 @@ fit_options fit_options_of(const train_arguments& arguments,
   options.on_deviation = config.on_deviation;
   options.replica_shares = config.replica_shares;
   options.max_steps = arguments.max_steps;
+  if (arguments.save_steps > 0 || arguments.save_epochs > 0)
+    options.save =
+      periodic_save{.file = arguments.save_path(),
+                    .steps = arguments.save_steps,
+                    .epochs = arguments.save_epochs,
+                    .note = write_train_options(to_options(config))};
   const auto flags = watch_for_interrupts(arguments.sigterm_leaves);
   options.stop = flags.stop;
   options.leave = flags.leave;
@@ -282,7 +314,7 @@ bool has_no_update(const history& result) {
 std::exception_ptr save_ended(const train_arguments& arguments,
                               const train_config& config, const model& model,
                               bool unfinished) {
-  if (!unfinished && arguments.save.empty() && arguments.resume.empty())
+  if (!unfinished && !arguments.names_file())
     return nullptr;
   auto problem = save_run(model, arguments, config);
   if (!problem && unfinished && !arguments.quiet
@@ -341,6 +373,8 @@ int train(const train_arguments& given_arguments) {
   check_any_task(arguments);
   const auto placement = placement_from_environment(arguments.any_task);
   auto config = config_in(placement, arguments);
+  check_resumable(arguments, config);
+  check_periodic_saves(arguments, config);
   check_restarts(arguments, config, placement.in_cluster);
   check_faults(arguments, config);
   check_device_of_any_task(arguments, config);
@@ -364,7 +398,6 @@ int train(const train_arguments& given_arguments) {
   const auto& strategy = *joined;
   const auto scope = strategy.scope();
   auto model = make_model(arguments, config);
-  check_epochs(model, config);
   if (arguments.options.other_replicas)
     accept_replicas(*model.state(), config.replicas, config.replica_shares);
   const auto result =

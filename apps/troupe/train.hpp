@@ -9,11 +9,13 @@
 struct train_arguments {
   troupe::train_options options;
   std::string summary, save, resume;
+  std::string init;   ///< File with the first weights of a new run.
   std::string faults; ///< File of a plan of faults. Empty: no faults.
   std::uint64_t max_steps = 0;
-  /// Steps between copies of the state of parameter servers, from which the run
-  /// can go on. Zero: the option is not given.
+  /// Steps between saves. With parameter servers, also between copies of their
+  /// state, from which the run can go on. Zero: the option is not given.
   std::uint64_t save_steps = 0;
+  std::uint64_t save_epochs = 0; ///< Zero: the option is not given.
   /// Closures that a worker has at once. Zero: the option is not given.
   std::uint64_t in_flight = 0;
   /// An evaluator evaluates the versions of the saved model.
@@ -35,6 +37,9 @@ struct train_arguments {
       return save;
     return resume.empty() ? "interrupted.troupe" : resume;
   }
+
+  /// True if the command line names a file to which the run is saved.
+  bool names_file() const { return !save.empty() || !resume.empty(); }
 };
 
 /// Runs `troupe train`. @returns the exit code.

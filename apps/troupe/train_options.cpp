@@ -21,6 +21,8 @@ constexpr auto examples =
   "  troupe train --workers 2 --servers 2 --consistency ssp:2\n"
   "  troupe launch -n 2 -- troupe train --strategy multi_worker_mirrored\n"
   "  troupe train --resume lenet.troupe          continue after Ctrl-C\n"
+  "  troupe train --resume lenet.troupe --epochs 9    train on after the end\n"
+  "  troupe train --init lenet.troupe --data csv:my.csv --epochs 3\n"
   "\n"
   "Runs with the same number of replicas, batch, seed and threads end with\n"
   "bitwise identical weights, whatever the strategy (with parameter servers, "
@@ -35,6 +37,16 @@ constexpr auto examples =
   "the run is saved, however long that takes, and the command to continue is\n"
   "printed (exit code 130). A second Ctrl-C ends the program immediately, and\n"
   "so does one before training begins: then nothing is saved (exit code 3).\n";
+
+/// Begins a group of options in the help.
+void begin_group(CLI::App& command, const char* title) {
+  command.option_defaults()->group(title);
+}
+
+constexpr auto of_model = "Model and data", of_training = "Training",
+               of_placement = "Devices and processes",
+               of_servers = "Parameter servers", of_files = "Files and output",
+               of_faults = "Faults";
 
 void set(std::uint64_t& target, std::uint64_t value) {
   target = value;
@@ -68,6 +80,7 @@ CLI::Option* add_file(CLI::App& command, const std::string& name,
 }
 
 void add_training_options(CLI::App& command, troupe::train_options& options) {
+  begin_group(command, of_model);
   command
     .add_option("--model", options.model,
                 "A built-in model (lenet, mlp, wide_deep), or FILE.json with a "
@@ -93,6 +106,7 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
                 "parameters and updates, or tf32: products on GPUs round to "
                 "TF32 [float32]")
     ->type_name("NAME");
+  begin_group(command, of_training);
   add_number(command, "--epochs", options.epochs, 1,
              train_option_limits::epochs, "Number of passes over the data [5]")
     ->type_name("N");
@@ -131,6 +145,7 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
                 "What to do when a loss is NaN: stop, or skip the step "
                 "[stop]")
     ->type_name("WHAT");
+  begin_group(command, of_faults);
   add_number(command, "--audit-steps", options.audit_steps, 0,
              train_option_limits::audit_steps,
              "Compare the copies of the parameters every N steps, if there "
@@ -141,12 +156,14 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
                 "What to do when a copy deviates: stop, or heal (go back and "
                 "make the steps again) [stop]")
     ->type_name("WHAT");
+  begin_group(command, of_training);
   add_number(command, "--seed", options.seed, 0, ~std::uint64_t{0},
              "Seed of the initial weights and the order of examples [1]")
     ->type_name("N");
 }
 
 void add_placement_options(CLI::App& command, troupe::train_options& options) {
+  begin_group(command, of_placement);
   command
     .add_option("--strategy", options.strategy,
                 "default, one_device (all replicas on one device), mirrored "
@@ -188,6 +205,7 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
              "Number of processes on this machine; with TF_CONFIG, the "
              "number of its workers")
     ->type_name("N");
+  begin_group(command, of_servers);
   add_number(command, "--servers", options.servers, 1,
              train_option_limits::servers,
              "Number of parameter servers, each a process; with TF_CONFIG, the "
@@ -212,6 +230,7 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
              "parameters: the run goes on if K - 1 of them are lost at once "
              "[1]")
     ->type_name("K");
+  begin_group(command, of_placement);
   command
     .add_option("--transport", options.transport,
                 "Transport of tensors between workers: auto, shm, tcp or tls "
@@ -236,6 +255,7 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
 }
 
 void add_restart_options(CLI::App& command, train_arguments& arguments) {
+  begin_group(command, of_faults);
   add_number(command, "--restarts", arguments.restarts, 0,
              train_option_limits::epochs,
              "With --workers: start workers that were killed again, at most N "
@@ -295,28 +315,8 @@ void add_fault_options(CLI::App& command, train_arguments& arguments) {
     ->type_name("FILE");
 }
 
-void add_file_options(CLI::App& command, train_arguments& arguments) {
-  add_file(command, "--save", arguments.save, "Write the trained model to FILE")
-    ->type_name("FILE");
-  add_file(command, "--summary", arguments.summary,
-           "Write the results of the run to FILE, as JSON")
-    ->type_name("FILE");
-  add_file(command, "--resume", arguments.resume,
-           "Continue the interrupted run in FILE; options not given "
-           "are taken from FILE")
-    ->type_name("FILE");
-  command.add_flag("--other-replicas", arguments.options.other_replicas,
-                   "With --resume: allow another number of replicas than the "
-                   "run had; the weights then have other bits");
-  add_number(command, "--max-steps", arguments.max_steps, 1,
-             train_option_limits::epochs, "Interrupt the run after N steps")
-    ->type_name("N");
-  add_number(command, "--save-steps", arguments.save_steps, 1,
-             train_option_limits::epochs,
-             "With parameter servers: after every N steps, save the run to the "
-             "file of --save, and keep its state for --restarts [with "
-             "--restarts, at the end of each epoch]")
-    ->type_name("N");
+void add_server_options(CLI::App& command, train_arguments& arguments) {
+  begin_group(command, of_servers);
   add_number(command, "--in-flight", arguments.in_flight, 1,
              train_option_limits::in_flight,
              "With parameter servers: batches that each worker has at once. "
@@ -327,6 +327,41 @@ void add_file_options(CLI::App& command, train_arguments& arguments) {
                    "With parameter servers: start a process that evaluates "
                    "each version of the file of --save, which is also saved at "
                    "the end of each epoch");
+}
+
+void add_file_options(CLI::App& command, train_arguments& arguments) {
+  begin_group(command, of_files);
+  add_file(command, "--save", arguments.save, "Write the trained model to FILE")
+    ->type_name("FILE");
+  add_file(command, "--summary", arguments.summary,
+           "Write the results of the run to FILE, as JSON")
+    ->type_name("FILE");
+  add_file(command, "--resume", arguments.resume,
+           "Continue the run in FILE: the rest of an interrupted one, or with "
+           "more --epochs a complete one; options not given are taken from "
+           "FILE")
+    ->type_name("FILE");
+  command.add_flag("--other-replicas", arguments.options.other_replicas,
+                   "With --resume: allow another number of replicas than the "
+                   "run had; the weights then have other bits");
+  add_file(command, "--init", arguments.init,
+           "Begin a new run with the weights in FILE; --model, --loss, "
+           "--precision and --data are those of FILE if they are not given")
+    ->type_name("FILE");
+  add_number(command, "--max-steps", arguments.max_steps, 1,
+             train_option_limits::epochs, "Interrupt the run after N steps")
+    ->type_name("N");
+  add_number(command, "--save-steps", arguments.save_steps, 1,
+             train_option_limits::epochs,
+             "Also save the run to the file of --save after every N steps, so "
+             "that --resume can continue it if all processes are lost. With "
+             "parameter servers its state is kept for --restarts too [with "
+             "--restarts, at the end of each epoch]")
+    ->type_name("N");
+  add_number(command, "--save-epochs", arguments.save_epochs, 1,
+             train_option_limits::epochs,
+             "Also save the run to the file of --save after every N epochs")
+    ->type_name("N");
   command.add_flag("--quiet", arguments.quiet, "Print only errors");
 }
 
@@ -339,6 +374,7 @@ void add_train(CLI::App& tool, action& selected) {
   add_placement_options(command, arguments->options);
   add_restart_options(command, *arguments);
   add_fault_options(command, *arguments);
+  add_server_options(command, *arguments);
   add_file_options(command, *arguments);
   command.footer(examples);
   command.callback([arguments, &selected] {

@@ -38,7 +38,13 @@ constexpr std::size_t max_clients = 1024;
 
 /// @errors throws std::invalid_argument if nothing would use the saved steps.
 void check_save_steps(const train_arguments& x) {
-  if (x.save_steps == 0 || !x.save.empty() || !x.resume.empty())
+  if (x.names_file())
+    return;
+  if (x.save_epochs > 0)
+    throw std::invalid_argument("--save-epochs " + std::to_string(x.save_epochs)
+                                + ": there is no file to which the run could "
+                                  "be saved; give --save FILE");
+  if (x.save_steps == 0)
     return;
   const auto option = "--save-steps " + std::to_string(x.save_steps);
   if (x.restarts == 0)
@@ -72,7 +78,7 @@ void check_arguments(const train_arguments& x) {
     reject("--audit-steps " + std::to_string(*x.options.audit_steps));
   if (x.options.on_deviation)
     reject("--on-deviation " + *x.options.on_deviation);
-  if (x.evaluator && x.save.empty() && x.resume.empty())
+  if (x.evaluator && !x.names_file())
     throw std::invalid_argument(
       "--evaluator: there is no file that it could evaluate; give --save FILE");
   check_save_steps(x);

@@ -281,6 +281,11 @@ TEST_F(BadInput, HasHelpWithTheExamplesOfEachCommand) {
     EXPECT_EQ(help.find("troupe explain troupe-flight") != help.npos,
               command == "explain");
   }
+  const auto train = troupe("train --help").out;
+  for (const std::string group :
+       {"Model and data", "Training", "Devices and processes",
+        "Parameter servers", "Files and output", "Faults"})
+    EXPECT_NE(train.find("\n" + group + ":\n"), train.npos) << train;
 }
 
 TEST_F(BadInput, IsNotAModelThatTheToolLists) {

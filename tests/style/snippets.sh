@@ -3,7 +3,9 @@
 # C++ block:
 #   <!-- path/of/file.cpp: name -->
 # The block must repeat the lines of this file between `// [doc:begin name]` and
-# `// [doc:end]`. With --write, the script updates the blocks.
+# `// [doc:end]`. For the name `struct x`, it must repeat the definition of the struct
+# x with the comment before it. Each struct of docs/options.md's folders whose name ends
+# in `_options` must be on that page. With --write, the script updates the blocks.
 set -euo pipefail
 mapfile -t pages < <(git ls-files '*.md')
 if [ ${#pages[@]} -eq 0 ]; then
@@ -30,13 +32,29 @@ renewed() {
       close(file)
       if (!seen) fail(file " has no range " name)
     }
+    # Prints the definition that begins with the words `kind name`.
+    function define(file, kind, name,    line, comment, inside, seen) {
+      while ((getline line <file) > 0) {
+        if (!inside && line ~ "^" kind " (class )?" name "( |$)") inside = seen = 1
+        if (inside) print (comment != "" ? comment : "") line
+        if (inside || line !~ /^\/\/\//) comment = ""
+        else comment = comment line "\n"
+        if (inside && line ~ /^};/) break
+      }
+      close(file)
+      if (!seen) fail(file " does not define the " kind " " name)
+    }
     skipping && /^```/ { skipping = 0 }
     skipping { next }
     { print }
     /^```cpp/ {
-      if (split(before, part, " ") == 4 && part[1] == "<!--") {
-        sub(/:$/, "", part[2])
+      count = split(before, part, " ")
+      sub(/:$/, "", part[2])
+      if (count == 4 && part[1] == "<!--") {
         show(part[2], part[3])
+        skipping = 1
+      } else if (count == 5 && part[1] == "<!--" && part[3] ~ /^(struct|enum)$/) {
+        define(part[2], part[3], part[4])
         skipping = 1
       } else
         fail("name the compiled file of this code in a line above it")
@@ -57,4 +75,17 @@ for page in "${pages[@]}"; do
     status=1
   fi
 done
+
+# Options of roles inside the library.
+internal='request_runner|update|train'
+if [ -f docs/options.md ]; then
+  while read -r file name; do
+    if ! grep -qxF -- "<!-- $file: struct $name -->" docs/options.md; then
+      echo "docs/options.md: the struct $name of $file is missing"
+      status=1
+    fi
+  done < <(git grep -oE '^struct [a-z0-9_]+_options' -- 'data/*.hpp' 'models/*.hpp' \
+      'tensors/*.hpp' 'training/*.hpp' | sed 's/:struct / /' |
+      grep -vE " ($internal)_options$" | grep -vE '^tensors/(kernels|onednn|cuda)/')
+fi
 exit $status
