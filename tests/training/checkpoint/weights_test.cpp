@@ -1,6 +1,6 @@
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
-#include "troupe/training/strategies/multi_worker.hpp"
 
 #include <gtest/gtest.h>
 
@@ -38,9 +38,10 @@ tensor value_of(const model& it, std::size_t i) {
 
 TEST_F(Weights, AreSetByNameInAllCopies) {
   runtime actors;
-  for (const auto& strategy :
-       {turns(2),
-        troupe::strategy{mirrored_strategy{actors, {"cpu:0", "cpu:1"}}}}) {
+  const mirrored_strategy at_once{actors, {"cpu:0", "cpu:1"}};
+  const auto in_turn = turns(2);
+  for (const troupe::strategy& strategy :
+       std::initializer_list<troupe::strategy>{in_turn, at_once}) {
     const auto scope = strategy.scope();
     auto it = fresh(1);
     const auto others = value_of(it, 0);
