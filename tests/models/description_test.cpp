@@ -29,8 +29,8 @@ void maybe_name(layer& x, generator& rng) {
 
 template <class Layer>
 void add(layer_list& to, Layer x, generator& rng) {
-  maybe_name(x, rng);
   to.push_back(make_layer(std::move(x)));
+  maybe_name(*to.back(), rng);
 }
 
 layer_list some_image_layers(generator& rng, int depth) {
