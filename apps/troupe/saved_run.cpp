@@ -110,6 +110,11 @@ train_options options_of(const train_arguments& arguments) {
     take(&train_options::data);
     take(&train_options::loss);
     take(&train_options::precision);
+    // The columns of a table in the order of the saved model.
+    if (out.data == saved.data || out.data->starts_with("csv:")) {
+      take(&train_options::columns);
+      take(&train_options::labels);
+    }
     return out;
   }
   if (arguments.resume.empty())

@@ -34,6 +34,7 @@ void fit_loop::save_if_due() {
       && !(save->epochs > 0 && ends_epoch
            && position_.epochs_done() % save->epochs == 0))
     return;
+  identify_data();
   model_.interrupted = position_;
   try {
     save_model_();

@@ -218,9 +218,9 @@ accesses_to_a_model(const std::filesystem::path& file) {
   };
 }
 
-class NewUserResults : public scratch_test {};
+class NewUserCallbacks : public scratch_test {};
 
-TEST_F(NewUserResults, S0SaveInOnStepIsRefused) {
+TEST_F(NewUserCallbacks, S0SaveInOnStepIsRefused) {
   const std::vector<device> devices(2);
   runtime actors;
   const mirrored_strategy threads{actors, {"cpu:0", "cpu:1"}};
@@ -237,7 +237,7 @@ TEST_F(NewUserResults, S0SaveInOnStepIsRefused) {
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
-TEST_F(NewUserResults, S0OnStepMayReadAnotherModelAndTheNumberOfSteps) {
+TEST_F(NewUserCallbacks, S0OnStepMayReadAnotherModelAndTheNumberOfSteps) {
   runtime actors;
   const mirrored_strategy on{actors, {"cpu:0", "cpu:1"}};
   const auto scope = on.scope();
@@ -252,7 +252,7 @@ TEST_F(NewUserResults, S0OnStepMayReadAnotherModelAndTheNumberOfSteps) {
             "no error");
 }
 
-TEST_F(NewUserResults, S0OnEpochEndMaySaveAndRead) {
+TEST_F(NewUserCallbacks, S0OnEpochEndMaySaveAndRead) {
   runtime actors;
   const mirrored_strategy on{actors, {"cpu:0", "cpu:1"}};
   const auto scope = on.scope();
@@ -269,7 +269,7 @@ TEST_F(NewUserResults, S0OnEpochEndMaySaveAndRead) {
 }
 
 /// The thread of `predict` only reads. Another thread cannot save or hash.
-TEST_F(NewUserResults, S0AnotherThreadMayOnlyPredictWhileStepsRun) {
+TEST_F(NewUserCallbacks, S0AnotherThreadMayOnlyPredictWhileStepsRun) {
   runtime actors;
   const mirrored_strategy on{actors, {"cpu:0", "cpu:1"}};
   const auto weights = [&](const callback& each) {
