@@ -102,8 +102,7 @@ tensor gather_from(const std::shared_ptr<strategy_state>& state,
 
 std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
-                const std::string& own_text,
-                const text_gather_options& options) {
+                const std::string& own_text, const text_gather& options) {
   return all_gather_text(
     state, [&] { return own_text; }, options);
 }
@@ -111,7 +110,7 @@ all_gather_text(const std::shared_ptr<strategy_state>& state,
 std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::function<std::string()>& own_text,
-                const text_gather_options& options) {
+                const text_gather& options) {
   std::vector<std::string> texts;
   job_call call;
   call.name = options.call;

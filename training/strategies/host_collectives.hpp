@@ -22,7 +22,7 @@ void run_one_step(const std::shared_ptr<strategy_state>& state,
                   const std::function<void(replica_context&)>& fn,
                   std::chrono::milliseconds join_timeout = {});
 
-struct text_gather_options {
+struct text_gather {
   /// Maximum wait for the calls of the other processes. Zero: the step timeout
   /// of the group.
   std::chrono::milliseconds join_timeout{0};
@@ -37,8 +37,7 @@ struct text_gather_options {
 /// name of its process contains this name.
 std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
-                const std::string& own_text,
-                const text_gather_options& options = {});
+                const std::string& own_text, const text_gather& options = {});
 
 /// As `all_gather_text`. The text may depend on the state of the job.
 /// @param own_text called when this process has the state, again after each
@@ -46,7 +45,7 @@ all_gather_text(const std::shared_ptr<strategy_state>& state,
 std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::function<std::string()>& own_text,
-                const text_gather_options& options = {});
+                const text_gather& options = {});
 
 /// As `all_gather_text`, among the processes of the current view.
 /// @errors throws `job_error` if a process is lost.
