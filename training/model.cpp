@@ -244,6 +244,7 @@ model model::load(const std::filesystem::path& file) {
 void model::set_weights(const std::string& name, const tensor& value) {
   throw_if_excluded(*state_->strategy);
   require_cross_replica("set_weights");
+  state_->check_no_fit_step("set_weights");
   troupe::set_weights(*state_, name, value);
   state_->broadcast_copy(0);
 }
@@ -253,6 +254,7 @@ model::load_weights(const std::filesystem::path& file,
                     const std::function<bool(const std::string&)>& only) {
   throw_if_excluded(*state_->strategy);
   require_cross_replica("load_weights");
+  state_->check_no_fit_step("load_weights");
   auto names = troupe::load_weights(*state_, file, only);
   state_->broadcast_copy(0);
   return names;
