@@ -70,8 +70,8 @@ NETWORK = {"version": 1, "name": "small", "input": [28, 28, 1], "layers": [
 SENTENCES = [
     ("a worker is stopped for longer, and more than half are left",
      r"could not reach this one and go on without it"),
-    ("the same without such a launcher, or after a process that it has not started has asked to join; or half "
-     "of the workers are lost, one of which is not known to be dead",
+    ("more than half of the workers are lost without such a launcher, or after a process that it has not "
+     "started has asked to join; or half of the workers are lost, one of which is not known to be dead",
      r"worker \d+(, the leader,)? was lost|no more than half|reaches no majority"),
     ("the only worker with the complete state is lost while those that have joined still copy it",
      r"no process has the state|the last with the state of the job|the connections to all its processes have ended"),

@@ -85,6 +85,7 @@ struct replica_on_device {
     std::make_shared<nccl_rank>(
       local_placement{placement{1}, 0}, nccl->make_device(),
       std::make_shared<shared_ids>(),
+      std::make_shared<threaded_blocking_calls>(),
       nccl_options{.now = [this] { return now.load(); }}),
     0};
 };
