@@ -95,11 +95,12 @@ TEST(ServerPlacement, LeastBytesKeepsTheServersWithinOneShard) {
 
 TEST(ServerPlacement, FreesThePlaceOfWhatIsRemoved) {
   server_placement x{2, placement_policy::least_bytes};
+  // Parts of 4, 3 and 3 bytes: on the servers 0, 1 and 1.
   const row_sharding sharding{10, 3};
   const auto placed = x.place(bytes_of(10), sharding);
-  x.place(bytes_of(1), {1, 1});
+  x.place(bytes_of(1), {1, 1}); // on server 0
   x.remove(bytes_of(10), sharding, placed);
-  EXPECT_EQ(x.bytes(), (byte_counts{0, 1}));
+  EXPECT_EQ(x.bytes(), (byte_counts{1, 0}));
 }
 
 TEST(ServerPlacement, RejectsNoServers) {
