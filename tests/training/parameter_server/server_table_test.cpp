@@ -215,7 +215,7 @@ public:
   }
 
   std::vector<std::vector<std::int64_t>> reads; ///< By part.
-  std::vector<sparse_rows> changes;
+  std::vector<parameter_server::row_list> changes;
 
 private:
   shared_attempt attempt_;

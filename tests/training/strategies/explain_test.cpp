@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <future>
 #include <latch>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <sys/socket.h>
@@ -476,9 +477,10 @@ TEST_F(FlightFile, IsWrittenByEachProcessOfAJobThatFails) {
   const auto thrown =
     run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t w) {
       on.run([](replica_context&) {});
+      std::optional<lasting_cut> cut;
       on.run([&](replica_context& self) {
         if (w == 1)
-          cut_off(on);
+          cut.emplace(on);
         self.all_reduce(sum, tensor::full({4}, 1));
       });
     });

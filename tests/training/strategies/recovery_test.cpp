@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
 namespace {
 
@@ -355,16 +356,17 @@ TEST_F(CallsInCallbacks, OfAProcessThatJoinsAreThoseOfTheJob) {
             << "no process asked to join";
         };
         fit_options how{.epochs = 3};
+        std::optional<lasting_cut> cut;
         how.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
           repeated[w].push_back(x.repeated);
           if (is_lost && when == loss_in_callback::before_calls)
-            cut_off(on);
+            cut.emplace(on);
           if (w == 1 && x.epoch == 2)
             wait_for_join();
           losses[w].push_back(it.evaluate(uneven_batches()).loss);
           it.save(folder / "model");
           if (is_lost && when == loss_in_callback::after)
-            cut_off(on);
+            cut.emplace(on);
         }});
         try {
           it.fit(uneven_batches(), how);
