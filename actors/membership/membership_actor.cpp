@@ -305,7 +305,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
                           const reconnector::cut_connection& how,
                           bool was_silent = false) {
     const auto& [task, incarnation] = process;
-    if (is_member(task, incarnation))
+    // A connection that was cut has been dialed for the heartbeat timeout.
+    if (was_silent && is_member(task, incarnation))
       lost_members.insert_or_assign(incarnation, how);
     perform(leader ? leader->on_lost(task, incarnation, how.code, how.reason)
                    : participant->on_lost(incarnation, how.code, how.reason));

@@ -474,7 +474,7 @@ TEST_F(TrainServers, ASavedModelPredicts) {
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(
     troupe("predict --model model.troupe --data digits:280 --count 3").code, 0);
-  expect_rejected("train --resume model.troupe", 2, {"was not interrupted"});
+  expect_rejected("train --resume model.troupe", 2, {"the run is complete"});
 }
 
 /// The table is on both servers, and the workers read the rows of their

@@ -262,9 +262,11 @@ std::optional<fit_position> fit_loop::last_position(fit_end end) const {
     return position_;
   const bool restores_best =
     position_.best_weights && position_.best_epoch < position_.epochs.size();
-  if (end == fit_end::done && !restores_best)
-    return position_.completed();
-  return std::nullopt;
+  if (end != fit_end::done || restores_best)
+    return std::nullopt;
+  auto out = position_.completed();
+  out.data.reset(); // so that the files of resumed fits have the same bytes
+  return out;
 }
 
 fit_end fit_loop::run_epoch() {

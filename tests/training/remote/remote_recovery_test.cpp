@@ -13,7 +13,6 @@
 #include <future>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 // The job of a client goes on when nodes are lost and when nodes are added.
@@ -161,11 +160,10 @@ TEST(RemoteLosses, AreFollowedByWorkersWithoutARequest) {
 }
 
 TEST(RemoteLosses, OneOfTwoNodesWithoutEvidenceOfItsDeathEndsWithAnError) {
-  std::optional<lasting_cut> cut;
   const training_nodes there{2};
   there.at->in_step = [&](const strategy& on, std::uint32_t replica, int step) {
     if (replica == 1 && step == 3)
-      cut.emplace(on);
+      cut_off(on);
   };
   runtime here;
   remote_strategy remote{here, there.addresses, small};

@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <future>
 #include <latch>
-#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <sys/socket.h>
@@ -477,10 +476,9 @@ TEST_F(FlightFile, IsWrittenByEachProcessOfAJobThatFails) {
   const auto thrown =
     run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t w) {
       on.run([](replica_context&) {});
-      std::optional<lasting_cut> cut;
       on.run([&](replica_context& self) {
         if (w == 1)
-          cut.emplace(on);
+          cut_off(on);
         self.all_reduce(sum, tensor::full({4}, 1));
       });
     });

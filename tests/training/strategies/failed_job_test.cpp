@@ -50,13 +50,12 @@ void end_with_a_cut(const std::filesystem::path& folder,
       const auto scope = on.scope();
       auto it = small_model();
       fit_options how{.epochs = 2};
-      std::optional<lasting_cut> cut;
       how.callbacks.push_back({.on_step = [&](const step_record& x) {
         if (w == 0 && x.step == step)
-          cut.emplace(on);
+          cut_off(on);
       }});
       if (w == 0 && !step)
-        cut.emplace(on);
+        cut_off(on);
       try {
         it.fit(uneven_batches(), how);
       } catch (const job_error&) {

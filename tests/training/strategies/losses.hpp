@@ -7,14 +7,12 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 // Workers that are lost.
@@ -42,51 +40,6 @@ inline void cut_off(const strategy& on) {
   for (const auto& one : connections)
     one->close("the test cuts it");
 }
-
-/// As `cut_off`, and closes all connections of the worker that are made again,
-/// until the object is destroyed.
-class lasting_cut {
-public:
-  explicit lasting_cut(const strategy& on)
-    : peers_{static_cast<cluster*>(on.state()->cluster.get())
-               ->implementation()
-               .peers()},
-      thread_{[this] { run(); }} {}
-  ~lasting_cut() {
-    peers_->update([this] { is_over_ = true; });
-    thread_.join();
-  }
-  lasting_cut(const lasting_cut&) = delete;
-  lasting_cut& operator=(const lasting_cut&) = delete;
-
-private:
-  void run() {
-    std::unique_lock hold{peers_->lock};
-    const auto find_open = [this] {
-      for (const auto& one : peers_->entries)
-        if (one.connection && std::ranges::count(closed_, one.connection) == 0)
-          return one.connection;
-      return std::shared_ptr<net::connection>{};
-    };
-    while (!is_over_) {
-      if (const auto open = find_open()) {
-        closed_.push_back(open);
-        hold.unlock();
-        open->close("the test cuts it");
-        hold.lock();
-      } else {
-        peers_->wait(hold,
-                     peer_table::clock::now() + std::chrono::milliseconds{100},
-                     [&] { return is_over_ || find_open(); });
-      }
-    }
-  }
-
-  const std::shared_ptr<peer_table> peers_;
-  bool is_over_ = false; ///< Guarded by the lock of the table.
-  std::vector<std::shared_ptr<net::connection>> closed_;
-  std::thread thread_;
-};
 
 /// The numbers of the steps for which a worker's callback was called.
 using step_list = std::vector<std::uint64_t>;

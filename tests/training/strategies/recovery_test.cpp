@@ -9,7 +9,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <optional>
 
 namespace {
 
@@ -325,64 +324,6 @@ TEST_F(CallsInCallbacks, AreMadeByAllWorkersIfTheChiefIsLostThere) {
         EXPECT_EQ(found[w], expected)
           << "worker " << w << " of " << workers << ", case " << int(when);
     }
-  }
-}
-
-/// The survivor of two workers repeats the callback of the first epoch alone.
-/// The lost one starts again, gets the results of these calls in their order,
-/// and joins in the callback of the second epoch.
-TEST_F(CallsInCallbacks, OfAProcessThatJoinsAreThoseOfTheJob) {
-  for (const auto when :
-       {loss_in_callback::before_calls, loss_in_callback::after}) {
-    std::vector<std::vector<double>> losses(2);
-    std::vector<std::vector<bool>> repeated(2);
-    std::vector<std::string> weights(2);
-    int lives = 0; // of worker 0
-    const auto thrown =
-      run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t w) {
-        const bool is_lost = w == 0 && lives++ == 0;
-        const auto scope = on.scope();
-        auto it = small_model();
-        losses[w].clear();
-        repeated[w].clear();
-        const auto wait_for_join = [&] {
-          auto& peers = peers_of(on);
-          std::unique_lock hold{peers.lock};
-          EXPECT_TRUE(peers.wait(hold, peer_table::clock::now() + 60s,
-                                 [&] {
-                                   return peers.stop.requested
-                                          || peers.view.members.size() == 2;
-                                 }))
-            << "no process asked to join";
-        };
-        fit_options how{.epochs = 3};
-        std::optional<lasting_cut> cut;
-        how.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
-          repeated[w].push_back(x.repeated);
-          if (is_lost && when == loss_in_callback::before_calls)
-            cut.emplace(on);
-          if (w == 1 && x.epoch == 2)
-            wait_for_join();
-          losses[w].push_back(it.evaluate(uneven_batches()).loss);
-          it.save(folder / "model");
-          if (is_lost && when == loss_in_callback::after)
-            cut.emplace(on);
-        }});
-        try {
-          it.fit(uneven_batches(), how);
-        } catch (const job_error&) {
-          if (is_lost)
-            throw start_again{};
-          throw;
-        }
-        weights[w] = it.weights_sha256();
-      });
-    expect_nothing_thrown(thrown);
-    EXPECT_EQ(lives, 2);
-    EXPECT_EQ(losses[0], losses[1]);
-    EXPECT_EQ(weights[0], weights[1]);
-    EXPECT_EQ(repeated[0], (std::vector<bool>{false, true, false, false}));
-    EXPECT_EQ(repeated[1], repeated[0]);
   }
 }
 
