@@ -23,7 +23,8 @@ public:
   explicit threaded_blocking_calls(
     std::chrono::milliseconds end_timeout = std::chrono::seconds{5});
   /// Waits until the calls have returned: a program that ends in a call of a
-  /// driver may crash. A call that lasts longer than the timeout goes on.
+  /// driver may crash. A call that lasts longer than the timeout continues
+  /// on its thread.
   ~threaded_blocking_calls() override;
 
   void post(std::function<void()> call) override;
