@@ -74,7 +74,7 @@ SENTENCES = [
      "started has asked to join; or half of the workers are lost, one of which is not known to be dead",
      r"worker \d+(, the leader,)? was lost|no more than half|reaches no majority"),
     ("the only worker with the complete state is lost while those that have joined still copy it",
-     r"no process has the state|the last with the state of the job|the connections to all its processes have ended"),
+     r"no process has the state|the last process with the state of the job|the connections to all its processes have ended"),
     ("the disk of `--save` is full when the training has ended",
      r"cannot write .*: No space left on device"),
 ]

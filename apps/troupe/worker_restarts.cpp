@@ -84,18 +84,20 @@ void worker_restarts::end_if_lost(child_processes& children) {
   if (lost_in_start_ && !children.has_begun()) {
     loss_ = {*lost_in_start_,
              "it was lost before the job had begun, and is not started again"};
-  } else if (outlook == job_outlook::lacks_state) {
+  } else if (outlook == job_outlook::lacks_state || !children.running()) {
     const auto& ends = children.ended();
     const auto last =
       std::find_if(ends.rbegin(), ends.rend(),
                    [](const process_exit& x) { return x.had_begun; });
-    if (last == ends.rend())
-      return; // one that has left still runs
+    if (last == ends.rend() || (!children.running() && last->signal == 0))
+      return; // one that has left still runs, or was the last one
     std::string names;
     for (const auto& name : children.joining())
       names += (names.empty() ? "" : ", ") + name;
-    loss_ = {*last, "it was the last process with the state of the job, which "
-                      + names + " had not copied yet"};
+    loss_ = {*last, "it was the last process with the state of the job"
+                      + (names.empty() ? ""
+                                       : ", which " + names
+                                           + " had not copied yet")};
   }
   if (!loss_)
     return;

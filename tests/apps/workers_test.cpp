@@ -340,6 +340,22 @@ TEST_F(WorkersInTheBackground, EndAtOnceIfNoneIsLeftThatHasTheState) {
     << output;
 }
 
+TEST_F(WorkersInTheBackground, EndAtOnceIfAllAreKilled) {
+  const auto tool = start("train --data digits:1400 --batch 20 --epochs 2000 "
+                          "--workers 2 --restarts 20");
+  for (std::string line; line.find("epoch 1/") == line.npos;)
+    ASSERT_NE(line = tool->line(), "[no line]");
+  const pid_t workers[]{process_of(tool->id(), 0), process_of(tool->id(), 1)};
+  for (const auto worker : workers)
+    ::kill(worker, SIGKILL);
+  const auto output = output_of(*tool);
+  EXPECT_EQ(tool->end(), 1) << output;
+  EXPECT_NE(output.find(": signal 9 (Killed); it was the last process with the "
+                        "state of the job\n"),
+            output.npos)
+    << output;
+}
+
 TEST_F(Workers, GoOnWhenOneIsStoppedForGood) {
   const std::string training =
     "train --data digits:1400 --batch 24 --epochs 30 --replicas 2 ";

@@ -26,7 +26,7 @@ TEST(TableFaults, ChangeNoBitOfARow) {
     {"rows kept", 5'000},
     {"rows not kept", 5'000},
     {"rows made again", 1'000},
-    {"gradients of rows not yet kept", 5'000},
+    {"gradients of rows not yet kept", 2'500},
     {"parts restored", 1'000},
     {"messages lost", 1'000},
     {"messages repeated", 1'000},
