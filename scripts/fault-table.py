@@ -56,6 +56,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 KEPT = ROOT / "build" / "fault-table"
 END_LIMIT = 60   # seconds from the last fault to the end of the job
 START_LIMIT = 60  # seconds until the first epoch has ended
+STRAY_LIMIT = 5   # seconds from the end of the job to that of its last process
 MIN_FAULTS = 2
 MAX_DRAWS = 20   # of jobs with too few faults, for one run
 MARK = "TROUPE_FAULT_TABLE"  # in the environment of all processes of a job
@@ -545,8 +546,10 @@ def judge(job, expected, options):
         verdict = "a process crashed"
     else:
         verdict = job.end_of(expected)
-        time.sleep(0.1)  # for processes that the kernel still removes
-        strays = marked(job.mark)
+        # The guard that ends the workers of a killed launcher ends after it.
+        end = time.monotonic() + STRAY_LIMIT
+        while (strays := marked(job.mark)) and time.monotonic() < end:
+            time.sleep(0.05)
         left = [x.name for x in job.temporary.iterdir() if not x.name.endswith(".troupe")]
         parts = [x.name for x in job.folder.rglob("*.part")]
         if strays:

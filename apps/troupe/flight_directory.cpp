@@ -1,5 +1,7 @@
 #include "flight_directory.hpp"
 
+#include "troupe/training/support/flight_file.hpp"
+
 #include <cstdlib>
 #include <system_error>
 
@@ -10,4 +12,10 @@ void set_flight_directory(const std::filesystem::path& directory) {
       directory.empty() ? std::filesystem::path{"."} : directory, ignored)
       .lexically_normal();
   ::setenv("TROUPE_FLIGHT_DIR", absolute.c_str(), 0);
+}
+
+void clean_flight_directory() {
+  const auto* const directory = std::getenv("TROUPE_FLIGHT_DIR");
+  if (directory && *directory)
+    troupe::remove_unfinished_flight_files(directory);
 }

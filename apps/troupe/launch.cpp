@@ -222,6 +222,7 @@ int launch(const launch_options& options) {
     return restarts.start_due(
       launcher, [&](const std::string& name) { launcher.start_again(name); });
   });
+  clean_flight_directory();
   faults.print();
   if (const auto& loss = restarts.loss();
       loss && !launcher.children().is_job_done())

@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "fault_report.hpp"
+#include "flight_directory.hpp"
 #include "handed_model.hpp"
 #include "interrupt.hpp"
 #include "job_credentials.hpp"
@@ -166,6 +167,7 @@ int launch_workers(const train_config& config,
     lost.erase(worker);
   };
   const auto state = wait_for_end(launcher, signals, restarts, start_again);
+  clean_flight_directory();
   faults.print();
   return exit_code_of(launcher.children(), restarts, output, state);
 }

@@ -94,10 +94,10 @@ void worker_restarts::end_if_lost(child_processes& children) {
     std::string names;
     for (const auto& name : children.joining())
       names += (names.empty() ? "" : ", ") + name;
-    loss_ = {*last, "it was the last process with the state of the job"
-                      + (names.empty() ? ""
-                                       : ", which " + names
-                                           + " had not copied yet")};
+    loss_ = {
+      *last,
+      "it was the last process with the state of the job"
+        + (names.empty() ? "" : ", which " + names + " had not copied yet")};
   }
   if (!loss_)
     return;

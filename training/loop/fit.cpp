@@ -15,6 +15,7 @@
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/state_source.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/support/atomic_file.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -61,6 +62,7 @@ history fit(const std::shared_ptr<model_state>& state,
             const data::dataset& batches, const fit_options& options,
             std::function<void()> save_model) {
   const stop_flags flags{state->strategy, options};
+  reserve_descriptors(); // to save the model in any case
   const auto loop =
     std::make_shared<fit_loop>(state, batches, options, std::move(save_model));
   state->strategy->observe(loop);

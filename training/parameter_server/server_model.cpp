@@ -12,6 +12,7 @@
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 #include "troupe/training/parameter_server/server_epoch.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"
+#include "troupe/training/support/atomic_file.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <algorithm>
@@ -306,6 +307,7 @@ history server_model::fit(cluster_coordinator& coordinator,
   const auto& network = *self.network;
   const auto use = lock_workers("fit", network, coordinator);
   check_fit(network, batches, options);
+  reserve_descriptors(); // to save the model in any case
   const auto replicas = replicas_of(options, coordinator);
   if (options.consistency.kind == consistency_kind::synchronous)
     check_batch_rows(batches, replicas);

@@ -1,11 +1,13 @@
 #include "troupe/training/support/atomic_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 #include <string_view>
 #include <sys/file.h>
@@ -38,6 +40,39 @@ std::string remedy(int error) {
     default:
       return {};
   }
+}
+
+/// Open descriptors of no use but to be closed, see `reserve_descriptors`.
+class descriptor_reserve {
+public:
+  void keep() {
+    const std::lock_guard hold{mutex_};
+    for (auto& one : descriptors_)
+      if (one < 0)
+        one = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  }
+
+  /// @returns false if there was none.
+  bool release() {
+    const std::lock_guard hold{mutex_};
+    bool found = false;
+    for (auto& one : descriptors_)
+      if (one >= 0) {
+        ::close(std::exchange(one, -1));
+        found = true;
+      }
+    return found;
+  }
+
+private:
+  std::mutex mutex_;
+  // One for the temporary file, one for the file that it is compared with.
+  std::array<int, 2> descriptors_{-1, -1};
+};
+
+descriptor_reserve& reserve() {
+  static descriptor_reserve one;
+  return one;
 }
 
 /// Syncs the directory of the file `path`. Otherwise a crash may undo the
@@ -122,10 +157,21 @@ atomic_file::atomic_file(const fs::path& path)
       path_ = fs::weakly_canonical(path, none);
     open_temporary();
   } else {
-    file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    file_ = open(path, O_WRONLY);
   }
   if (file_ < 0)
     throw_error(errno);
+}
+
+int atomic_file::open(const fs::path& path, int flags) {
+  const auto open_once = [&] {
+    return ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  };
+  const auto file = open_once();
+  if (file >= 0 || errno != EMFILE || !reserve().release())
+    return file;
+  took_reserve_ = true;
+  return open_once();
 }
 
 void atomic_file::open_temporary() {
@@ -134,8 +180,7 @@ void atomic_file::open_temporary() {
   do {
     temporary_ = path_.string() + "." + std::to_string(::getpid()) + "-"
                  + std::to_string(next++) + std::string{temporary_suffix};
-    file_ =
-      ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file_ = open(temporary_, O_WRONLY | O_CREAT | O_EXCL);
     if (file_ >= 0)
       take_lock();
   } while (file_ < 0 && errno == EEXIST);
@@ -177,6 +222,8 @@ atomic_file::~atomic_file() {
     ::close(file_);
   if (!temporary_.empty())
     ::unlink(temporary_.c_str());
+  if (took_reserve_)
+    reserve().keep();
 }
 
 void atomic_file::write(std::span<const std::byte> bytes) {
@@ -264,6 +311,19 @@ bool atomic_file::commit_unless(const order& is_newer) {
 void atomic_file::throw_error(int error) const {
   throw std::runtime_error("cannot write \"" + given_path_.string()
                            + "\": " + std::strerror(error) + remedy(error));
+}
+
+void remove_abandoned_files(const fs::path& folder, std::string_view prefix) {
+  std::error_code none; // A directory may be writable but not readable.
+  for (fs::directory_iterator it{folder, none}, end; !none && it != end;
+       it.increment(none))
+    if (const auto name = it->path().filename().string();
+        name.starts_with(prefix) && name.ends_with(temporary_suffix))
+      remove_if_abandoned(it->path());
+}
+
+void reserve_descriptors() {
+  reserve().keep();
 }
 
 void check_writable(const fs::path& path, std::uint64_t bytes) {

@@ -64,6 +64,7 @@ private:
   void open_temporary();
   void remove_abandoned() const;
   void take_lock();
+  int open(const std::filesystem::path& path, int flags);
   [[noreturn]] void throw_error(int error) const;
 
   std::filesystem::path given_path_; ///< Path as the caller named it.
@@ -72,7 +73,19 @@ private:
   std::string temporary_;
   int file_ = -1;
   bool is_synced_ = false;
+  bool took_reserve_ = false; ///< To be kept again afterwards.
 };
+
+/// Keeps two descriptors in reserve. If this process has reached its limit of
+/// open files when an `atomic_file` is made, that file takes them, so that the
+/// result of long work can still be saved. No effect if they are kept already,
+/// or if the process has reached its limit.
+void reserve_descriptors();
+
+/// Removes the temporary files that killed processes have left in a folder for
+/// files whose names begin with `prefix`.
+void remove_abandoned_files(const std::filesystem::path& folder,
+                            std::string_view prefix);
 
 /// Checks that a file of `bytes` bytes can be written, so that a program can
 /// fail before it starts long work. Leaves no file behind.

@@ -19,6 +19,8 @@ namespace {
 /// Largest part of a job's name in a file name.
 constexpr std::size_t max_name_bytes = 64;
 
+constexpr std::string_view name_begin = "troupe-flight-";
+
 /// Size of the parts of a file in front of its content.
 constexpr std::size_t max_front_bytes = 64;
 
@@ -40,7 +42,7 @@ std::string flight_file_name(const flight_identity& identity) {
   char number[48];
   std::snprintf(number, sizeof number, "-%u-%016" PRIx64 ".bin", identity.task,
                 identity.incarnation);
-  return "troupe-flight-" + job + number;
+  return std::string{name_begin} + job + number;
 }
 
 std::filesystem::path write_flight_file(const std::filesystem::path& directory,
@@ -50,6 +52,10 @@ std::filesystem::path write_flight_file(const std::filesystem::path& directory,
   file.write(encode_flight_record(record));
   file.commit();
   return path;
+}
+
+void remove_unfinished_flight_files(const std::filesystem::path& directory) {
+  remove_abandoned_files(directory, name_begin);
 }
 
 flight_record read_flight_file(const std::filesystem::path& path) {

@@ -18,6 +18,10 @@ std::string flight_file_name(const flight_identity& identity);
 std::filesystem::path write_flight_file(const std::filesystem::path& directory,
                                         const flight_record& record);
 
+/// Removes the unfinished files of processes that were killed while they wrote
+/// a record.
+void remove_unfinished_flight_files(const std::filesystem::path& directory);
+
 /// Reads a file that `write_flight_file` has written.
 /// @errors throws std::runtime_error that names the file and what is wrong.
 flight_record read_flight_file(const std::filesystem::path& path);

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <fcntl.h>
 #include <fstream>
 #include <stdexcept>
 #include <sys/resource.h>
@@ -11,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -136,6 +140,39 @@ TEST_F(AtomicFile, CheckReportsFilesThatCannotBeWritten) {
   EXPECT_EQ(files(), 0u);
 }
 
+TEST_F(AtomicFile, UsesTheReserveIfNoDescriptorIsLeft) {
+  put("a", "old");
+  const auto is_newer = [](const fs::path& a, const fs::path&) {
+    std::ifstream in{a};
+    EXPECT_TRUE(in.is_open());
+    return false;
+  };
+  reserve_descriptors();
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto few =
+    rlimit{std::min<rlim_t>(before.rlim_cur, 64), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> used;
+  while ((used.push_back(::open("/dev/null", O_RDONLY)), used.back() >= 0)) {
+  }
+  used.pop_back();
+  const auto error = errno;
+  std::string problem;
+  for (const auto* text : {"new", "newer"}) // the reserve is kept again
+    problem += sentence([&] {
+      atomic_file out{folder / "a"};
+      out.write(text);
+      EXPECT_TRUE(out.commit_unless(is_newer));
+    });
+  for (const auto one : used)
+    ::close(one);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(error, EMFILE);
+  EXPECT_EQ(problem, "no errorno error");
+  EXPECT_EQ(text_of("a"), "newer");
+}
+
 TEST_F(AtomicFile, DirectoryWithoutPermissionIsReported) {
   if (::geteuid() == 0)
     GTEST_SKIP() << "root may write everywhere";
@@ -182,6 +219,19 @@ TEST_F(AtomicFile, RemovesTheTemporaryFilesOfKilledProcesses) {
     second.commit();
   }
   EXPECT_EQ(files(), 3u);
+}
+
+TEST_F(AtomicFile, RemovesAllThatKilledProcessesHaveLeftForABeginningOfNames) {
+  for (const auto* name : {"x-1.9-0.part", "x-2.9-1.part", "y.9-0.part", "x-3"})
+    put(name, "");
+  {
+    atomic_file written{folder / "x-4"};
+    remove_abandoned_files(folder, "x-");
+    EXPECT_EQ(files(), 3u); // y.9-0.part, x-3, and what is written
+    written.commit();
+  }
+  EXPECT_TRUE(fs::exists(folder / "x-4"));
+  EXPECT_TRUE(fs::exists(folder / "y.9-0.part"));
 }
 
 TEST_F(AtomicFile, KeepsANewerFile) {
