@@ -24,8 +24,9 @@ private:
 };
 
 /// Returns the model of a run: that of the file of --resume, else the one that
-/// the launcher has handed to this process, else the one that --model names.
+/// the launcher has handed to this process, else the one that --model names. If
+/// --init is given and --model is not, the file of --init has the model.
 /// @errors throws std::invalid_argument as `models::find_model`;
-///         std::runtime_error if the file of --resume cannot be read.
+///         std::runtime_error if the file of --resume or --init cannot be read.
 troupe::models::model_description model_of(const train_arguments& arguments,
                                            const troupe::train_config& config);

@@ -38,6 +38,22 @@ auto read_intact(const std::filesystem::path& file, const F& read) {
   }
 }
 
+/// Returns the options of the run that has saved a file. If a program has saved
+/// it, only those that its header has.
+train_options saved_options(const std::string& file) {
+  const auto header = header_of(file);
+  train_options out;
+  try {
+    out = read_train_options(header.note);
+  } catch (const std::runtime_error&) { // the note is one of a program
+  }
+  out.model = out.model.value_or(header.model.name);
+  out.loss = out.loss.value_or(header.loss);
+  if (!out.precision)
+    out.precision = models::to_string(header.precision);
+  return out;
+}
+
 /// True on the worker that writes files. Another worker succeeds a chief that
 /// is lost.
 bool is_chief(const model& of) {
@@ -100,7 +116,7 @@ models::model_description resumed_model(const train_arguments& arguments) {
 
 train_options options_of(const train_arguments& arguments) {
   if (!arguments.init.empty()) {
-    const auto saved = read_train_options(saved_note(arguments.init));
+    const auto saved = saved_options(arguments.init);
     auto out = arguments.options;
     const auto take = [&](auto train_options::*option) {
       if (!(out.*option))
@@ -110,6 +126,10 @@ train_options options_of(const train_arguments& arguments) {
     take(&train_options::data);
     take(&train_options::loss);
     take(&train_options::precision);
+    if (!out.data)
+      throw std::invalid_argument("--init " + arguments.init
+                                  + ": the file does not say on what its model "
+                                    "was trained; give --data");
     // The columns of a table in the order of the saved model.
     if (out.data == saved.data || out.data->starts_with("csv:")) {
       take(&train_options::columns);

@@ -50,7 +50,8 @@ troupe::table_columns columns_of(const troupe::model& saved);
 /// the changes on the command line. With --init, model, loss, precision and
 /// data are those of the saved run if they are not given.
 /// @errors throws std::runtime_error if the file cannot be read,
-///         std::invalid_argument as `merge_for_resume`.
+///         std::invalid_argument as `merge_for_resume`, and if the file of
+///         --init does not name its data and --data is not given.
 troupe::train_options options_of(const train_arguments& arguments);
 
 /// Checks that the output files can be written, and that the disk has space for

@@ -1,7 +1,10 @@
 #include "background.hpp"
+#include "troupe/models/description.hpp"
+#include "troupe/models/layers.hpp"
 #include "troupe/net/cluster/cluster_spec.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/training/model.hpp"
 #include "worker_test.hpp"
 
 #include <gtest/gtest.h>
@@ -155,6 +158,60 @@ TEST_F(RunIdentity, AResumedRunHasTheModelOfItsFile) {
         put_model("none");
       EXPECT_EQ(weights_of("train --resume m.troupe"), undisturbed);
     }
+}
+
+TEST_F(RunIdentity, ARunThatBeginsWithAFileHasItsModel) {
+  put_model("relu");
+  ASSERT_EQ(troupe(train + "--epochs 1 --quiet --save m.troupe").code, 0);
+  const std::string more = " --epochs 2 --batch 20 ";
+  const auto in_one = weights_of("train --init m.troupe --model a.json" + more),
+             in_two = weights_of("train --init m.troupe --model a.json" + more
+                                 + "--replicas 2");
+  EXPECT_NE(in_one, in_two);
+  for (const bool removes : {false, true}) {
+    if (removes)
+      std::filesystem::remove(folder / "a.json");
+    else
+      put_model("none");
+    EXPECT_EQ(weights_of("train --init m.troupe" + more), in_one);
+    EXPECT_EQ(weights_of("train --init m.troupe --workers 2" + more), in_two);
+    EXPECT_EQ(weights_of("train --init m.troupe --workers 1 --servers 1 "
+                         "--consistency sync"
+                         + more),
+              in_one);
+  }
+  // The option is a model that the user wants now.
+  put_model("none");
+  const auto other = summary_of("train --init m.troupe --model a.json" + more);
+  EXPECT_NE(other["weights_sha256"], in_one);
+}
+
+TEST_F(RunIdentity, ARunBeginsWithAModelThatAProgramHasSaved) {
+  put("line.csv", "a,b,y\n1,2,3\n2,0,2\n0,4,4\n3,3,6\n1,1,2\n");
+  const models::model_description net{
+    .name = "line", .input = {2}, .layers = models::stack(models::dense{1})};
+  put("line.json", models::to_json_text(net));
+  model saved{net, sgd{}, {.loss = "mean_squared_error"}};
+  saved.save(folder / "p.troupe");
+  const std::string of_file = "train --init p.troupe --data csv:line.csv ",
+                    more = " --epochs 2 --batch 2 ";
+  const auto begun = summary_of(of_file + more);
+  EXPECT_EQ(begun["model"], "line");
+  EXPECT_EQ(begun["loss"], "mean_squared_error");
+  EXPECT_EQ(begun["weights_sha256"],
+            weights_of(of_file
+                       + "--model line.json --loss mean_squared_error "
+                         "--precision float32"
+                       + more));
+  EXPECT_EQ(
+    weights_of(of_file + "--workers 1 --servers 1 --consistency sync" + more),
+    begun["weights_sha256"]);
+  expect_rejected("train --init p.troupe", 2,
+                  {"--init p.troupe: the file does not say on what its model "
+                   "was trained; give --data"});
+  put("bad.troupe", "no model");
+  expect_rejected("train --init bad.troupe --data csv:line.csv", 1,
+                  {"bad.troupe"});
 }
 
 TEST_F(RunIdentity, AWorkerThatIsStartedAgainHasTheModelOfTheRun) {
