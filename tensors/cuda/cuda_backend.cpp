@@ -7,20 +7,39 @@
 #include "troupe/tensors/cuda/ops/kernels.hpp"
 #include "troupe/tensors/cuda/pinned_cache.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
+#include "troupe/tensors/cuda/staging_ring.hpp"
 #include "troupe/tensors/cuda/update.hpp"
 #include "troupe/tensors/ops/conv2d.hpp"
 #include "troupe/tensors/ops/conv2d_max_pool.hpp"
 #include "troupe/tensors/ops/max_pool2d.hpp"
 
+#include <array>
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 
 namespace troupe::cuda {
 
 namespace {
+
+struct event_deleter {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+using owned_event =
+  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, event_deleter>;
+
+/// Makes an event of the device that the calling thread has selected.
+owned_event make_event() {
+  cudaEvent_t made = nullptr;
+  check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming),
+        "cudaEventCreateWithFlags");
+  return owned_event{made};
+}
 
 /// Maximum size of all blocks of pinned memory that are kept.
 constexpr std::size_t max_kept_pinned_bytes = std::size_t{1} << 30;
@@ -41,6 +60,37 @@ pinned_cache::source pinned_memory() {
               cudaGetLastError(); // forgets the error
           }};
 }
+
+/// The stream `compute` of a device, for copies from memory that is not pinned.
+class staging_stream final : public staging_ring::stream {
+public:
+  static constexpr std::size_t pieces = 8, piece_bytes = std::size_t{1} << 20;
+
+  explicit staging_stream(const device& on) : on_{on} {
+    compute_stream(on); // selects the device
+    for (auto& one : events_)
+      one = make_event();
+  }
+
+  void start_copy(std::byte* target, const std::byte* pinned,
+                  std::size_t bytes) override {
+    check(cudaMemcpyAsync(target, pinned, bytes, cudaMemcpyDefault,
+                          compute_stream(on_)),
+          "cudaMemcpyAsync");
+  }
+  void record(std::size_t piece) override {
+    check(cudaEventRecord(events_[piece].get(), compute_stream(on_)),
+          "cudaEventRecord");
+  }
+  // An error of a kernel is found by the next wait of the program.
+  void wait(std::size_t piece) override {
+    check(cudaEventSynchronize(events_[piece].get()), "cudaEventSynchronize");
+  }
+
+private:
+  const device on_;
+  std::array<owned_event, pieces> events_;
+};
 
 /// Kernels of all ops.
 using kernel_rows = std::unordered_map<const op*, std::span<const op_kernels>>;
@@ -77,26 +127,22 @@ class cuda_event final : public device_backend::event {
 public:
   explicit cuda_event(const device& on) : on_{on} {
     compute_stream(on); // selects the device
-    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming),
-          "cudaEventCreateWithFlags");
+    event_ = make_event();
   }
-  ~cuda_event() override { cudaEventDestroy(event_); }
-  cuda_event(const cuda_event&) = delete;
-  cuda_event& operator=(const cuda_event&) = delete;
 
   void record(device_backend::stream in) override {
     refuse_in_capture("an event");
-    check(cudaEventRecord(event_, stream_of(on_, in)), "cudaEventRecord");
+    check(cudaEventRecord(event_.get(), stream_of(on_, in)), "cudaEventRecord");
   }
   void block(device_backend::stream later) override {
     refuse_in_capture("an event");
-    check(cudaStreamWaitEvent(stream_of(on_, later), event_, 0),
+    check(cudaStreamWaitEvent(stream_of(on_, later), event_.get(), 0),
           "cudaStreamWaitEvent");
   }
-  void synchronize() override { cuda::synchronize(on_, event_); }
+  void synchronize() override { cuda::synchronize(on_, event_.get()); }
   bool is_done() override {
     refuse_in_capture("an event");
-    if (cudaEventQuery(event_) == cudaErrorNotReady) {
+    if (cudaEventQuery(event_.get()) == cudaErrorNotReady) {
       cudaGetLastError(); // forgets that it is not ready
       return false;
     }
@@ -105,7 +151,7 @@ public:
 
 private:
   const device on_;
-  cudaEvent_t event_ = nullptr;
+  owned_event event_;
 };
 
 class cuda_devices final : public device_backend {
@@ -164,12 +210,12 @@ public:
       check(cudaMemcpyPeerAsync(target, static_cast<int>(to.index), source,
                                 static_cast<int>(from.index), bytes, stream),
             "cudaMemcpyPeerAsync");
+    else if (from_host && !is_pinned(source))
+      return staging_of(on).copy(target, source, bytes);
     else
       check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream),
             "cudaMemcpyAsync");
-    // Memory that is not pinned was copied before the call returned.
-    if (to_host || (from_host && is_pinned(source))
-        || (!from_host && to != from)) // `source` may be released
+    if (to_host || from_host || to != from) // `source` may be released
       synchronize(on);
   }
   void start_copy(const device& to, std::byte* target, const device& from,
@@ -258,7 +304,22 @@ private:
   struct state {
     explicit state(const device& on) : memory{on} {}
     memory_cache memory;
+    std::once_flag has_staging;
+    std::unique_ptr<staging_ring> staging; ///< Null: no copy has needed it.
   };
+
+  staging_ring& staging_of(const device& on) {
+    using stream = staging_stream;
+    auto& state = devices_[on.index];
+    std::call_once(state.has_staging, [&] {
+      auto to = std::make_unique<stream>(on);
+      auto* const block =
+        pinned_.allocate(stream::pieces * stream::piece_bytes);
+      state.staging = std::make_unique<staging_ring>(
+        std::move(to), block, stream::pieces, stream::piece_bytes);
+    });
+    return *state.staging;
+  }
 
   std::deque<state> devices_;
   pinned_cache pinned_{pinned_memory(), max_kept_pinned_bytes};

@@ -37,6 +37,17 @@ TEST_F(OnACard, PinnedTensorsMayChangeAfterTheCopy) {
   EXPECT_TRUE(same_bits(there, counted(1'000'000)));
 }
 
+/// Sizes around those of the pinned memory that such copies go through.
+TEST_F(OnACard, TensorsMayChangeAfterTheCopy) {
+  for (const std::int64_t n : {1, 262'143, 262'145, 10'000'000})
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      auto x = counted(n);
+      const auto there = x.to(card);
+      x.set_zero();
+      EXPECT_TRUE(same_bits(there, counted(n))) << n;
+    }
+}
+
 TEST_F(OnACard, ElementsAreConvertedAsOnTheCpu) {
   constexpr auto infinity = std::numeric_limits<double>::infinity();
   const auto x = tensor::of<double>(
