@@ -1,5 +1,6 @@
 #include "saved_run.hpp"
 
+#include "command.hpp"
 #include "handed_model.hpp"
 #include "run_data.hpp"
 #include "troupe/actors/core/job_error.hpp"
@@ -8,6 +9,7 @@
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/support/atomic_file.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <stdexcept>
@@ -233,6 +235,20 @@ model new_model(const train_arguments& arguments, const train_config& config) {
 
 bool is_unfinished(const history& result) {
   return result.end == fit_end::interrupted || result.end == fit_end::max_steps;
+}
+
+int report_end(const history& result) {
+  if (is_unfinished(result))
+    return interrupted;
+  const bool has_update =
+    result.epochs.empty()
+    || std::ranges::any_of(
+      result.epochs, [](const epoch_record& x) { return x.examples > 0; });
+  if (has_update)
+    return ok;
+  return report_error(failed, "no step of the run has made its update: the "
+                              "loss or a gradient of each was not finite (try "
+                              "a smaller learning rate, or scale the data)");
 }
 
 void print_interrupted(const train_arguments& arguments, std::uint64_t steps) {

@@ -85,5 +85,9 @@ troupe::model new_model(const train_arguments& arguments,
 /// True if the fit was interrupted, so that the run can be resumed.
 bool is_unfinished(const troupe::history& result);
 
+/// Returns the exit code of a run that has not failed. If no step of it has
+/// made its update, says so, and the exit code is `failed`.
+int report_end(const troupe::history& result);
+
 /// Writes the command that resumes an interrupted run.
 void print_interrupted(const train_arguments& arguments, std::uint64_t steps);

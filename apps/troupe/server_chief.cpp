@@ -465,10 +465,9 @@ private:
 
   int finish() {
     status_.reset();
-    const bool unfinished = is_unfinished(summary_.result);
     if (!arguments_.summary.empty())
       write_summary(summary_, arguments_.summary);
-    if (unfinished)
+    if (is_unfinished(summary_.result))
       return interrupted; // workers and servers wait for the next chief
     if (!arguments_.quiet)
       print_result(summary_);
@@ -476,7 +475,7 @@ private:
       stop_node(actors_, "worker " + std::to_string(i), workers_[i]);
     for (std::size_t i = 0; i < servers_.size(); ++i)
       stop_node(actors_, "ps " + std::to_string(i), servers_[i]);
-    return ok;
+    return report_end(summary_.result);
   }
 
   /// Answers `troupe status`. If this process cannot listen, the run goes on

@@ -23,7 +23,6 @@
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -301,14 +300,6 @@ fit_options fit_options_of(const train_arguments& arguments,
   return options;
 }
 
-/// True if all steps of all epochs were skipped (`on_nan::skip`).
-bool has_no_update(const history& result) {
-  return !result.epochs.empty()
-         && std::ranges::all_of(result.epochs, [](const epoch_record& x) {
-              return x.examples == 0;
-            });
-}
-
 /// Saves the model of a run that has ended, as the options ask for it.
 /// @returns as `save_run`
 std::exception_ptr save_ended(const train_arguments& arguments,
@@ -433,12 +424,5 @@ int train(const train_arguments& given_arguments) {
     "the report of the run");
   if (unsaved)
     std::rethrow_exception(unsaved);
-  if (unfinished)
-    return interrupted;
-  if (has_no_update(result))
-    return report_error(failed,
-                        "no step of the run has made its update: the loss or "
-                        "a gradient of each was not finite (try a smaller "
-                        "learning rate, or scale the data)");
-  return ok;
+  return report_end(result);
 }

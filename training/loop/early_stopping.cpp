@@ -1,7 +1,6 @@
 // This file implements the end of an epoch of `fit`: validation, early stopping
 // and callbacks.
 
-#include "troupe/actors/core/log.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/loop/evaluate.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
@@ -43,11 +42,7 @@ bool fit_loop::end_epoch() {
     record.validation_accuracy = found.accuracy;
     record.validation_metrics = std::move(found.metrics);
   }
-  if (record.examples == 0)
-    log(log_level::warning,
-        "no step of epoch " + std::to_string(record.epoch)
-          + " has made its update, because the loss or a gradient of each was "
-            "not finite");
+  warn_if_without_update(record);
   position_.epochs.push_back(record);
   if (step_view_ != model_.strategy->views)
     begin_progress(); // this process may have become the chief

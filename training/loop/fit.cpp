@@ -4,7 +4,6 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/net/base/text.hpp"
-#include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/loop/finite_weights.hpp"
 #include "troupe/training/loop/fit_checks.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
@@ -21,7 +20,6 @@
 #include <charconv>
 #include <cmath>
 #include <exception>
-#include <limits>
 #include <stdexcept>
 
 namespace troupe {
@@ -73,21 +71,6 @@ namespace {
 
 constexpr std::size_t read_ahead = 2; // Batches.
 
-/// Checks the rate of the last step: a rate that grows without bound is largest
-/// there. A function is called for its own steps only. A resumed fit was
-/// checked when it began.
-void check_schedule(const model_state& state, std::uint64_t batches,
-                    const fit_options& options) {
-  if (!options.schedule || options.schedule->name() == "function"
-      || options.resume)
-    return;
-  std::uint64_t steps = 0;
-  if (__builtin_mul_overflow(options.epochs, batches, &steps)
-      || __builtin_add_overflow(steps, state.steps, &steps))
-    steps = std::numeric_limits<std::uint64_t>::max();
-  options.schedule->at(steps - 1);
-}
-
 void check_early_stopping(const fit_options& options,
                           const metric_list& metrics) {
   const auto& early = options.early_stopping;
@@ -114,14 +97,8 @@ void check_shares(const model_state& state, std::int64_t batch_rows,
 
 void check(const model_state& state, const data::dataset& batches,
            const fit_options& options, const metric_list& metrics) {
-  check_data(state, batches, "the training data");
-  if (options.validation)
-    check_data(state, *options.validation, "the validation data");
-  check_epochs(options.epochs);
+  check_fit(state.net, *state.loss, state.steps, batches, options);
   check_early_stopping(options, metrics);
-  check_schedule(state, *batches.size(), options);
-  check_class_weights(*state.loss, state.net, batches.classes(),
-                      options.class_weights);
   check_batch_rows(batches, state.strategy->replicas);
   check_shares(state, batches.element().dims.front(), options);
 }
@@ -286,7 +263,8 @@ fit_end fit_loop::run_epoch() {
       train(end);
     } while (heal());
   }
-  warn_about_rates();
+  if (model_.strategy->placement.process == 0)
+    rates_.warn(steps_done_, model_.steps, options_.schedule);
   if (bad_step_ && options_.on_nan == on_nan::stop)
     throw std::runtime_error(bad_quantity_ + " was not finite at step "
                              + std::to_string(*bad_step_)
@@ -482,6 +460,8 @@ void fit_loop::adopt(const remote_position& other) {
   last_total_ = other.last;
   position_.next_batch.index += added;
   steps_done_ += added;
+  if (added > 0)
+    rates_.add_unknown();
   model_.steps = updated_ = other.steps;
   if (added > 0)
     model_.next_epoch = position_.next_batch.epoch + 1;
@@ -624,9 +604,8 @@ void fit_loop::on_commit(const commit_record& commit) {
     position_.totals.add(commit.total);
     progress_->step(commit.total.examples, sums);
   }
-  if (steps_without_rate_ == steps_done_
-      && !(step_->learning_rate(commit.step) > 0))
-    ++steps_without_rate_;
+  if (rates_.asks_for_more())
+    rates_.add(step_->learning_rate(commit.step));
   ++model_.steps;
   ++position_.next_batch.index;
   model_.next_epoch = position_.next_batch.epoch + 1;

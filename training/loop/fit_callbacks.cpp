@@ -1,6 +1,5 @@
 // This file implements the calls of the callbacks of `fit`.
 
-#include "troupe/actors/core/log.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 #include "troupe/training/strategies/step_callback.hpp"
 
@@ -66,21 +65,6 @@ void fit_loop::call_step_callbacks(const commit_record& commit) {
   for (const auto& one : options_.callbacks)
     if (one.on_step)
       one.on_step(record);
-}
-
-void fit_loop::warn_about_rates() {
-  const bool is_chief = model_.strategy->placement.process == 0;
-  if (steps_done_ == 0 || steps_without_rate_ < steps_done_ || !is_chief
-      || std::exchange(has_warned_about_rates_, true))
-    return;
-  log(log_level::warning,
-      "the learning rate was 0 in all " + std::to_string(steps_done_)
-        + " steps of this fit up to step " + std::to_string(model_.steps - 1)
-        + ", so they changed no weight"
-        + (options_.schedule
-             ? "; the schedule \"" + std::string{options_.schedule->name()}
-                 + "\" counts the steps of all fits of the model, from 0"
-             : ""));
 }
 
 void fit_loop::call_epoch_callbacks(const epoch_record& record) {

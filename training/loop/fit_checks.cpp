@@ -1,9 +1,9 @@
 #include "troupe/training/loop/fit_checks.hpp"
 
 #include "troupe/training/loop/batch_inputs.hpp"
-#include "troupe/training/loop/example_losses.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -104,6 +104,17 @@ void check_epochs(std::uint64_t epochs) {
   if (epochs == 0)
     throw std::invalid_argument(
       "epochs: 0 is not a valid number of epochs; give 1 or more");
+}
+
+void check_schedule(const std::optional<schedule>& used, std::uint64_t steps,
+                    std::uint64_t epochs, std::uint64_t batches) {
+  if (!used || used->name() == "function")
+    return;
+  std::uint64_t end = 0;
+  if (__builtin_mul_overflow(epochs, batches, &end)
+      || __builtin_add_overflow(end, steps, &end))
+    end = std::numeric_limits<std::uint64_t>::max();
+  used->at(end - 1);
 }
 
 void check_batch_rows(const data::dataset& batches, std::uint32_t replicas) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/training/loop/fit_warnings.hpp"
 #include "troupe/training/loop/parameter_audit.hpp"
 #include "troupe/training/loop/snapshot_restore.hpp"
 #include "troupe/training/loop/train_step.hpp"
@@ -160,8 +161,6 @@ private:
   /// Returns true if early stopping ends the fit.
   bool should_stop_early() const;
   void restore_best();
-  /// Warns once if no step of this call has had a learning rate above 0.
-  void warn_about_rates();
   void begin_progress();
   progress_state progress_snapshot() const;
 
@@ -178,9 +177,7 @@ private:
   bool continues_epoch_ = false;
   fit_position position_;
   std::uint64_t steps_done_ = 0; ///< Steps committed in this call of `fit`.
-  /// Steps before the first one with a learning rate above 0.
-  std::uint64_t steps_without_rate_ = 0;
-  bool has_warned_about_rates_ = false;
+  rate_warning rates_;           ///< Of these steps.
 
   // State of the current epoch.
   fit_end end_ = fit_end::done;

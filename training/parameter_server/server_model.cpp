@@ -4,8 +4,9 @@
 #include "troupe/models/losses.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/strategies/parameter_server/table_consistency.hpp"
-#include "troupe/training/loop/example_losses.hpp"
+#include "troupe/training/loop/finite_weights.hpp"
 #include "troupe/training/loop/fit_checks.hpp"
+#include "troupe/training/loop/fit_warnings.hpp"
 #include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/loop/resumed_position.hpp"
@@ -96,18 +97,6 @@ std::uint32_t replicas_of(const server_fit_options& options,
   return replicas;
 }
 
-/// Makes the checks of `model::fit`, but for the number of examples.
-void check_fit(const server_network& network, const data::dataset& batches,
-               const server_fit_options& options) {
-  const auto& loss = network.used_loss();
-  check_data(network.net(), loss, batches, "the training data");
-  if (options.validation)
-    check_data(network.net(), loss, *options.validation, "the validation data");
-  check_epochs(options.epochs);
-  check_class_weights(loss, network.net(), batches.classes(),
-                      options.class_weights);
-}
-
 /// Reserves the workers of a coordinator for a call of a model.
 /// @errors throws std::logic_error if the model is on servers of another
 ///         strategy, and as `cluster_coordinator::lock_workers`.
@@ -177,6 +166,29 @@ std::size_t elements_of(const models::network& net, std::size_t parameter) {
 /// Returns the elements of a tensor as one axis.
 tensor flat(const tensor& x) {
   return x.reshaped({static_cast<std::int64_t>(x.size())});
+}
+
+/// Tables with more elements are not read to be checked.
+constexpr std::size_t max_checked_elements = std::size_t{1} << 24;
+
+/// Checks that all parameters are finite, but for those of very large tables.
+/// @param steps that the model has made.
+/// @errors throws std::runtime_error as `check_finite_weights`.
+void check_finite(const server_network& network, std::uint64_t steps) {
+  const auto& all = network.net().parameters();
+  const auto values = network.values().value();
+  for (std::size_t i = 0; i < network.dense().size(); ++i) {
+    const auto& one = all[network.dense()[i]];
+    const auto begin = network.layout().offset(i);
+    const auto own = values.range(begin, begin + one.dims.elements());
+    check_finite_weights(one.name, own.data<float>(), steps);
+  }
+  for (const auto& table : network.tables())
+    if (const auto& one = all[table.parameter];
+        one.dims.elements() <= max_checked_elements)
+      for_rows(table.values, [&](std::size_t, const tensor& rows) {
+        check_finite_weights(one.name, rows.data<float>(), steps);
+      });
 }
 
 /// Copies the parameters but tables between the variable of the servers and all
@@ -274,6 +286,21 @@ fit_position position_of(const server_fit_options& options,
   return out;
 }
 
+/// Returns the learning rate of a step.
+float rate_of(const server_fit_options& options, const server_network& network,
+              std::uint64_t step) {
+  return options.schedule ? options.schedule->at(step)
+                          : network.optimizer().rule().learning_rate();
+}
+
+/// Adds the rates of the last steps of a model.
+void add_rates(rate_warning& to, const server_fit_options& options,
+               const server_network& network, std::uint64_t count,
+               std::uint64_t all_steps) {
+  for (auto i = all_steps - count; i < all_steps && to.asks_for_more(); ++i)
+    to.add(rate_of(options, network, i));
+}
+
 /// Returns the record of an epoch that is complete, without validation.
 epoch_record record_of(const fit_position& at, std::uint64_t steps,
                        const metric_list& metrics, double learning_rate) {
@@ -306,7 +333,7 @@ history server_model::fit(cluster_coordinator& coordinator,
   auto& self = *impl_;
   const auto& network = *self.network;
   const auto use = lock_workers("fit", network, coordinator);
-  check_fit(network, batches, options);
+  check_fit(network.net(), network.used_loss(), self.steps, batches, options);
   reserve_descriptors(); // to save the model in any case
   const auto replicas = replicas_of(options, coordinator);
   if (options.consistency.kind == consistency_kind::synchronous)
@@ -341,6 +368,8 @@ history server_model::fit(cluster_coordinator& coordinator,
     self.interrupted.reset();
   };
   bool begins_epoch = true;
+  rate_warning rates;
+  const auto first_step = self.steps;
   while (end == fit_end::done && at.epochs_done() < options.epochs) {
     if (std::exchange(begins_epoch, false))
       shown.begin({.epoch = at.epochs_done() + 1,
@@ -367,6 +396,8 @@ history server_model::fit(cluster_coordinator& coordinator,
     add_steps();
     at.next_batch.index += run.steps();
     steps_left -= run.steps();
+    add_rates(rates, options, network, run.steps(), self.steps);
+    rates.warn(self.steps - first_step, self.steps, options.schedule);
     const bool ends_epoch = at.next_batch.index >= at.batches;
     if (steps_left == 0)
       end = fit_end::max_steps;
@@ -375,9 +406,7 @@ history server_model::fit(cluster_coordinator& coordinator,
       end = fit_end::interrupted;
     if (ends_epoch) {
       auto record = record_of(at, self.steps, metrics,
-                              options.schedule
-                                ? options.schedule->at(self.steps - 1)
-                                : network.optimizer().rule().learning_rate());
+                              rate_of(options, network, self.steps - 1));
       if (options.validation) {
         const auto found =
           server_epoch{coordinator, self.network, source, options, {},
@@ -387,6 +416,7 @@ history server_model::fit(cluster_coordinator& coordinator,
         record.validation_metrics = found.values(metrics);
         record.validation_accuracy = accuracy_in(record.validation_metrics);
       }
+      warn_if_without_update(record);
       at.next_batch = {at.next_batch.epoch + 1, 0};
       at.totals = {};
       at.epochs.push_back(record);
@@ -403,6 +433,7 @@ history server_model::fit(cluster_coordinator& coordinator,
   if (at.epochs_done() >= options.epochs)
     end = fit_end::done; // it was interrupted after its last step
   self.interrupted = end == fit_end::done ? at.completed() : at;
+  check_finite(network, self.steps);
   return {std::move(at.epochs), end};
 }
 

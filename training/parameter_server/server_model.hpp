@@ -166,7 +166,10 @@ public:
   ///         does; std::logic_error if the coordinator belongs to another
   ///         strategy, has closures that are not done, or is used by another
   ///         thread; std::runtime_error if a loss or gradient is not finite
-  ///         (`on_nan`); what `cluster_coordinator::join` throws.
+  ///         (`on_nan`), and at the end if a weight is not; what
+  ///         `cluster_coordinator::join` throws.
+  /// @cost at the end reads all parameters, except tables of more than 2^24
+  ///       elements, whose weights are not checked.
   history fit(cluster_coordinator& coordinator, const data::dataset& batches,
               const server_fit_options& options = {});
 

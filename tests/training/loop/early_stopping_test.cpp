@@ -1,5 +1,5 @@
-#include "troupe/actors/core/log.hpp"
 #include "troupe/models/layers.hpp"
+#include "troupe/tests/support/collected_warnings.hpp"
 #include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/training/model.hpp"
@@ -14,30 +14,10 @@
 namespace {
 
 using namespace troupe;
-using test::text_of;
+using test::collected_warnings, test::text_of;
 
 constexpr auto nan = std::numeric_limits<double>::quiet_NaN();
 constexpr auto infinity = std::numeric_limits<double>::infinity();
-
-/// Collects the warnings during its lifetime.
-class collected_warnings {
-public:
-  collected_warnings() {
-    log_to([this](log_level level, std::string_view line) {
-      if (level == log_level::warning)
-        text += std::string{line} + '\n';
-    });
-  }
-  ~collected_warnings() { log_to({}); }
-  collected_warnings(const collected_warnings&) = delete;
-  collected_warnings& operator=(const collected_warnings&) = delete;
-
-  bool contain(std::string_view part) const {
-    return text.find(part) != text.npos;
-  }
-
-  std::string text;
-};
 
 model line() {
   return model{
