@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/tensors/exact_numbers.hpp"
 
 #include <caf/make_message.hpp>
 
@@ -85,6 +86,10 @@ tensor rows_of(const tensor& from, const tensor& rows) {
     to += row_bytes;
   }
   return out;
+}
+
+std::string text_of(const update_rule& x) {
+  return std::string{x.name()} + exact_text(x.numbers());
 }
 
 parameter_server::table_rules rules_of(const new_table& x) {
@@ -186,8 +191,9 @@ std::uint64_t shard_state::add(const new_optimizer& x) {
   const update_rule rule{x.rule, numbers};
   const auto& found = optimizers.try_emplace(x.optimizer, rule).first->second;
   if (found.name() != rule.name() || found.numbers() != rule.numbers())
-    reject("optimizer " + std::to_string(x.optimizer)
-           + " is another one: " + std::string{found.name()});
+    reject("optimizer " + std::to_string(x.optimizer) + " is \""
+           + text_of(found) + "\", not \"" + text_of(rule)
+           + "\"; all processes must give it the same rule");
   return updates;
 }
 

@@ -215,12 +215,8 @@ std::string describe_computation(const model_state& state) {
 }
 
 std::string model_state::description() const {
-  auto out = describe_computation(*this) + "seed: " + std::to_string(seed)
-             + "\noptimizer: " + std::string{rule.name()};
-  for (const auto& one : rule.numbers())
-    if (one.name != "learning_rate")
-      out += ' ' + one.name + '=' + std::to_string(one.value);
-  return out + '\n';
+  return describe_computation(*this) + "seed: " + std::to_string(seed)
+         + "\noptimizer: " + describe_rule(rule) + '\n';
 }
 
 void check_data(const model_state& state, const data::dataset& batches,

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/net/base/text.hpp"
+#include "troupe/tensors/exact_numbers.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_batches.hpp"
@@ -25,11 +26,10 @@ public:
   void add(const char* name, const T& value) {
     text_ << name << ": " << value << '\n';
   }
+  void add(const char* name, float value) { add(name, exact_text(value)); }
+  void add(const char* name, double value) { add(name, exact_text(value)); }
   void add(const char* name, const hyperparameters& all) {
-    text_ << name << ':';
-    for (const auto& one : all)
-      text_ << ' ' << one.name << '=' << one.value;
-    text_ << '\n';
+    text_ << name << ':' << exact_text(all) << '\n';
   }
   /// @param lines each "name: value", with a line feed at its end.
   void add_lines(const std::string& lines) { text_ << lines; }

@@ -4,6 +4,7 @@
 #include "troupe/models/losses.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/strategies/parameter_server/table_consistency.hpp"
+#include "troupe/tensors/exact_numbers.hpp"
 #include "troupe/training/loop/finite_weights.hpp"
 #include "troupe/training/loop/fit_checks.hpp"
 #include "troupe/training/loop/fit_warnings.hpp"
@@ -14,6 +15,7 @@
 #include "troupe/training/parameter_server/server_epoch.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"
 #include "troupe/training/support/atomic_file.hpp"
+#include "troupe/training/support/describe_model.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <algorithm>
@@ -204,30 +206,15 @@ void for_dense(const server_network& network, const parameters& of_model,
   }
 }
 
-/// True if two rules differ by no more than the learning rate, which can change
-/// between any two steps.
-bool are_equal(const update_rule& a, const update_rule& b) {
-  const auto numbers_of = [](const update_rule& rule) {
-    auto out = rule.numbers();
-    std::erase_if(out,
-                  [](const auto& one) { return one.name == "learning_rate"; });
-    return out;
-  };
-  return a.name() == b.name() && numbers_of(a) == numbers_of(b);
-}
-
 std::string text_of(const update_rule& rule) {
-  std::string out{rule.name()};
-  for (const auto& [name, value] : rule.numbers())
-    out += " " + name + "=" + std::to_string(value);
-  return out;
+  return std::string{rule.name()} + exact_text(rule.numbers());
 }
 
 /// True if the state of an optimizer of one rule is one of the other. Else says
 /// so.
 bool can_take_state(const std::string& call, const update_rule& from,
                     const update_rule& to) {
-  if (are_equal(from, to))
+  if (describe_rule(from) == describe_rule(to))
     return true;
   log(log_level::warning,
       call

@@ -4,6 +4,7 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/data/pipeline/row_range.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/exact_numbers.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/batch_inputs.hpp"
@@ -17,7 +18,6 @@
 #include <cmath>
 #include <limits>
 #include <span>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -192,19 +192,26 @@ server_batches::server_batches(metric_list list, std::vector<float> weights,
 
 namespace {
 
+/// Describes the values that are read and updated: another model of the same
+/// program can have the same network.
+std::string description_of_variables(const server_network& network) {
+  std::string out;
+  for (const auto& one : network.variables())
+    out += (one.is_table() ? "table: " : "variable: ") + one.name() + ' '
+           + to_string(one.spec()) + '\n';
+  return out;
+}
+
 std::string description_of_fit(const server_network& network,
                                const server_batches& from) {
-  std::ostringstream out;
   const auto& rule = network.optimizer().rule();
-  out << "optimizer: " << rule.name();
-  for (const auto& one : rule.numbers())
-    out << ' ' << one.name << '=' << one.value;
-  out << "\nseed: " << network.seed();
-  out << "\nclass weights:" << (from.class_weights.empty() ? " none" : "");
+  auto out = "optimizer: " + std::string{rule.name()}
+             + exact_text(rule.numbers())
+             + "\nseed: " + std::to_string(network.seed())
+             + "\nclass weights:" + (from.class_weights.empty() ? " none" : "");
   for (const auto weight : from.class_weights)
-    out << ' ' << weight;
-  out << '\n' << describe(identify(*from.training));
-  return out.str();
+    out += ' ' + exact_text(weight);
+  return out + '\n' + describe(identify(*from.training));
 }
 
 } // namespace
@@ -216,7 +223,7 @@ const std::string& server_batches::description(const server_network& network,
   std::call_once(out.once, [&] {
     const auto& net = network.net();
     out.value =
-      describe_model(net.description())
+      describe_model(net.description()) + description_of_variables(network)
       + "precision: " + describe_precision(net.precision(), {}) + "\nloss: "
       + network.used_loss().name + "\nmetrics: " + metrics.description() + '\n'
       + (scores ? describe(identify(*validation), " of the validation data")

@@ -38,9 +38,9 @@ struct server_batches {
                  std::optional<data::dataset> validation);
 
   /// Describes what the closures of a fit compute, or those of an evaluation:
-  /// the network, its precision and loss, the metrics and the data, and for a
-  /// fit the update rule, the seed and the class weights. One "name: value" a
-  /// line.
+  /// the network, its variables, its precision and loss, the metrics and the
+  /// data, and for a fit the update rule, the seed and the class weights. One
+  /// "name: value" a line.
   /// @cost the first call reads two batches.
   const std::string& description(const server_network& network,
                                  batch_task::kind what) const;

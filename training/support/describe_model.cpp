@@ -1,5 +1,6 @@
 #include "troupe/training/support/describe_model.hpp"
 
+#include "troupe/tensors/exact_numbers.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 
 #include <cstddef>
@@ -34,6 +35,13 @@ std::string describe_precision(models::precision x, const device& on) {
              ? ", with instructions of the processor"
              : ", without instructions of the processor";
   return out;
+}
+
+std::string describe_rule(const update_rule& x) {
+  auto numbers = x.numbers();
+  std::erase_if(numbers,
+                [](const auto& one) { return one.name == "learning_rate"; });
+  return std::string{x.name()} + exact_text(numbers);
 }
 
 } // namespace troupe

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -66,6 +67,8 @@ std::string error_of(const server_training& on_node, const program& fn) {
     const parameter_server_strategy strategy{actors, on(servers, 1)};
     server_model trained{strategy, "m", net(activation::relu),
                          sgd{.learning_rate = 0.5f}};
+    const server_model other{strategy, "other", net(activation::relu),
+                             sgd{.learning_rate = 0.5f}};
     cluster_coordinator coordinator{strategy,
                                     {.nodes = {worker.address()},
                                      .closures = server_training_closures,
@@ -126,6 +129,33 @@ TEST(ServerTraining, AWorkerWithOtherValidationDataIsRefused) {
   expect_mention(error_of_fit(other, {.validation = rows(20).batch(10)}),
                  "hash of the first batch of the validation data: ",
                  "hash of the first batch of the validation data: ");
+}
+
+/// The program has a second model with the same network and rule.
+TEST(ServerTraining, AWorkerThatTrainsAnotherModelIsRefused) {
+  auto on_node = described();
+  on_node.name = "other";
+  const auto text = error_of(on_node, [](auto& trained, auto& coordinator) {
+    trained.fit(coordinator, rows(60).batch(10));
+  });
+  expect_mention(text, "variable: other float32[80]\"",
+                 "variable: m float32[80]\"");
+}
+
+TEST(ServerTraining, NumbersAreComparedExactly) {
+  const auto above = std::nextafter(0.5F, 1.0F);
+  // The server compares the rules, before the first task.
+  const auto rules =
+    error_of_fit([&](auto& x) { x.rule = sgd{.learning_rate = above}; });
+  for (const auto* rule :
+       {"is \"sgd learning_rate=0.5 ", "not \"sgd learning_rate=0.50000006 "})
+    EXPECT_NE(rules.find(rule), rules.npos) << rules;
+  expect_mention(error_of_fit(
+                   [&](auto& x) {
+                     x.class_weights = {1, above, 1};
+                   },
+                   {.class_weights = {1, 0.5F, 1}}),
+                 "class weights: 1 0.50000006 1\"", "class weights: 1 0.5 1\"");
 }
 
 TEST(ServerTraining, AWorkerThatComputesOtherwiseIsRefused) {

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace {
 
 using namespace troupe;
@@ -119,6 +121,20 @@ TEST(MultiWorker, WorkersAgreeOnTheReplicaShares) {
               "worker 1 has \"replica shares: 1,3\", but worker 0 has "
               "\"replica shares: 3,1\"; all workers must train the same model "
               "on the same data with the same options");
+}
+
+TEST(MultiWorker, WorkersAgreeOnEachDigitOfTheNumbers) {
+  const auto thrown =
+    run_on_workers(2, 1, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      const auto rate = w == 1 ? std::nextafter(0.5F, 1.0F) : 0.5F;
+      model it{small_net(), sgd{.learning_rate = rate}};
+      it.fit(digits_200().batch(50));
+    });
+  for (const auto& one : thrown)
+    EXPECT_TRUE(exception_text(one).starts_with(
+      "worker 1 has \"settings of the optimizer: learning_rate=0.50000006 "))
+      << exception_text(one);
 }
 
 TEST(MultiWorker, PredictionsAreEqualOnAllWorkers) {
