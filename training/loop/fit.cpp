@@ -183,7 +183,6 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
   model_.is_suspect = false;
 }
 
-/// The data is known to others only if it is compared or saved.
 void fit_loop::identify_data() {
   if (!position_.data)
     position_.data = identify(batches_);
@@ -227,8 +226,6 @@ history fit_loop::run_epochs() {
       && end != fit_end::stopped_early)
     // An interruption after the last step leaves the fit complete.
     end = fit_end::done;
-  if (end == fit_end::interrupted || end == fit_end::max_steps)
-    identify_data();
   model_.interrupted = last_position(end);
   if (end == fit_end::done || end == fit_end::stopped_early)
     restore_best();
@@ -236,16 +233,16 @@ history fit_loop::run_epochs() {
   return {position_.epochs, end, position_.best_epoch};
 }
 
-std::optional<fit_position> fit_loop::last_position(fit_end end) const {
-  if (end == fit_end::interrupted || end == fit_end::max_steps)
-    return position_;
+std::optional<fit_position> fit_loop::last_position(fit_end end) {
+  const bool is_unfinished =
+    end == fit_end::interrupted || end == fit_end::max_steps;
   const bool restores_best =
     position_.best_weights && position_.best_epoch < position_.epochs.size();
-  if (end != fit_end::done || restores_best)
+  if (!is_unfinished && (end != fit_end::done || restores_best))
     return std::nullopt;
-  auto out = position_.completed();
-  out.data.reset(); // so that the files of resumed fits have the same bytes
-  return out;
+  // A resumed fit has it too, so both write the same file.
+  identify_data();
+  return is_unfinished ? position_ : position_.completed();
 }
 
 fit_end fit_loop::run_epoch() {

@@ -32,11 +32,11 @@ public:
 private:
   using clock = std::chrono::steady_clock;
 
-  /// Reads what identifies the data, for a comparison or for a saved position.
+  /// Reads what identifies the data, unless it is known.
   void identify_data();
   history run_epochs();
   /// What the model has as the position of its last fit after the fit.
-  std::optional<fit_position> last_position(fit_end end) const;
+  std::optional<fit_position> last_position(fit_end end);
   // The functions up to `save_if_due` are in fit_saving.cpp.
 
   /// Returns the number of steps up to the next save by steps.

@@ -303,6 +303,37 @@ TEST_F(Resume, ACompleteFitTrainsOnAsALongerOne) {
   }
 }
 
+TEST_F(Resume, ACompleteFitWritesTheFileOfAnInterruptedOne) {
+  for (const std::uint64_t stop_step : {1, 13, 14, 38}) {
+    auto whole = fresh(adam{});
+    whole.fit(batches(), {.epochs = 3});
+    whole.save(folder / "whole");
+    auto cut = fresh(adam{});
+    cut.fit(batches(), {.epochs = 3, .max_steps = stop_step});
+    cut.save(folder / "cut");
+    auto loaded = model::load(folder / "cut");
+    loaded.fit(batches(), {.epochs = 3, .resume = true});
+    loaded.save(folder / "resumed");
+    EXPECT_EQ(text_of("resumed"), text_of("whole"))
+      << "interrupted after " << stop_step << " steps";
+  }
+}
+
+TEST_F(Resume, ACompleteFitRejectsOtherData) {
+  auto done = fresh(adam{});
+  done.fit(batches(), {.epochs = 2});
+  done.save(folder / "a");
+  const fit_options more{.epochs = 3, .resume = true};
+  const auto other = digits_200().shuffle(data::whole_dataset, 8).batch(16);
+  const auto text = error_of_resume(folder / "a", other, more);
+  EXPECT_TRUE(text.starts_with("the first batch of this dataset has other "
+                               "values (16 examples, "))
+    << text;
+  EXPECT_EQ(test::text_of([&] { done.fit(other, more); }), text)
+    << "without a file";
+  EXPECT_EQ(error_of_resume(folder / "a", batches(), more), "no error");
+}
+
 TEST_F(Resume, ACompleteFitNeedsMoreEpochs) {
   auto it = fresh(adam{});
   it.fit(batches(), {.epochs = 2});
