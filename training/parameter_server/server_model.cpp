@@ -332,10 +332,16 @@ history server_model::fit(cluster_coordinator& coordinator,
   const auto& metrics = source->metrics;
   auto at =
     position_of(options, replicas, *batches.size(), metrics, self.next_epoch);
-  at.data = identify(batches, false); // each batch is read once
-  if (options.resume)
+  // The data is read only if it is compared, or known to others.
+  const auto identify_data = [&] {
+    if (!at.data)
+      at.data = source->training_identity();
+  };
+  if (options.resume) {
+    identify_data();
     at = resumed_position(self.interrupted, at, options.first_epoch,
                           options.epochs);
+  }
   self.interrupted.reset();
   progress shown{options.progress};
   auto end = fit_end::done;
@@ -349,9 +355,11 @@ history server_model::fit(cluster_coordinator& coordinator,
   };
   // The function may copy the model.
   const auto call = [&](const auto& fn, const auto&... args) {
+    if (!fn)
+      return;
+    identify_data();
     self.interrupted = at;
-    if (fn)
-      fn(args...);
+    fn(args...);
     self.interrupted.reset();
   };
   bool begins_epoch = true;
@@ -419,6 +427,7 @@ history server_model::fit(cluster_coordinator& coordinator,
   shown.finish_line();
   if (at.epochs_done() >= options.epochs)
     end = fit_end::done; // it was interrupted after its last step
+  identify_data();
   self.interrupted = end == fit_end::done ? at.completed() : at;
   check_finite(network, self.steps);
   return {std::move(at.epochs), end};

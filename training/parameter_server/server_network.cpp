@@ -11,7 +11,6 @@
 #include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 #include "troupe/training/strategies/worker_difference.hpp"
-#include "troupe/training/support/data_identity.hpp"
 #include "troupe/training/support/describe_model.hpp"
 
 #include <algorithm>
@@ -211,10 +210,16 @@ std::string description_of_fit(const server_network& network,
              + "\nclass weights:" + (from.class_weights.empty() ? " none" : "");
   for (const auto weight : from.class_weights)
     out += ' ' + exact_text(weight);
-  return out + '\n' + describe(identify(*from.training));
+  return out + '\n' + describe(from.training_identity());
 }
 
 } // namespace
+
+const data_identity& server_batches::training_identity() const {
+  auto& out = training_identity_;
+  std::call_once(out.once, [&] { out.value = identify(*training); });
+  return out.value;
+}
 
 const std::string& server_batches::description(const server_network& network,
                                                batch_task::kind what) const {

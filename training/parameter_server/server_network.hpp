@@ -11,6 +11,7 @@
 #include "troupe/training/parameter_server/per_worker.hpp"
 #include "troupe/training/parameter_server/pulled_tables.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
+#include "troupe/training/support/data_identity.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -45,17 +46,23 @@ struct server_batches {
   const std::string& description(const server_network& network,
                                  batch_task::kind what) const;
 
+  /// Identifies the training data. @cost the first call reads two batches.
+  const data_identity& training_identity() const;
+
   const metric_list metrics;
   const std::vector<float> class_weights;
   const std::optional<data::dataset> training, validation;
   const per_worker<batch_cursors> cursors;
 
 private:
-  struct text {
+  /// A value that the first call of a function computes.
+  template <class T>
+  struct computed_once {
     std::once_flag once;
-    std::string value;
+    T value;
   };
-  mutable text of_fit_, of_evaluation_;
+  mutable computed_once<std::string> of_fit_, of_evaluation_;
+  mutable computed_once<data_identity> training_identity_;
 };
 
 /// A network whose parameters are on parameter servers, and the computation of

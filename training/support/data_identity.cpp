@@ -54,10 +54,10 @@ bool is_unreadable(const std::string& hash) {
   return hash.starts_with(unreadable);
 }
 
-data_identity identify(const data::dataset& batches, bool reads_last) {
+data_identity identify(const data::dataset& batches) {
   data_identity out{
     batches.size(), examples_of(batches), hash_of_batch(batches, {}), {}};
-  if (reads_last && out.batches && *out.batches > 0)
+  if (out.batches && *out.batches > 0)
     out.last_batch = hash_of_batch(batches, {0, *out.batches - 1});
   return out;
 }

@@ -19,16 +19,13 @@ struct data_identity {
   /// Examples of an epoch. None: their number is unknown until they are read.
   std::optional<std::uint64_t> examples;
   std::string first_batch; ///< Hash of the first batch of epoch 0.
-  /// Hash of its last batch. Empty: there is none, or it is not known.
-  std::string last_batch;
+  std::string last_batch;  ///< Hash of its last batch. Empty: there is none.
 
   friend bool operator==(const data_identity&, const data_identity&) = default;
 };
 
-/// @param reads_last false: the last batch is not read, so its hash is not
-///        known.
-/// @cost reads one or two batches, and computes their SHA-256.
-data_identity identify(const data::dataset& batches, bool reads_last = true);
+/// @cost reads two batches, and computes their SHA-256.
+data_identity identify(const data::dataset& batches);
 
 /// Describes an identity, one "name: value" a line.
 /// @param of ends each name, such as " of the validation data".
