@@ -11,6 +11,7 @@
 #include "troupe/training/strategies/strategy.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/support/describe_model.hpp"
 
 #include <algorithm>
 #include <array>
@@ -148,6 +149,9 @@ struct optimizer::impl final : placement_observer {
   std::string state_text() override;
   std::vector<tensor> state_tensors(const std::string& text) override;
   void on_copied(const std::string& text) override;
+  std::string description() const override {
+    return "optimizer: " + describe_rule(model ? model->rule : own_rule) + '\n';
+  }
 
   void apply_to_copy(std::size_t copy,
                      std::span<const parameter_gradient> gradients,

@@ -12,6 +12,7 @@
 #include "troupe/training/strategies/loop_call.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/support/sha256.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
@@ -153,7 +154,8 @@ worker_status request_runner_state::info() {
                    names_of(functions_.run),
                    names_of(functions_.call),
                    description(),
-                   strategy_->state()->group->incarnation()};
+                   strategy_->state()->group->incarnation(),
+                   options.arguments.joins ? std::string{} : initial_values()};
   });
 }
 
@@ -232,6 +234,28 @@ std::string request_runner_state::description() const {
            - (snapshot_ ? 1 : 0)
       << "\nsnapshot: " << (snapshot_ ? "yes" : "no") << '\n';
   return out.str();
+}
+
+/// The name is the first line of the owner's description.
+std::string request_runner_state::initial_values() const {
+  std::string out;
+  for (const auto& one : strategy_->state()->observers) {
+    const auto owner = one.lock();
+    if (!owner || owner == snapshot_)
+      continue;
+    const auto values = owner->state_tensors(owner->state_text());
+    if (values.empty())
+      continue;
+    sha256 hash;
+    for (const auto& x : values) {
+      const auto on_cpu = x.to({});
+      hash.add({on_cpu.raw(), on_cpu.bytes()});
+    }
+    const auto name = owner->description();
+    out += name.substr(0, name.find('\n'))
+           + ", hash of its initial values: " + to_hex(hash.finish()) + '\n';
+  }
+  return out;
 }
 
 // -- requests -----------------------------------------------------------------

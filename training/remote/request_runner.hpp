@@ -96,6 +96,7 @@ private:
   void join();
   void make_functions();
   std::string description() const;
+  std::string initial_values() const;
   tensors run_for_replicas(const step_functions::for_replica& fn,
                            std::uint64_t number, worker_status& status);
   void check_number(std::uint64_t number);

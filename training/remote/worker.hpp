@@ -49,8 +49,13 @@ struct worker_info {
   /// Incarnation of the worker's process in the job, which the process draws.
   /// Zero: the job has one process.
   std::uint64_t incarnation = 0;
+  /// Hashes of the initial values of models and optimizers, one "name: value"
+  /// in each line. They must be equal on all workers with which the job begins.
+  /// Empty for a worker that joins, which gets the values of the others.
+  std::string initial_values{};
   auto fields() {
-    return std::tie(replicas, transport, runs, calls, description, incarnation);
+    return std::tie(replicas, transport, runs, calls, description, incarnation,
+                    initial_values);
   }
 };
 

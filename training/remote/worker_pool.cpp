@@ -173,8 +173,10 @@ void remote_strategy::impl::join() {
     std::iota(requested.begin(), requested.end(), replicas);
     if (status.replica_ids != requested)
       fail({w, ec::protocol, "it has other replicas than requested"}, activity);
-    if (const auto text = difference("worker 0", first_info.description,
-                                     status.info.description);
+    const auto& own = status.info;
+    if (const auto text = difference(
+          "worker 0", first_info.description + first_info.initial_values,
+          own.description + own.initial_values);
         !text.empty())
       fail({w, ec::invalid, "its step functions have " + text}, activity);
     nodes[w].replica_ids = status.replica_ids;
