@@ -122,22 +122,29 @@ void note_checked(const strategy_state& state) {
 
 /// Checks the descriptions of all replicas, by replica. An empty one is not
 /// compared: its process has made a step since the epoch began.
+/// @param names of the processes.
 void check_descriptions(const std::vector<std::string>& all,
-                        const placement& job) {
+                        const placement& job,
+                        const std::vector<std::string>& names) {
   std::size_t first = 0;
   while (first < all.size() && all[first].empty())
     ++first;
   for (std::size_t r = first + 1; r < all.size(); ++r)
     if (!all[r].empty() && all[r] != all[first]) {
       const auto worker = [&](std::size_t replica) {
-        return "worker "
-               + std::to_string(
-                 job.process_of(static_cast<std::uint32_t>(replica)));
+        return names.at(job.process_of(static_cast<std::uint32_t>(replica)));
       };
       throw std::invalid_argument(
         worker(r) + " has " + difference(worker(first), all[first], all[r])
         + "; all workers must give distribute the same data");
     }
+}
+
+std::vector<std::string> process_names(const strategy_state& state) {
+  std::vector<std::string> out;
+  for (std::uint32_t p = 0; p < state.placement.job.processes(); ++p)
+    out.push_back(state.group->process_name(p));
+  return out;
 }
 
 /// One step of a loop as a call of the job.
@@ -195,6 +202,7 @@ private:
       run_one_step(
         state_,
         [fn = fn_, results = results_, gathered, placed = state_->placement,
+         names = process_names(*state_),
          unchecked = unchecked_description(*state_)](replica_context& self) {
           fn(self);
           const auto id = self.replica_id();
@@ -204,7 +212,7 @@ private:
           for (std::size_t r = 0; r < all.size(); ++r)
             if (!decode_text(text_in(all[r]), texts[r], descriptions[r]))
               throw_mismatch();
-          check_descriptions(descriptions, placed.job);
+          check_descriptions(descriptions, placed.job, names);
           if (id != placed.replicas().front())
             return;
           gathered->texts = std::move(texts);

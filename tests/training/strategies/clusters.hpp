@@ -19,21 +19,28 @@ struct start_again {
 /// Calls `fn(strategy, worker)` on each worker of a cluster. Each worker is a
 /// thread of this process with its own runtime, endpoint and lanes.
 /// @param on_end called when a worker has ended.
+/// @param has_chief true: the first one is the task chief 0, and the second one
+///        is worker 0.
 /// @returns the exception of each worker. Null: none.
 inline std::vector<std::exception_ptr>
 run_on_cluster(std::uint32_t workers, const multi_worker_options& options,
                const std::function<void(const strategy&, std::uint32_t)>& fn,
-               const std::function<void(std::uint32_t)>& on_end = {}) {
+               const std::function<void(std::uint32_t)>& on_end = {},
+               bool has_chief = false) {
   const net::reserved_ports ports{workers};
-  net::cluster_spec::list addresses;
-  for (const auto port : ports.numbers())
-    addresses.push_back("127.0.0.1:" + std::to_string(port));
-  const net::cluster_spec cluster{
-    std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}};
+  std::map<std::string, net::cluster_spec::list> addresses;
+  std::vector<net::simple_resolver::options> tasks;
+  for (const auto port : ports.numbers()) {
+    const auto* type = has_chief && tasks.empty() ? "chief" : "worker";
+    auto& own = addresses[type];
+    tasks.push_back(
+      {.task_type = type, .task_id = static_cast<std::uint32_t>(own.size())});
+    own.push_back("127.0.0.1:" + std::to_string(port));
+  }
+  const net::cluster_spec cluster{addresses};
   const auto run_one = [&](std::uint32_t w, const multi_worker_options& how) {
     runtime actors;
-    const net::simple_resolver who{cluster,
-                                   {.task_type = "worker", .task_id = w}};
+    const net::simple_resolver who{cluster, tasks[w]};
     const multi_worker_mirrored_strategy mine{actors, who, how};
     fn(mine, w);
   };

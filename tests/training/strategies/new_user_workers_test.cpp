@@ -1,9 +1,9 @@
+#include "clusters.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
-#include "workers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -122,6 +122,37 @@ TEST(NewUserWorkers, S1ASecondDatasetIsComparedToo) {
   };
   expect_error(plain,
                "worker 1 has \"hash of the first batch: ", same_for_distribute);
+}
+
+TEST(NewUserWorkers, AChiefAndItsWorkerAreNamedByTheirTasks) {
+  const auto error_with_chief = [](const program& fn) {
+    const auto thrown = run_on_cluster(
+      2, {},
+      [&](const strategy& on, std::uint32_t w) {
+        const auto scope = on.scope();
+        fn(on, w);
+      },
+      {}, true);
+    EXPECT_EQ(exception_text(thrown[1]), exception_text(thrown[0]));
+    return exception_text(thrown[0]);
+  };
+  const std::string differ =
+    "worker 0 has \"examples per epoch: 35\", but chief "
+    "0 has \"examples per epoch: 33\"";
+  EXPECT_EQ(error_with_chief([](const strategy& on, std::uint32_t w) {
+              plain_loop(on, rows(33 + 2 * w));
+            }),
+            differ + same_for_distribute);
+  EXPECT_EQ(error_with_chief([](const strategy&, std::uint32_t w) {
+              small_model().fit(rows(33 + 2 * w));
+            }),
+            differ + same_for_fit);
+  EXPECT_EQ(
+    error_with_chief([](const strategy& on, std::uint32_t w) {
+      for (auto& step : on.loop("train", on.distribute(rows(33 + 2 * w))))
+        on.run([](const batch&) {}, step.values);
+    }),
+    differ + "; all workers must begin the same loop over the same data");
 }
 
 TEST(NewUserWorkers, S2EvaluateComparesTheData) {
