@@ -18,8 +18,9 @@ namespace troupe {
 
 /// What a worker on a node needs to train a `server_model`. All members must be
 /// those of the program that has the `cluster_coordinator`. Each closure checks
-/// that, and its error names what differs: of the data the numbers of batches
-/// and examples, and hashes of the first and the last batch.
+/// that, and its error names what differs: of the model also the names of its
+/// variables, and of the data the numbers of batches and examples, and hashes
+/// of the first and the last batch.
 struct server_training {
   std::string name; ///< Of the model.
   models::model_description architecture;
