@@ -1,5 +1,6 @@
 #include "troupe/tensors/convert_elements.hpp"
 
+#include "troupe/tensors/captured_operands.hpp"
 #include "troupe/tensors/convert.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
@@ -33,9 +34,12 @@ void from_bfloat16(const tensor& from, tensor& to) {
 void convert_elements(const tensor& from, tensor& to) {
   if (to.size() == 0)
     return;
-  if (const auto on = to.device(); on.kind != device_kind::cpu)
+  if (const auto on = to.device(); on.kind != device_kind::cpu) {
+    captured_operands::keep(from);
+    captured_operands::keep(to);
     return backend_of(on).convert(on, to.address(), to.type(), from.address(),
                                   from.type(), to.size());
+  }
   if (from.type() == dtype::float32 && to.type() == dtype::bfloat16)
     return to_bfloat16(from, to);
   if (from.type() == dtype::bfloat16 && to.type() == dtype::float32)

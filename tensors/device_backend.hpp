@@ -70,8 +70,9 @@ public:
   /// threads is done as usual.
   ///
   /// The memory that the thread allocates meanwhile belongs to the graph: until
-  /// the graph is destroyed, it is used by nothing else. Other memory that the
-  /// work reads or writes must live as long as the graph.
+  /// the graph is destroyed, it is used by nothing else. Tensors that the work
+  /// reads or writes are kept as long (captured_operands.hpp), but calls of
+  /// this class do not keep what they are given by address.
   ///
   /// Calls that need the host throw `device_error`: copies between a device and
   /// the CPU, and the functions of an event.

@@ -1,5 +1,6 @@
 #include "troupe/tensors/op.hpp"
 
+#include "troupe/tensors/captured_operands.hpp"
 #include "troupe/tensors/detail/converted_inputs.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
@@ -155,6 +156,7 @@ void run_converted(const op& definition, const op_kernels& kernels,
   call.in = {inputs.data(), inputs.size()};
   for (const auto& x : infer(definition, call.in, call.options))
     call.out.push_back(tensor{x.spec, call.on});
+  captured_operands::keep(call);
   const flush_denormals flushing;
   kernels.forward(call);
   for (std::size_t i = 0; i < call.out.size(); ++i)
@@ -218,6 +220,7 @@ small_list<tensor, 1> run(const op& definition, std::span<const tensor> in,
   } else {
     for (const auto& x : outputs)
       call.out.push_back(tensor{x.spec, on});
+    captured_operands::keep(call);
     const flush_denormals flushing;
     kernels->forward(call);
   }

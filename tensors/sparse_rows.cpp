@@ -1,5 +1,6 @@
 #include "troupe/tensors/sparse_rows.hpp"
 
+#include "troupe/tensors/captured_operands.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/op_threads.hpp"
@@ -192,8 +193,11 @@ void sparse_rows::add_to(tensor& sum) const {
     throw std::logic_error("rows on " + to_string(rows_.device())
                            + " cannot be added to a tensor on "
                            + to_string(sum.device()));
-  if (!is_on_host(sum))
+  if (!is_on_host(sum)) {
+    for (const auto* x : {&indices_, &rows_, &std::as_const(sum)})
+      captured_operands::keep(*x);
     return backend_of(sum.device()).add_rows(*this, sum);
+  }
   if (type() == dtype::bfloat16) {
     auto wide = sum.as(dtype::float32);
     as(dtype::float32).add_to(wide);

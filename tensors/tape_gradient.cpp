@@ -1,3 +1,4 @@
+#include "troupe/tensors/captured_operands.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/detail/converted_inputs.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
@@ -142,10 +143,12 @@ void tape::impl::backward(node& entry) {
   call.grad_rows = rows;
   call.sparse = {sparse.data(), count};
   const flush_denormals flushing;
-  if (entry.converts)
+  if (entry.converts) {
     run_converted(entry, call);
-  else
+  } else {
+    captured_operands::keep(call);
     entry.kernels->backward(call);
+  }
   // First, because a dense gradient may follow for the same value.
   for (std::size_t i = 0; i < count; ++i)
     if (sparse[i])
@@ -227,6 +230,7 @@ void tape::impl::run_converted(const node& entry, op_call& call) {
                 definition.input(i).dtypes.empty() ? type : rounded[i].type()},
                rounded[i].device()};
   call.grad_in = {computed.data(), computed.size()};
+  captured_operands::keep(call);
   entry.kernels->backward(call);
   call.grad_in = rounded;
   call.accumulate = adds;

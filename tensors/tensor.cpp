@@ -1,5 +1,6 @@
 #include "troupe/tensors/tensor.hpp"
 
+#include "troupe/tensors/captured_operands.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/convert.hpp"
 #include "troupe/tensors/convert_elements.hpp"
@@ -50,7 +51,8 @@ void storage::allocate_with(device_backend& backend, std::size_t bytes,
   block_->size = bytes;
 }
 
-storage::storage(std::size_t bytes, const troupe::device& on) {
+// Delegates, so that the memory is released if a statement throws.
+storage::storage(std::size_t bytes, const troupe::device& on) : storage{} {
   if (on.kind == device_kind::cpu) {
     *this = storage{bytes};
     return;
@@ -58,6 +60,8 @@ storage::storage(std::size_t bytes, const troupe::device& on) {
   auto& backend = backend_of(on);
   allocate_with(backend, bytes, [&] { return backend.allocate(on, bytes); });
   block_->on = on;
+  if (bytes > 0)
+    captured_operands::note_allocated(block_->data, bytes, on);
 }
 
 storage storage::pinned(std::size_t bytes, device_kind kind) {
@@ -113,13 +117,16 @@ static void copy_bytes(const tensor& to, const tensor& from) {
   const auto target = to.device(), source = from.device();
   if (to.bytes() == 0)
     return;
-  if (target.kind == device_kind::cpu && source.kind == device_kind::cpu)
+  if (target.kind == device_kind::cpu && source.kind == device_kind::cpu) {
     std::memmove(to.raw(), from.raw(), to.bytes());
-  else if (to.shares_storage_with(from)) // the elements may overlap
+  } else if (to.shares_storage_with(from)) { // the elements may overlap
     copy_bytes(to, from.detach().clone());
-  else
+  } else {
+    captured_operands::keep(to);
+    captured_operands::keep(from);
     backend_of(target.kind == device_kind::cpu ? source : target)
       .copy(target, to.address(), source, from.address(), to.bytes());
+  }
 }
 
 tensor::tensor(const shape& dims, dtype type)
@@ -234,10 +241,12 @@ void tensor::set_zero() {
     check_writable();
   if (bytes() == 0)
     return;
-  if (storage_.is_on_host())
+  if (storage_.is_on_host()) {
     std::memset(raw(), 0, bytes());
-  else
+  } else {
+    captured_operands::keep(*this);
     backend_of(device()).set_zero(device(), address(), bytes());
+  }
 }
 
 void tensor::copy_from(const tensor& source) {

@@ -1,5 +1,6 @@
 #include "troupe/tensors/cuda/graph.hpp"
 
+#include "troupe/tensors/captured_operands.hpp"
 #include "troupe/tensors/cuda/convert.hpp"
 #include "troupe/tensors/cuda/memory_cache.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
@@ -100,8 +101,10 @@ private:
 class executable_graph final : public device_backend::graph {
 public:
   executable_graph(std::unique_ptr<graph_memory> memory,
+                   std::unique_ptr<captured_operands> operands,
                    owned_executable executable, bool is_random)
     : memory_{std::move(memory)},
+      operands_{std::move(operands)},
       executable_{std::move(executable)},
       is_random_{is_random} {}
 
@@ -118,6 +121,7 @@ private:
   // Work that was launched may use the memory when the graph is destroyed. What
   // uses the memory later comes after this work, in the stream `compute`.
   const std::unique_ptr<graph_memory> memory_;
+  const std::unique_ptr<captured_operands> operands_;
   const owned_executable executable_;
   const bool is_random_; ///< Ops read the step.
 };
@@ -143,6 +147,7 @@ public:
       check(result, "cudaStreamBeginCapture");
     }
     is_active_ = true;
+    operands_ = std::make_unique<captured_operands>(on);
   }
 
   ~stream_capture() override {
@@ -162,13 +167,15 @@ public:
     cudaGraphExec_t executable = nullptr;
     check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
     return std::make_unique<executable_graph>(
-      std::move(memory_), owned_executable{executable}, state_.random_ops > 0);
+      std::move(memory_), std::move(operands_), owned_executable{executable},
+      state_.random_ops > 0);
   }
 
 private:
   std::pair<cudaError_t, cudaGraph_t> end_capture() {
     is_active_ = false;
     set_capture(nullptr);
+    operands_->end();
     cudaGraph_t graph = nullptr;
     const auto result = cudaStreamEndCapture(stream_.get(), &graph);
     if (result != cudaSuccess)
@@ -179,6 +186,7 @@ private:
   std::unique_ptr<graph_memory> memory_;
   pooled_stream stream_;
   thread_capture state_;
+  std::unique_ptr<captured_operands> operands_;
   bool is_active_ = false;
 };
 

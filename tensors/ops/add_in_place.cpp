@@ -1,5 +1,6 @@
 #include "troupe/tensors/ops/add_in_place.hpp"
 
+#include "troupe/tensors/captured_operands.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
@@ -38,6 +39,7 @@ void add_on_device(tensor& sum, const tensor& x) {
   call.on = on;
   call.in = in;
   call.out.push_back(in[0]);
+  captured_operands::keep(call);
   const flush_denormals flushing;
   found->forward(call);
 }

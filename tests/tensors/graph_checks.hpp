@@ -3,9 +3,13 @@
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/device_error.hpp"
+#include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/dropout.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
+#include "troupe/tensors/tape.hpp"
 #include "troupe/tensors/tensor.hpp"
+#include "troupe/tensors/variable.hpp"
 
 #include <gtest/gtest.h>
 
@@ -106,6 +110,59 @@ inline void expect_memory_is_returned(const device& on) {
   expect_values(y, -1);
 }
 
+/// Expects that a launch changes no tensor but those of its work. These were
+/// made after the capture.
+inline void expect_others_unchanged(device_backend::graph& graph,
+                                    const device& on) {
+  std::vector<tensor> others;
+  for (int i = 0; i < 20; ++i)
+    others.push_back(filled(100 + i, on));
+  graph.launch(0);
+  for (int i = 0; i < 20; ++i)
+    expect_values(others[std::size_t(i)], 100 + i);
+}
+
+/// Memory that the work reads or writes, and that all tensors have released, is
+/// given to no other tensor while the graph exists. Each tensor has one use.
+inline void expect_operands_are_kept(const device& on) {
+  const auto before = backend_of(on).used(on).live;
+  {
+    auto y = filled(-1, on), z = filled(-1, on);
+    std::unique_ptr<device_backend::graph> graph;
+    {
+      const auto a = filled(3, on), b = filled(2, on), c = filled(7, on),
+                 narrow = filled(4, on).as(dtype::bfloat16);
+      auto target = filled(0, on), sum = filled(1, on), zero = filled(5, on);
+      graph = captured(on, [&] {
+        zero.set_zero();
+        add_in_place(sum, c);
+        target.copy_from(y);
+        y.copy_from(a * b);
+        z.copy_from(narrow.as(dtype::float32));
+      });
+    }
+    expect_others_unchanged(*graph, on);
+    expect_values(y, 6);
+    expect_values(z, 4);
+  }
+  EXPECT_EQ(backend_of(on).used(on).live, before);
+}
+
+/// Gradients of parameters are such memory too.
+inline void expect_gradients_are_kept(const device& on) {
+  std::unique_ptr<device_backend::graph> graph;
+  {
+    const parameters weights{{{"w", {1000}}}, 1, 1, {on}};
+    graph = captured(on, [&] {
+      tape recording;
+      const auto w = weights.variables()[0].value();
+      recording.gradient_into_variables(reduce_sum(w * 3.0),
+                                        weights.variables());
+    });
+  }
+  expect_others_unchanged(*graph, on);
+}
+
 inline void expect_refusals(const device& on) {
   auto x = filled(3, on);
   const auto host = filled(4, {});
@@ -179,6 +236,8 @@ inline constexpr named_graph_check graph_checks[] = {
   {"MemoryOfItsOwn", expect_memory_of_its_own},
   {"MemoryIsUsedAgain", expect_memory_is_used_again},
   {"MemoryIsReturned", expect_memory_is_returned},
+  {"OperandsAreKept", expect_operands_are_kept},
+  {"GradientsAreKept", expect_gradients_are_kept},
   {"Refusals", expect_refusals},
   {"OtherThreadsGoOn", expect_other_threads_go_on},
   {"RandomOpsFollowTheStep", expect_random_ops_follow_the_step},

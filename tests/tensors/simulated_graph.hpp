@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/tensors/captured_operands.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
@@ -17,7 +18,8 @@
 #include <vector>
 
 // Graphs of simulated devices. Captured work is a list of functions, which a
-// launch calls. It has addresses and no tensors, so it keeps no memory.
+// launch calls. It has addresses and no tensors, so it keeps no memory but that
+// of `captured_operands`.
 
 namespace troupe::test {
 
@@ -149,8 +151,10 @@ public:
   /// @param on_launch called before each launch.
   /// @param on_end    releases the memory.
   simulated_graph(std::vector<simulated_capture::work> list,
+                  std::unique_ptr<captured_operands> operands,
                   std::function<void()> on_launch, std::function<void()> on_end)
     : list_{std::move(list)},
+      operands_{std::move(operands)},
       on_launch_{std::move(on_launch)},
       on_end_{std::move(on_end)} {}
   ~simulated_graph() override { on_end_(); }
@@ -165,6 +169,7 @@ public:
 
 private:
   const std::vector<simulated_capture::work> list_;
+  const std::unique_ptr<captured_operands> operands_;
   const std::function<void()> on_launch_, on_end_;
 };
 
@@ -180,6 +185,7 @@ public:
     if (simulated_capture::of_thread)
       throw std::logic_error("a thread captures two graphs");
     simulated_capture::of_thread = &state_;
+    operands_ = std::make_unique<captured_operands>(on);
   }
   ~simulated_capturing() override {
     if (is_ended_)
@@ -192,12 +198,14 @@ public:
   std::unique_ptr<device_backend::graph> end() override {
     is_ended_ = true;
     simulated_capture::of_thread = nullptr;
-    return std::make_unique<simulated_graph>(std::move(state_.list), on_launch_,
-                                             on_end_);
+    operands_->end();
+    return std::make_unique<simulated_graph>(
+      std::move(state_.list), std::move(operands_), on_launch_, on_end_);
   }
 
 private:
   simulated_capture state_;
+  std::unique_ptr<captured_operands> operands_;
   const std::function<void()> on_launch_, on_end_;
   bool is_ended_ = false;
 };
