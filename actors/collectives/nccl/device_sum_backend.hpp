@@ -20,8 +20,8 @@ namespace troupe {
 ///            which a replica notices that another one is missing
 ///   start    the communicator of a generation is made for its first sum on
 ///            devices. A generation without such a sum has none. The first
-///            groups of a view start when the replica waits for a sum. In
-///            `fit` it has waited for the metrics of all others then, so all
+///            groups of a generation start when the replica waits for a sum.
+///            In `fit` it has waited for the metrics of all others then, so all
 ///            have launched the kernels of their backward passes
 ///   wait     for all collectives of a step: those of both kinds
 ///   faults   lanes notice a lost peer, also while the replica waits for NCCL,

@@ -84,7 +84,7 @@ void nccl_collectives::begin_generation(std::uint32_t replica,
     failure_.reset();
     is_failure_reported_ = false;
     log_.start_generation(generation);
-    holds_groups_ = options_.holds_first_groups && !has_completed_;
+    holds_groups_ = options_.holds_first_groups;
     communicator_ = std::make_unique<generation_communicator>(
       environment_, generation, now());
   }
@@ -509,7 +509,6 @@ void nccl_collectives::complete(device_operation& op) {
                     : sum_on_device(op, op.parts[first], call.spec, on);
   }
   log_.complete_item(call);
-  has_completed_ = true;
 }
 
 /// Lets a compute stream copy a sum, and the compute streams of all other

@@ -33,8 +33,8 @@ struct nccl_options {
   std::chrono::microseconds poll_interval{50};
   /// Time for which the destructor waits until the stream has drained.
   std::chrono::milliseconds close_timeout{10'000};
-  /// No group enters the stream before `start_groups` is called, until a
-  /// collective is complete. See the row "start" of `nccl_collectives`.
+  /// No group of a generation enters the stream before `start_groups` is called
+  /// in it. See the row "start" of `nccl_collectives`.
   bool holds_first_groups = false;
   /// Called once for each generation whose failure is reported, with the
   /// collectives locked. Must not block. Null: not called.
@@ -57,8 +57,8 @@ struct nccl_options {
 ///            While a kernel of NCCL waits for another rank, a driver may let
 ///            an allocation or the first launch of another kernel wait for that
 ///            kernel. So a collective gets its memory when it is called, and
-///            with `holds_first_groups` the first groups wait until the
-///            replicas have launched the kernels of their step
+///            with `holds_first_groups` the first groups of a generation wait
+///            until the replicas have launched the kernels of their step
 ///   on contribute  a copy on the compute stream of the replica, into memory
 ///            of this object; the communication stream waits for its event. So
 ///            NCCL never accesses memory of the caller
@@ -239,7 +239,6 @@ private:
   std::vector<std::unique_ptr<generation_communicator>> closing_;
   std::vector<copied_sum> copied_sums_;
   bool holds_groups_ = false;
-  bool has_completed_ = false; ///< A collective of this object is complete.
   std::optional<failure> failure_;
   time_point failure_reported_at_{};
   bool is_failure_reported_ = false;

@@ -398,27 +398,39 @@ TEST(NcclBackend, EndsAGroupInWhichACallHasFailed) {
 }
 
 // A driver may let an allocation, or the first launch of a kernel, wait for a
-// kernel of NCCL that waits for another rank of this process.
-TEST(NcclBackend, HoldsTheFirstGroupsUntilAReplicaWaits) {
+// kernel of NCCL that waits for another rank of this process. A second model,
+// which has its own generations, needs memory of other sizes.
+TEST(NcclBackend, HoldsTheFirstGroupsOfAGenerationUntilAReplicaWaits) {
   for_seeds(10, [](unsigned seed) {
     fake_ranks job{
       placement{lists{{0, 3}, {1, 2}}}, seed, {.holds_first_groups = true}};
-    for (const std::uint64_t step : {0, 1}) {
-      job.begin(1, step);
-      contribute_all(job, step, large);
-      job.run_some(job.random() % 200);
-      contribute_all(job, step, small);
-      job.run_some(200);
-      EXPECT_EQ(job.nccl->groups_of(0).empty(), step == 0);
-      for (const auto& rank : job.ranks)
-        rank->start_groups();
-      expect_sums(job, step, large);
-      expect_sums(job, step, small);
-      EXPECT_TRUE(job.run_until(
-        [&] { return job.all({kind::drained}, wait_status::ready); }));
-      for (const auto& one : job.backends)
-        one->end_step();
-    }
+    const auto contribute = [&](std::uint32_t bucket, std::int64_t elements) {
+      for (std::uint32_t r = 0; r < 4; ++r)
+        job.backends[r]->contribute(bucket, tensor::full({elements}, r + 1),
+                                    by_tree, separate);
+    };
+    for (const std::int64_t generation : {1, 2})
+      for (const std::uint64_t step : {0, 1}) {
+        job.begin(std::uint64_t(generation), step);
+        const auto before = job.nccl->groups_of(0).size();
+        contribute(0, 10'000 * generation);
+        job.run_some(job.random() % 200);
+        contribute(1, 300 * generation);
+        job.run_some(200);
+        if (step == 0)
+          EXPECT_EQ(job.nccl->groups_of(0).size(), before);
+        for (const auto& rank : job.ranks)
+          rank->start_groups();
+        EXPECT_TRUE(job.run_until(
+          [&] { return job.all({kind::drained}, wait_status::ready); }));
+        for (const auto& one : job.backends) {
+          EXPECT_TRUE(
+            same_bits(one->sum_of(0), tensor::full({10'000 * generation}, 10)));
+          EXPECT_TRUE(
+            same_bits(one->sum_of(1), tensor::full({300 * generation}, 10)));
+          one->end_step();
+        }
+      }
     EXPECT_EQ(job.nccl->late_allocations(), 0);
   });
 }
