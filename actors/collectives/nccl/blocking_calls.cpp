@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -29,13 +30,19 @@ void threaded_blocking_calls::post(std::function<void()> call) {
     ++running_->count;
   }
   // The call owns all that it uses, so the thread may outlive this object.
-  std::thread{[running = running_, call = std::move(call)]() mutable {
-    call();
-    call = nullptr; // destroys what it owns, which may block too
-    const std::lock_guard locked{running->lock};
-    --running->count;
-    running->ended.notify_all();
-  }}.detach();
+  try {
+    std::thread{[running = running_, call = std::move(call)]() mutable {
+      call();
+      call = nullptr; // destroys what it owns, which may block too
+      const std::lock_guard locked{running->lock};
+      --running->count;
+      running->ended.notify_all();
+    }}.detach();
+  } catch (const std::system_error&) { // there is no thread for the call
+    const std::lock_guard locked{running_->lock};
+    --running_->count;
+    throw;
+  }
 }
 
 } // namespace troupe

@@ -12,6 +12,7 @@ class blocking_calls {
 public:
   virtual ~blocking_calls() = default;
   /// Runs a call. Does not wait for it. Calls may run at the same time.
+  /// @errors may throw std::system_error if there is no thread for the call.
   virtual void post(std::function<void()> call) = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 // What the NCCL backend needs of CUDA and NCCL. `cuda_device` implements the
 // interface with the libraries, and tests implement it without a device. All
@@ -125,11 +126,8 @@ public:
   transfer_group(const transfer_group&) = delete;
   transfer_group& operator=(const transfer_group&) = delete;
 
-  /// @errors throws device_error.
-  void end() {
-    of_->group_end();
-    of_ = nullptr;
-  }
+  /// @errors throws device_error. The library has left the group then, too.
+  void end() { std::exchange(of_, nullptr)->group_end(); }
 
 private:
   device_communicator* of_; ///< Null: the group was ended.

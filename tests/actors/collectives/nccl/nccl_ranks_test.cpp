@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <future>
 #include <thread>
 
@@ -50,18 +49,21 @@ TEST(NcclRanks, AReplicaHasTheRankOfItsDevice) {
 }
 
 TEST(ThreadedBlockingCalls, AreWaitedForAtTheEnd) {
-  std::promise<void> begun, ends;
-  std::atomic<bool> has_ended = false;
+  struct promises {
+    std::promise<void> begun, ends;
+  };
+  const auto shared = std::make_shared<promises>();
+  auto owned = std::make_shared<int>();
+  const std::weak_ptr<int> of_call = owned;
   auto calls = std::make_unique<threaded_blocking_calls>(std::chrono::hours{1});
-  calls->post([&] {
-    begun.set_value();
-    ends.get_future().wait();
-    has_ended = true;
+  calls->post([shared, owned = std::move(owned)] {
+    shared->begun.set_value();
+    shared->ends.get_future().wait();
   });
-  begun.get_future().wait();
-  std::thread releases{[&] { ends.set_value(); }};
+  shared->begun.get_future().wait();
+  std::thread releases{[shared] { shared->ends.set_value(); }};
   calls.reset();
-  EXPECT_TRUE(has_ended);
+  EXPECT_TRUE(of_call.expired()) << "the call has not returned";
   releases.join();
 }
 
