@@ -21,19 +21,42 @@ step_graph::results step_graph::run(const batch& rows,
                                     const pass& compute) {
   const auto given = inputs_of(rows, class_weights);
   if (!has_form_of(given)) {
-    if (capture_has_failed_ || rows.rows() <= rows_)
+    if (is_given_up() || rows.rows() <= rows_)
       return compute(rows, class_weights);
     begin_warm_up(rows, given);
   }
-  if (!graph_) {
-    if (capture_has_failed_ || passes_ < warm_up_passes) {
-      ++passes_;
-      return compute(rows, class_weights);
-    }
-    if (!capture(compute))
-      return compute(rows, class_weights);
+  if (graph_) {
+    copy_inputs(given);
+    graph_->launch(current_context().random.step);
+    return results_;
   }
+  if (is_given_up())
+    return compute(rows, class_weights);
+  const auto random = current_context().random;
+  std::string reason = "an exception that is no std::exception";
+  try {
+    return run_with_buffers(given, compute);
+  } catch (const std::exception& e) {
+    reason = e.what();
+  } catch (...) {
+  }
+  current_context().random = random;
+  note_failure(reason);
+  return compute(rows, class_weights);
+}
+
+step_graph::results step_graph::run_with_buffers(const step_inputs& given,
+                                                 const pass& compute) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i)
+    if (form_[i] != tensor_spec{} && !buffers_[i])
+      buffers_[i] = tensor{form_[i], on_};
   copy_inputs(given);
+  if (passes_ < warm_up_passes) {
+    const auto out = compute(rows_in_buffers(), buffers_[3]);
+    ++passes_;
+    return out;
+  }
+  capture_pass(compute);
   graph_->launch(current_context().random.step);
   return results_;
 }
@@ -61,38 +84,29 @@ void step_graph::copy_inputs(const step_inputs& from) {
       buffers_[i].copy_from(from[i]);
 }
 
-bool step_graph::capture(const pass& compute) {
-  const auto random = current_context().random;
-  std::string reason = "an exception that is no std::exception";
-  try {
-    capture_pass(compute);
-    return true;
-  } catch (const std::exception& e) {
-    reason = e.what();
-  } catch (...) {
-  }
-  current_context().random = random;
-  results_ = {};
-  buffers_ = {};
-  if (!capture_has_failed_.exchange(true))
-    log(log_level::warning, "the steps of this fit have no graph of "
-                              + to_string(on_) + ": " + reason);
-  return false;
-}
-
-void step_graph::capture_pass(const pass& compute) {
-  for (std::size_t i = 0; i < buffers_.size(); ++i)
-    if (form_[i] != tensor_spec{})
-      buffers_[i] = tensor{form_[i], on_};
+batch step_graph::rows_in_buffers() const {
   batch rows{
     .inputs = buffers_[0], .labels = buffers_[1], .global_rows = rows_};
   if (buffers_[2])
     rows.others.push_back({"weights", buffers_[2]});
+  return rows;
+}
+
+void step_graph::capture_pass(const pass& compute) {
   const auto capture = backend_of(on_).begin_capture(on_);
-  results_ = compute(rows, buffers_[3]);
+  results_ = compute(rows_in_buffers(), buffers_[3]);
   if (current_context().random.op != capture->random_ops())
     throw device_error{"a random op would draw the same numbers in each step"};
   graph_ = capture->end();
+}
+
+void step_graph::note_failure(const std::string& reason) {
+  graph_.reset();
+  results_ = {};
+  buffers_ = {};
+  if (++failures_ == max_failures)
+    log(log_level::warning, "the steps of this fit have no graph of "
+                              + to_string(on_) + ": " + reason);
 }
 
 } // namespace troupe

@@ -46,7 +46,7 @@ train_step::train_step(std::shared_ptr<model_state> model,
       && model_.net.categories() == 0) // the categories are on the CPU
     for (auto& one : replicas_)
       one.graph.emplace(model_.strategy->device_of(one.step.index),
-                        capture_has_failed_);
+                        graph_failures_);
   for (auto& [step, total] : totals_)
     total.reset(metrics_.sum_count());
 }

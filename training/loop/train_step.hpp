@@ -126,8 +126,8 @@ private:
   std::vector<variable> dense_variables_; ///< By index in `trained_.dense()`.
   std::shared_ptr<batch_feed> feed_;
   std::unique_ptr<gradient_exchange> exchange_;
-  std::atomic<bool> capture_has_failed_ = false;
-  std::deque<replica> replicas_; ///< Replicas of this process.
+  std::atomic<int> graph_failures_ = 0; ///< Of all replicas.
+  std::deque<replica> replicas_;        ///< Replicas of this process.
   /// Metrics of the last steps, by step number modulo the size.
   std::vector<std::pair<std::uint64_t, step_metrics>> totals_;
   mutable std::mutex totals_lock_;
