@@ -216,17 +216,35 @@ TEST_F(BadInput, IsATrainingWithoutAnUpdate) {
   for (int i = 0; i < 40; ++i)
     table += "3e38," + std::to_string(i % 3) + "\n";
   put("t.csv", table);
-  const auto done = troupe("train --model inf.json --data csv:t.csv:price "
-                           "--loss mean_squared_error --epochs 2 --batch 4 "
-                           "--on-nan skip --summary s.json");
-  EXPECT_EQ(done.code, 1) << done.err;
-  for (const auto* said :
-       {"loss is not finite", "no step of epoch 2 has made its update",
-        "no step of the run has made its update"})
-    EXPECT_NE(done.err.find(said), std::string::npos) << done.err;
-  EXPECT_EQ(done.err.find("loss 0.0"), std::string::npos) << done.err;
-  const auto summary = nlohmann::json::parse(text_of("s.json"));
-  EXPECT_TRUE(summary.at("train_loss").is_null()) << summary;
+  for (const std::string servers : {"", " --workers 1 --servers 1"}) {
+    const auto done = troupe("train --model inf.json --data csv:t.csv:price "
+                             "--loss mean_squared_error --epochs 2 --batch 4 "
+                             "--on-nan skip --summary s.json"
+                             + servers);
+    EXPECT_EQ(done.code, 1) << done.err;
+    for (const auto* said :
+         {"loss is not finite", "no step of epoch 2 has made its update",
+          "no step of the run has made its update"})
+      EXPECT_NE(done.err.find(said), std::string::npos) << done.err;
+    EXPECT_EQ(done.err.find("loss 0.0"), std::string::npos) << done.err;
+    const auto summary = nlohmann::json::parse(text_of("s.json"));
+    EXPECT_TRUE(summary.at("train_loss").is_null()) << summary;
+  }
+}
+
+TEST_F(BadInput, IsALearningRateThatMakesInfiniteWeights) {
+  const std::string words = "train --model mlp --data digits:350 --batch 300 "
+                            "--epochs 1 --quiet --save m.troupe";
+  for (const std::string servers : {"", " --workers 1 --servers 1"}) {
+    ASSERT_EQ(troupe(words + servers).code, 0);
+    const auto good = text_of("m.troupe");
+    const auto done = troupe(words + servers + " --learning-rate 3e38");
+    EXPECT_EQ(done.code, 1) << done.err;
+    EXPECT_NE(done.err.find("/kernel\" are not finite after 1 step"),
+              std::string::npos)
+      << done.err;
+    EXPECT_EQ(text_of("m.troupe"), good);
+  }
 }
 
 TEST_F(BadInput, IsAScheduleWhoseRateOverflows) {
