@@ -35,6 +35,20 @@ namespace troupe::net {
 ///   end            to the process: the whole job is to end. The launcher sends
 ///                  it before the signal that ends the process
 ///
+/// A question has one of three outcomes for the process that has asked it:
+///
+///   going on       the answer is `survivors`: the next view has the processes
+///                  that live
+///   waiting        the answer is `undecided`, or there is none within 15 s,
+///   and
+///                  a process that did not answer is connected again: this one
+///                  waits for a majority. If the others do not answer again, it
+///                  asks another question
+///   giving up      the same, and none of those that did not answer is
+///                  connected: this process takes part in no later view, sends
+///                  `left`, and its calls throw. From then on a question of
+///                  another process does not need its answer
+///
 /// The launcher knows whether the processes that it has started live, and can
 /// end them, so it can be the witness that decides between processes that
 /// cannot reach each other.

@@ -11,11 +11,13 @@ namespace troupe::net {
 
 /// A process of a job asks the launcher whether it is certain that of all
 /// processes which may belong to the job only some live. Processes are given by
-/// their numbers (pids), without the one that asks.
+/// their numbers (pids), without the one that asks. The outcomes for that
+/// process are those of launcher_link.hpp: going on, waiting and giving up.
 struct survivors_question {
   std::vector<std::uint64_t> living;  ///< Those that answer.
   std::vector<std::uint64_t> members; ///< All of the view.
-  std::vector<std::uint64_t> left;    ///< Those that take no further part.
+  /// Those that take no further part: they have left the job or given it up.
+  std::vector<std::uint64_t> left;
 
   bool operator==(const survivors_question&) const = default;
 };
@@ -32,7 +34,8 @@ parse_survivors_question(std::string_view words);
 struct launched_process {
   std::uint64_t number = 0;
   bool has_begun = false; ///< It belongs to a job, and has its state.
-  bool has_left = false;  ///< It has left its job.
+  /// It has sent `left`: it has left its job or given it up.
+  bool has_left = false;
 };
 
 /// What the launcher has to do before it can answer a question.
@@ -40,7 +43,8 @@ struct survivors_ruling {
   /// Processes to end: other ones that live and do not answer, and those that
   /// have not joined yet, because they could do so in the meantime.
   std::vector<std::uint64_t> unreachable, starting;
-  /// More live than the question names, so none of them is ended.
+  /// More live than the question names, so none of them is ended. The answer
+  /// is `undecided`.
   bool is_minority = false;
 
   /// It is certain that only those live which the question names.
