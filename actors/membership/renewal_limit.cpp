@@ -10,7 +10,8 @@ bool renewal_limit::on_renewal(std::chrono::milliseconds now,
     renewals_.clear();
   position_ = at;
   renewals_.push_back({now, view_id, reason});
-  return renewals_.size() <= max_renewals;
+  const bool is_slow = now - renewals_.front().time >= slow_after;
+  return renewals_.size() <= (is_slow ? max_slow_renewals : max_renewals);
 }
 
 std::string renewal_limit::describe() const {

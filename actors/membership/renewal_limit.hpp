@@ -14,8 +14,13 @@ namespace troupe {
 /// (view_change.hpp) while the job makes no progress.
 class renewal_limit {
 public:
-  /// Maximum number of renewals at one position, however long they take.
+  /// Maximum number of renewals at one position.
   static constexpr std::size_t max_renewals = 10;
+  /// Maximum number of renewals at one position when `slow_after` has passed
+  /// since the first of them. A renewal whose lanes cannot be opened takes 10
+  /// s.
+  static constexpr std::size_t max_slow_renewals = 5;
+  static constexpr std::chrono::milliseconds slow_after{40'000};
 
   /// A run or its lanes have failed, and the view is to be renewed.
   /// @param now    time since an origin that the caller chooses.

@@ -24,10 +24,22 @@ TEST(RenewalLimit, AStepIsProgress) {
     EXPECT_TRUE(limit.on_renewal(1ms * i, i, {4, i / 10}, "cut")) << i;
 }
 
-// Lanes that cannot be opened take 10 s, so that 60 s see six of them.
-TEST(RenewalLimit, TimeIsNoProgress) {
-  renewal_limit slow;
-  for (std::uint64_t i = 0; i < renewal_limit::max_renewals; ++i)
-    EXPECT_TRUE(slow.on_renewal(600s * i, i, {4, 7}, "no lanes")) << i;
-  EXPECT_FALSE(slow.on_renewal(6000s, 11, {4, 7}, "no lanes"));
+// Lanes that cannot be opened take 10 s.
+TEST(RenewalLimit, EndsAJobOfSlowRenewalsWithinAMinute) {
+  for (const auto each : {7s, 8s, 10s, 11s}) {
+    renewal_limit slow;
+    std::uint64_t i = 0;
+    while (slow.on_renewal(100s + each * i, i + 1, {4, 7}, "no lanes"))
+      ++i;
+    EXPECT_GE(i, renewal_limit::max_slow_renewals);
+    EXPECT_LT(each * i, 60s);
+  }
+}
+
+// A step of some minutes is made again after each of some faults.
+TEST(RenewalLimit, LetsAFewFaultsOccurInALongStep) {
+  renewal_limit limit;
+  for (std::uint64_t i = 0; i < renewal_limit::max_slow_renewals; ++i)
+    EXPECT_TRUE(limit.on_renewal(600s * i, i, {4, 7}, "cut")) << i;
+  EXPECT_FALSE(limit.on_renewal(3000s, 5, {4, 7}, "cut"));
 }
