@@ -24,6 +24,13 @@ bool is_of_a_replica(failure_kind kind) {
          || kind == failure_kind::step_function_unknown;
 }
 
+/// True if a wait has timed out and its report names no missing replica. The
+/// replica that waits does not know it if another one adds the sum.
+bool is_unexplained(const failure_report& report) {
+  return report.kind == failure_kind::wait_timed_out && report.waits.size() == 1
+         && report.waits.front().missing.empty();
+}
+
 } // namespace
 
 void state_machine::fail(reaction& out, failure_report reason) {
@@ -61,6 +68,10 @@ reaction state_machine::on(const failed& failure) {
   else if (suspicion_ && report.code == ec::stalled)
     // the replica has waited for the suspected process
     abort_for_suspicion(out, &report);
+  else if (is_unexplained(report))
+    on_late_wait(out, report);
+  else if (late_wait_)
+    abort_for_late_wait(out, &report);
   else
     fail(out, report);
   return out;
@@ -201,6 +212,8 @@ reaction state_machine::on_timeout(std::uint64_t timeout_ms) {
     case phase::probing:
       if (lost_process_)
         abort_for_loss(out);
+      else if (late_wait_)
+        abort_for_late_wait(out);
       else if (suspicion_ && awaited_step() > probed_step_)
         probe_all(out, awaited_step()); // the answers are about another step
       else if (suspicion_)
@@ -221,8 +234,8 @@ reaction state_machine::on_timeout(std::uint64_t timeout_ms) {
 /// Begins to probe at the first suspicion of a run. The loss of the suspected
 /// process is usually reported soon.
 void state_machine::on_suspicion(reaction& out, const wait_report& report) {
-  if (report.suspects.empty() || suspicion_ || lost_process_ || !is_active()
-      || report.generation != generation_ || report.step < next_
+  if (report.suspects.empty() || suspicion_ || lost_process_ || late_wait_
+      || !is_active() || report.generation != generation_ || report.step < next_
       || !is_possible(report))
     return;
   suspicion_ = report;
@@ -249,6 +262,45 @@ void state_machine::abort_for_suspicion(reaction& out,
   fail(out, std::move(report));
 }
 
+/// A wait has timed out whose report names no missing replica: asks the others,
+/// unless they are asked already.
+void state_machine::on_late_wait(reaction& out, const failure_report& report) {
+  if (late_wait_)
+    return;
+  late_wait_ = report;
+  probe_all(out, report.step);
+}
+
+/// Aborts the run because a wait has timed out. Names the replicas that others
+/// miss for it, or else those that are still in the step function.
+/// @param later failure of another replica. Null: none.
+void state_machine::abort_for_late_wait(reaction& out,
+                                        const failure_report* later) {
+  auto report = *late_wait_;
+  auto& wait = report.waits.front();
+  failure_report found; // by the probe and the later failure
+  add_probe_results(found, !later);
+  if (later)
+    add_failure(found, *later);
+  for (const auto& x : found.waits)
+    if (x.current_activity == wait.current_activity && x.bucket == wait.bucket)
+      wait.missing.insert(wait.missing.end(), x.missing.begin(),
+                          x.missing.end());
+  add_missing({&wait, 1}, wait_reports_);
+  if (wait.missing.empty()) {
+    wait.missing = found.unresponsive;
+    for (const auto& x : found.waits)
+      if (!x.reducer && x.current_activity == activity::computing)
+        wait.missing.push_back(x.id);
+  }
+  std::ranges::sort(wait.missing);
+  const auto same = std::ranges::unique(wait.missing);
+  wait.missing.erase(same.begin(), same.end());
+  std::erase(wait.missing, wait.id);
+  report.later_cause = found.later_cause;
+  fail(out, std::move(report));
+}
+
 void state_machine::abort_for_stall(reaction& out, std::uint64_t timeout_ms) {
   failure_report report{.kind = failure_kind::stalled,
                         .code = ec::stalled,
@@ -271,11 +323,14 @@ reaction state_machine::on(const wait_report& report) {
   return out;
 }
 
-/// Aborts the run for a loss or a suspicion if all live replicas have answered
-/// the probe. In the case of a suspicion, the suspected process lives then.
+/// Aborts the run for a loss, a suspicion or a wait that has timed out, if all
+/// live replicas have answered the probe. In the case of a suspicion, the
+/// suspected process lives then.
 void state_machine::conclude_probe(reaction& out) {
-  if (!(lost_process_ || suspicion_) || !all_answered())
+  if (!(lost_process_ || suspicion_ || late_wait_) || !all_answered())
     return;
+  if (late_wait_ && !lost_process_)
+    return abort_for_late_wait(out);
   if (const auto step = awaited_step(); step > probed_step_)
     // After the probe was sent, all live replicas have reported the probed
     // step. So a later step is the first incomplete one, and is probed instead.

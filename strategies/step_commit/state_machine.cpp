@@ -80,6 +80,7 @@ void state_machine::reconfigure(reaction& out) {
   resent_ = false;
   lost_process_.reset();
   suspicion_.reset();
+  late_wait_.reset();
   for (auto& step : reported_)
     step.assign(members_.size(), false);
   std::ranges::fill(report_counts_, 0u);
@@ -178,7 +179,7 @@ reaction state_machine::on(const step_done& done) {
     commit_next(out);
   if (suspicion_ && suspicion_->step < next_)
     suspicion_.reset(); // the step did not need the suspected process
-  if (phase_ == phase::probing && !lost_process_ && !suspicion_)
+  if (phase_ == phase::probing && !lost_process_ && !suspicion_ && !late_wait_)
     phase_ = phase::running; // a report is progress
   return out;
 }

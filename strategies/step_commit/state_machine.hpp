@@ -34,6 +34,8 @@
 ///   on lost  abort the run as on failed; the replica stays lost. If a whole
 ///            process is lost: probe first, to name the operation that waits
 ///            for that process
+///   on a wait that timed out  in a failure whose report names no missing
+///            replica: probe first, to name those that the others miss
 ///   on suspicion  in a wait report without a probe: a replica's path to
 ///            a process has ended. Probe, and wait for the loss of that
 ///            process. If it is not reported until the next timeout, or all
@@ -306,6 +308,9 @@ private:
   void abort_for_suspicion(reaction& out,
                            const failure_report* later = nullptr);
   void abort_for_stall(reaction& out, std::uint64_t timeout_ms);
+  void on_late_wait(reaction& out, const failure_report& report);
+  void abort_for_late_wait(reaction& out,
+                           const failure_report* later = nullptr);
   bool resend_configure(reaction& out);
   bool all_configured() const;
   bool first_answer(const wait_report& report);
@@ -330,6 +335,9 @@ private:
   std::optional<failure_report> lost_process_;
   /// The first report that suspects a process, until its step is committed.
   std::optional<wait_report> suspicion_;
+  /// Set while the machine probes because a replica's wait has timed out that
+  /// names no missing replica: the report of this failure.
+  std::optional<failure_report> late_wait_;
   std::uint64_t probed_step_ = 0; ///< Step of the last probe.
   bool resent_ = false;           ///< `configure` was sent a second time.
   phase phase_ = phase::idle;

@@ -272,6 +272,93 @@ TEST(StepCommitProbe, AddsTheWaitOfAReplicaWhoseCallTimedOut) {
   }
 }
 
+namespace {
+
+/// The failure of a replica whose wait for the sum of bucket 4 has timed out.
+failed late_wait(std::uint32_t replica, std::vector<std::uint32_t> missing) {
+  return {
+    1,
+    0,
+    replica,
+    1,
+    {.kind = failure_kind::wait_timed_out,
+     .code = ec::stalled,
+     .timeout_ms = 50,
+     .waits = {{false, replica, activity::all_reduce, 4, std::move(missing)}}}};
+}
+
+/// Replicas that the error of a wait names which has timed out. Replica 0 does
+/// not know them, and `answer` is what the chief hears then.
+template <class F>
+std::vector<std::uint32_t> named_after(F&& answer) {
+  chief_fixture d{one_process(3)};
+  d.record(d.machine.run(0, 9));
+  d.record(d.machine.on(late_wait(0, {})));
+  EXPECT_EQ(d.count<aborted>(), 0u);
+  answer(d);
+  d.acknowledge_all();
+  EXPECT_EQ(d.abort_report().kind, failure_kind::wait_timed_out);
+  EXPECT_EQ(d.abort_report().replicas, std::vector<std::uint32_t>{0});
+  return d.abort_report().waits.at(0).missing;
+}
+
+using ids = std::vector<std::uint32_t>;
+
+} // namespace
+
+TEST(StepCommitProbe, NamesWhatAWaitMissesThatHasTimedOut) {
+  const auto is_idle = [](chief_fixture& d, std::uint32_t r) {
+    d.record(d.machine.on(wait_report{1, 0, false, r, activity::idle, 0, {}}));
+  };
+  EXPECT_EQ(named_after([&](chief_fixture& d) { // which replica 2 adds
+              is_idle(d, 0);
+              d.record(d.machine.on(
+                wait_report{1, 0, false, 1, activity::computing, 0, {}}));
+              d.record(d.machine.on(
+                wait_report{1, 0, false, 2, activity::all_reduce, 4, {1}}));
+            }),
+            ids{1});
+  EXPECT_EQ(named_after([&](chief_fixture& d) { // which replica 1 adds
+              is_idle(d, 0);
+              d.record(d.machine.on(
+                wait_report{1, 0, false, 2, activity::all_reduce, 4, {}}));
+              d.record(d.machine.on(
+                wait_report{1, 0, false, 1, activity::computing, 0, {}}));
+            }),
+            ids{1});
+  EXPECT_EQ(named_after([&](chief_fixture& d) { // which does not answer
+              is_idle(d, 0);
+              d.record(d.machine.on(
+                wait_report{1, 0, false, 2, activity::all_reduce, 4, {}}));
+              d.record(d.machine.on_timeout(1000));
+            }),
+            ids{1});
+  EXPECT_EQ(named_after([&](chief_fixture& d) { // whose wait is late too
+              d.record(d.machine.on(late_wait(2, {1})));
+            }),
+            ids{1});
+  EXPECT_EQ(named_after([&](chief_fixture& d) {
+              d.record(d.machine.on(late_wait(2, {})));
+              EXPECT_EQ(d.count<aborted>(), 0u);
+              d.record(d.machine.on_timeout(1000));
+            }),
+            (ids{1, 2}));
+}
+
+TEST(StepCommitProbe, OfALateWaitEndsWithALoss) {
+  chief_fixture d{two};
+  d.record(d.machine.run(0, 9));
+  d.record(d.machine.on(late_wait(0, {})));
+  d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed"));
+  for (const std::uint32_t r : {0, 1})
+    d.record(
+      d.machine.on(wait_report{1, 0, false, r, activity::idle, 0, {2, 3}}));
+  d.acknowledge(0);
+  d.acknowledge(1);
+  EXPECT_EQ(d.abort_report().kind, failure_kind::process_lost);
+  EXPECT_EQ(d.abort_report().processes, ids{1});
+}
+
 /// The replica that adds a sum need not wait for it.
 TEST(StepCommitProbe, NamesWhatAReplicaOutsideOfTheStepMisses) {
   chief_fixture d{one_process(3)};
