@@ -191,7 +191,7 @@ flight_recorder::flight_recorder(std::size_t capacity, time_source now)
   : capacity_{std::max<std::size_t>(capacity, 1)},
     now_{now ? std::move(now) : time_source{steady_ns}},
     first_ns_{now_()},
-    words_{allocate_zeros(capacity_ * slot_words)} {
+    words_{allocate_zeros(capacity_ * slot_words + 1)} {
   identity_.wall_ns = wall_ns();
 }
 
@@ -212,6 +212,7 @@ void flight_recorder::record(const flight_event& event) noexcept {
     event.text, std::min(max_whole_text_bytes, capacity_ * slot_text_bytes)};
   const auto slots = text.slots();
   const auto first = word{next_}.fetch_add(slots, std::memory_order_relaxed);
+  word{words_[capacity_ * slot_words]}.fetch_add(1, std::memory_order_relaxed);
   auto packed = pack(event);
   for (std::size_t k = 0; k < slots; ++k) {
     const auto number = first + k;
@@ -272,8 +273,7 @@ std::vector<flight_event> flight_recorder::events() const {
 }
 
 std::uint64_t flight_recorder::recorded() const {
-  return word{const_cast<std::uint64_t&>(next_)}.load(
-    std::memory_order_relaxed);
+  return word{words_[capacity_ * slot_words]}.load(std::memory_order_relaxed);
 }
 
 void flight_recorder::set_identity(const flight_identity& identity) {

@@ -121,7 +121,7 @@ public:
 
   /// Returns the events that are complete, oldest first.
   std::vector<flight_event> events() const;
-  /// Number of slots that recorded and dropped events took.
+  /// Number of events that were recorded or dropped, however long their texts.
   std::uint64_t recorded() const;
   /// Time of an event that happened now.
   std::int64_t now_ns() const;
@@ -134,8 +134,8 @@ public:
 private:
   const std::size_t capacity_;
   const time_source now_;
-  std::int64_t first_ns_ = 0; ///< Time of `now_` in the constructor.
-  std::uint64_t* const words_;
+  std::int64_t first_ns_ = 0;  ///< Time of `now_` in the constructor.
+  std::uint64_t* const words_; ///< Of the slots, then the number of events.
   std::uint64_t next_ = 0;  ///< Number of the next event. Atomic access only.
   std::uint64_t view_ = 0;  ///< Last view of an event. Atomic access only.
   mutable std::mutex lock_; ///< Guards `identity_`.

@@ -1,4 +1,5 @@
 #include "troupe/actors/core/flight_record.hpp"
+#include "troupe/actors/core/flight_timeline.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/codec/crc32c.hpp"
 
@@ -50,6 +51,18 @@ std::vector<std::byte> with_checksum(std::vector<std::byte> bytes) {
 TEST(FlightRecord, IsReadAsItWasWritten) {
   EXPECT_EQ(decode_flight_record(encode_flight_record(some_record())),
             some_record());
+}
+
+TEST(FlightRecord, CountsAnEventWithALongTextOnce) {
+  flight_recorder recorder{100};
+  recorder.record(
+    {.kind = flight_event_kind::run_failed, .text = std::string(4096, 'x')});
+  recorder.record({.kind = flight_event_kind::run_begun});
+  const auto x = take_record(recorder, {});
+  EXPECT_EQ(x.events.size(), 2u);
+  EXPECT_EQ(x.recorded, 2u);
+  const std::vector records{x};
+  EXPECT_EQ(timeline_text(records).find("older events"), std::string::npos);
 }
 
 TEST(FlightRecord, TakenFromARecorderHasItsEvents) {
