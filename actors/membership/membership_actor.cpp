@@ -43,6 +43,8 @@ constexpr milliseconds candidate_dial_timeout{2000};
 /// Maximum time in which a process that asks to join must answer a member that
 /// opens lanes to it.
 constexpr milliseconds candidate_answer_timeout{2000};
+/// Maximum number of addresses of candidates about which a warning is logged.
+constexpr std::size_t max_warned_candidates = 64;
 /// Maximum delay before the leader logs which tasks are missing.
 constexpr milliseconds max_report_delay{5000};
 /// Time before a participant reports that the connection to another one has
@@ -307,7 +309,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     const auto& [task, incarnation] = process;
     // A connection that was cut has been dialed for the heartbeat timeout.
     if (was_silent && is_member(task, incarnation))
-      lost_members.insert_or_assign(incarnation, how);
+      silent_members.insert_or_assign(incarnation, how);
     perform(leader ? leader->on_lost(task, incarnation, how.code, how.reason)
                    : participant->on_lost(incarnation, how.code, how.reason));
     view_changes.on_lost(incarnation, was_silent);
@@ -330,7 +332,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       const auto cut = reconnects ? reconnects->stop(process) : std::nullopt;
       if (cut)
         on_connection_lost(process, *cut);
-      lost_members.erase(x.incarnation);
+      silent_members.erase(x.incarnation);
       view_changes.on_dead(x.incarnation);
     }
     const bool is_early = x.further_checks + early_checks > end_checks;
@@ -713,7 +715,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
           + (attempt.reason.empty() ? "another process answers"
                                     : attempt.reason),
         net::max_sentence_bytes);
-      if (options.log
+      if (options.log && unreachable_candidates.size() < max_warned_candidates
           && unreachable_candidates.insert({request.host, request.port}).second)
         options.log(net::severity::warning,
                     reason + "; the process cannot join");
@@ -819,9 +821,12 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (message.first != requested_call || !unanswered.contains(task))
       return;
     const bool is_too_large = options.peers->get([&] {
-      auto bytes = options.peers->log.bytes;
+      const auto& log = options.peers->log;
+      auto bytes = log.bytes;
+      auto call = message.first;
       for (const auto& x : message.results)
-        bytes += x.size();
+        if (call++ >= log.results.size()) // else another member has told it
+          bytes += x.size();
       return bytes > peer_table::result_log::max_bytes;
     });
     if (is_too_large)
@@ -897,8 +902,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (const auto* const open = find(task, incarnation); open && !before)
       before = {ec::peer_lost, {}, {}, open->process, open->request};
     // It was silent, and dials because too few processes answer it.
-    if (const auto lost = lost_members.find(incarnation);
-        lost != lost_members.end() && !before)
+    if (const auto lost = silent_members.find(incarnation);
+        lost != silent_members.end() && !before)
       before = lost->second;
     if (!before)
       return x.connection->close(own_name() + " has given up the connection to "
@@ -926,7 +931,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
                       const reconnector::cut_connection& before) override {
     const auto& [task, incarnation] = process;
     lost_processes.erase(incarnation);
-    lost_members.erase(incarnation);
+    silent_members.erase(incarnation);
     dialed_members.erase(incarnation);
     ending.erase(incarnation);
     add_peer(task, incarnation, std::move(connection));
@@ -937,7 +942,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     log(own_name() + " is connected to " + options.processes.names[task]
         + " again" + (before.reason.empty() ? "" : ": " + before.reason));
     perform(leader ? leader->on_reconnected(task)
-                   : participant->on_reconnected(task));
+                   : participant->on_reconnected(task, incarnation));
     // It may be lost again before the members have agreed on a view.
     view_changes.await_majority();
     view_changes.on_reachable(incarnation);
@@ -954,16 +959,16 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       on_connection_lost(process, before);
   }
 
-  /// Dials members once more to which the connection has ended for good: those
-  /// that were stopped may answer again.
+  /// Dials members that were silent once more: those that were stopped may
+  /// answer again.
   /// @returns false if each of them was dialed once more, or has ended.
-  bool dial_lost_members(const std::vector<std::uint32_t>& tasks) {
+  bool dial_silent_members(const std::vector<std::uint32_t>& tasks) {
     bool is_any_dialed = false;
     for (const auto task : tasks) {
       const auto* const member = options.peers->view.find(task);
-      const auto lost =
-        member ? lost_members.find(member->incarnation) : lost_members.end();
-      if (!reconnects || lost == lost_members.end()
+      const auto lost = member ? silent_members.find(member->incarnation)
+                               : silent_members.end();
+      if (!reconnects || lost == silent_members.end()
           || options.peers->entries[task].has_left
           || view_changes.is_dead(member->incarnation)
           || !dialed_members.insert(member->incarnation).second)
@@ -1352,7 +1357,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
                                &membership::member::incarnation)
              == next.members.end();
     };
-    std::erase_if(lost_members,
+    std::erase_if(silent_members,
                   [&](const auto& x) { return is_no_member(x.first); });
     std::erase_if(dialed_members, is_no_member);
     note_installed(next);
@@ -1419,7 +1424,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     report_half(silent_tasks);
   }
   void on_no_majority(const std::vector<std::uint32_t>& silent_tasks) override {
-    if (dial_lost_members(silent_tasks))
+    if (dial_silent_members(silent_tasks))
       return;
     if (report_half(silent_tasks))
       self->delayed_send(self, launcher_timeout,
@@ -1564,8 +1569,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       options.peers->end_runs(
         {.code = ec::cancelled,
          .cause = own_name()
-                  + " was told to stop, and the processes of the job had not "
-                    "begun another view within "
+                  + " was told to stop, and its recovery had not ended within "
                   + std::to_string(options.stop_delay.count()) + " ms"});
   }
 
@@ -1718,7 +1722,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   /// By task: processes that ask to join, and that this process dials.
   std::map<std::uint32_t, membership_event::candidate_accepted>
     dialed_candidates;
-  /// Addresses of those that have not answered, for one warning each.
+  /// Addresses of those that have not answered, for one warning each; not all
+  /// if there are many.
   std::set<std::pair<std::string, std::uint16_t>> unreachable_candidates;
   /// Participants that have connected before this one knew the view.
   std::vector<membership_event::accepted> early_peers;
@@ -1739,9 +1744,9 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   /// and which have not ended.
   std::map<std::uint64_t, std::shared_ptr<const net::process_handle>>
     lost_processes;
-  /// By incarnation: members to which the connection has ended for good, and
-  /// which are not known to have ended.
-  std::map<std::uint64_t, reconnector::cut_connection> lost_members;
+  /// By incarnation: members that were silent, so that the connection to them
+  /// has ended, and that are not known to have ended.
+  std::map<std::uint64_t, reconnector::cut_connection> silent_members;
   /// Incarnations of those that were dialed once more since then.
   std::set<std::uint64_t> dialed_members;
   /// By incarnation: numbers of the processes of this host that were connected.

@@ -172,8 +172,11 @@ reaction participant::on_lost(std::uint64_t incarnation, ec code,
   return out;
 }
 
-reaction participant::on_reconnected(std::uint32_t task) const {
+reaction participant::on_reconnected(std::uint32_t task,
+                                     std::uint64_t incarnation) {
   reaction out;
+  if (task == 0) // it may have been lost in between
+    leader_ = incarnation;
   const bool answers = shut_down_ && task == 0;
   if (answers || (leaving_ && !shut_down_))
     out.emplace_back(send{task, {message_kind::leave, {}, {}}});

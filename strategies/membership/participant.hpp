@@ -48,7 +48,8 @@ public:
                    const std::string& reason);
   /// The connection to a process of the running job was cut and has been made
   /// again. Sends what the process may not have received.
-  reaction on_reconnected(std::uint32_t task) const;
+  /// @param incarnation of the process.
+  reaction on_reconnected(std::uint32_t task, std::uint64_t incarnation);
   /// A later view has taken effect.
   void on_installed(const membership::view& next) { view_ = next; }
   /// The timeout of the current phase of the start has elapsed.

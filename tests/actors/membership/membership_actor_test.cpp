@@ -370,6 +370,20 @@ TEST(MembershipActor, TakesNoResultsBeforeItHasAskedForThem) {
   EXPECT_EQ(it.results(), texts{});
 }
 
+// All members answer with the same results.
+TEST(MembershipActor, CountsAResultThatAnotherMemberHasToldOnce) {
+  joining_process it;
+  it.options.peers->update([&] {
+    it.options.peers->log.results = {"ab"};
+    it.options.peers->log.bytes = peer_table::result_log::max_bytes - 1;
+  });
+  it.ask(0);
+  it.answer(0, {"ab", "c"});
+  it.ask(0);
+  EXPECT_EQ(it.results(), (texts{"ab", "c"}));
+  EXPECT_EQ(it.to_member->closed_for(), "");
+}
+
 TEST(MembershipActor, ClosesTheConnectionOfAMemberWithTooManyResults) {
   joining_process it;
   it.options.peers->update([&] {

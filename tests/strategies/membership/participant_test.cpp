@@ -205,14 +205,31 @@ TEST(MembershipParticipant, LeavesTheJob) {
 
 TEST(MembershipParticipant, SaysAgainThatItLeavesIfAConnectionWasCut) {
   auto machine = running();
-  EXPECT_TRUE(machine.on_reconnected(2).empty());
+  EXPECT_TRUE(machine.on_reconnected(2, 12).empty());
   machine.leave();
-  EXPECT_TRUE(sends(machine.on_reconnected(2), 2, message_kind::leave));
-  EXPECT_TRUE(sends(machine.on_reconnected(0), 0, message_kind::leave));
+  EXPECT_TRUE(sends(machine.on_reconnected(2, 12), 2, message_kind::leave));
+  EXPECT_TRUE(
+    sends(machine.on_reconnected(0, leader_id), 0, message_kind::leave));
   auto ending = running();
   ending.on(leader_id, {message_kind::shutdown, {}, {}});
-  EXPECT_TRUE(sends(ending.on_reconnected(0), 0, message_kind::leave));
-  EXPECT_TRUE(ending.on_reconnected(2).empty());
+  EXPECT_TRUE(
+    sends(ending.on_reconnected(0, leader_id), 0, message_kind::leave));
+  EXPECT_TRUE(ending.on_reconnected(2, 12).empty());
+}
+
+// A silent leader is lost, but may be connected once more.
+TEST(MembershipParticipant, FollowsALeaderThatIsConnectedAgainAfterItsLoss) {
+  auto machine = running();
+  machine.on_lost(leader_id, ec::unreachable, "x");
+  machine.on_reconnected(0, leader_id);
+  EXPECT_TRUE(
+    find<job_ends>(machine.on(leader_id, {message_kind::shutdown, {}, {}})));
+  auto leaving = running();
+  leaving.on_lost(leader_id, ec::unreachable, "x");
+  leaving.on_reconnected(0, leader_id);
+  EXPECT_FALSE(find<ended>(leaving.leave())) << "it awaits the answer";
+  EXPECT_TRUE(
+    find<ended>(leaving.on(leader_id, {message_kind::leave_ack, {}, {}})));
 }
 
 TEST(MembershipParticipant, AnswersAShutdownAndLeavesAtOnceLater) {
