@@ -12,8 +12,12 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 // How a process joins its job: the membership actor agrees on the view, this
 // thread opens streams and lanes to all processes of the view, and the
@@ -31,6 +35,36 @@ constexpr std::chrono::milliseconds spare_join_timeout{10'000};
 
 /// Maximum time that a process waits for others before it looks their hosts up.
 constexpr std::chrono::milliseconds max_silent_wait{2000};
+
+struct named_host {
+  std::string name; ///< Of the process.
+  net::address address;
+};
+
+/// @pre the lock of the table is held.
+bool has_view_or_failure(const peer_table& peers) {
+  return peers.view.view_id > 0 || peers.failed;
+}
+
+/// Notes in the table which hosts are unknown here. A lookup may block for
+/// longer than the start, so it runs on a thread of its own, for which no other
+/// one waits.
+void note_unknown_hosts(const std::shared_ptr<peer_table>& peers,
+                        const std::vector<named_host>& hosts,
+                        const std::shared_ptr<bool>& have_ended) {
+  for (const auto& one : hosts) {
+    if (peers->get([&] { return has_view_or_failure(*peers); }))
+      break;
+    const auto resolved = net::resolve(one.address);
+    if (resolved.found.empty())
+      peers->update([&] {
+        peers->unknown_hosts += "; " + one.name + " at "
+                                + to_string(one.address) + ": "
+                                + resolved.problem;
+      });
+  }
+  peers->update([&] { *have_ended = true; });
+}
 
 } // namespace
 
@@ -275,40 +309,43 @@ void cluster::impl::wait_for_membership(F&& done) {
        "the membership actor of " + own_name() + " does not answer in time");
 }
 
-/// While this process waits, notes which hosts that it waits for are unknown. A
-/// lookup may block, so this thread makes it, which has nothing else to do.
+/// While this process waits, says which hosts that it waits for are unknown.
 void cluster::impl::find_unknown_hosts() {
-  const auto is_done = [this] {
-    return peers_->view.view_id > 0 || peers_->failed;
-  };
   std::unique_lock hold{peers_->lock};
   peers_->wait(hold,
                peer_table::clock::now()
                  + std::min<std::chrono::milliseconds>(
                    max_silent_wait, options.start_timeout / 8),
-               is_done);
-  for (std::uint32_t task = 0; task < processes(); ++task) {
-    // Participants wait for the leader only.
-    if (is_done() || (options.task > 0 && task > 0))
-      return;
-    if (task == options.task || peers_->entries[task].connection)
-      continue;
-    hold.unlock();
-    const auto resolved = net::resolve(options.addresses[task]);
-    hold.lock();
-    if (is_done() || !resolved.found.empty())
-      continue;
-    const auto text = options.names[task] + " at "
-                      + to_string(options.addresses[task]) + ": "
-                      + resolved.problem;
-    peers_->unknown_hosts += "; " + text;
-    hold.unlock();
-    if (options.log)
-      options.log(net::severity::warning,
-                  own_name()
-                    + " waits for a host that is unknown here: " + text);
-    hold.lock();
+               [this] { return has_view_or_failure(*peers_); });
+  std::vector<named_host> hosts;
+  // Participants wait for the leader only.
+  const auto last = options.task > 0 ? 1 : processes();
+  for (std::uint32_t task = 0; task < last; ++task)
+    if (task != options.task && !peers_->entries[task].connection)
+      hosts.push_back({options.names[task], options.addresses[task]});
+  const auto have_ended = std::make_shared<bool>(false);
+  try {
+    std::thread{note_unknown_hosts, peers_, hosts, have_ended}.detach();
+  } catch (const std::system_error&) { // the texts are without them
+    return;
   }
+  std::string logged;
+  const auto is_over = [&] {
+    return has_view_or_failure(*peers_) || *have_ended;
+  };
+  do {
+    peers_->wait(hold, deadline_,
+                 [&] { return is_over() || peers_->unknown_hosts != logged; });
+    const auto text = peers_->unknown_hosts.substr(logged.size());
+    logged = peers_->unknown_hosts;
+    if (options.log && !text.empty()) {
+      hold.unlock();
+      options.log(net::severity::warning,
+                  own_name() + " waits for a host that is unknown here: "
+                    + text.substr(2)); // without "; "
+      hold.lock();
+    }
+  } while (!is_over() && peer_table::clock::now() < deadline_);
 }
 
 void cluster::impl::wait_for_view() {
