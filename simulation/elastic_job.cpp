@@ -201,6 +201,10 @@ public:
     if (auto* const it = dynamic_cast<recovering_group*>(group_.get()))
       it->set_recovering(recovers);
   }
+  bool may_have_last_state() const override {
+    const auto* const it = dynamic_cast<const recovering_group*>(group_.get());
+    return it && it->may_have_last_state();
+  }
   void admit_candidates(milliseconds timeout) override {
     group_->admit_candidates(timeout);
   }

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/checkpoint/weights.hpp"
@@ -224,8 +225,12 @@ model::save_after_failure(const std::filesystem::path& file,
                           const std::string& note) const {
   state_->check_no_fit_step("save_after_failure");
   const auto& state = *state_->strategy;
+  const auto* const recovers =
+    dynamic_cast<const recovering_group*>(state.group.get());
+  const bool others_go_on = state.group->is_excluded()
+                            && !(recovers && recovers->may_have_last_state());
   if (state.lacks_state || state.has_stuck_replica || state_->is_suspect
-      || state.group->is_excluded())
+      || others_go_on)
     return {};
   auto name = file;
   name += ".view-" + std::to_string(state.group->view_id()) + "."

@@ -20,6 +20,11 @@ public:
 
   /// A recovery of this process begins, or has ended.
   virtual void set_recovering(bool recovers) = 0;
+
+  /// True if this process has left its job because it lacks something for
+  /// itself, such as a descriptor, and does not know that the others go on.
+  /// They may lack it too, so the state of this process may be the last one.
+  virtual bool may_have_last_state() const = 0;
 };
 
 } // namespace troupe

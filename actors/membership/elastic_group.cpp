@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <stdexcept>
 
 namespace troupe {
 
@@ -24,6 +25,10 @@ constexpr auto request_interval = 200ms;
 /// Time in which a process that was deferred must be admitted. It asks all
 /// members again every 100 ms.
 constexpr auto admission_timeout = 5s;
+
+/// Number of views in a row that are renewed because this process lacks
+/// something for itself. It leaves in the next one.
+constexpr int max_own_failures = 3;
 
 /// Asks the group of the current view.
 class status_source_of_view final : public job_status_source {
@@ -97,8 +102,8 @@ public:
   }
   std::uint64_t run(const run_request& request) override {
     own_end_.clear();
-    if (joins_ && given_up_.empty()) // it does not make the calls of the job
-      given_up_ = not_joined;
+    if (joins_ && !given_up_) // it does not make the calls of the job
+      given_up_ = job_error{ec::peer_lost, not_joined};
     try {
       return group().run(request);
     } catch (const job_error& e) {
@@ -172,9 +177,9 @@ public:
   }
 
   void leave_at_once() override {
-    if (!given_up_.empty())
+    if (given_up_)
       return;
-    given_up_ = "this process has left its job";
+    given_up_ = job_error{ec::peer_lost, "this process has left its job"};
     joins_ = false;
     // First, so that this process takes no part in the view change.
     options_.on_giving_up();
@@ -302,11 +307,15 @@ public:
   }
 
   bool is_excluded() const override {
-    return !given_up_.empty()
+    return given_up_.has_value()
            || options_.peers->get([this] { return options_.peers->excluded; });
   }
 
   bool belongs_to_job() const override { return group_ && !is_excluded(); }
+  bool may_have_last_state() const override {
+    return lacks_something_
+           && !options_.peers->get([this] { return options_.peers->excluded; });
+  }
 
 private:
   /// True if a process that was deferred is not admitted yet, and is within its
@@ -402,8 +411,8 @@ private:
   }
 
   void throw_if_given_up() const {
-    if (!given_up_.empty())
-      throw job_error(ec::peer_lost, given_up_);
+    if (given_up_)
+      throw *given_up_;
   }
 
   replica_group& group() const {
@@ -445,14 +454,15 @@ private:
       return;
     give_up(respawns_.describe());
     end_group(position);
-    throw job_error(ec::peer_lost, given_up_);
+    throw *given_up_;
   }
 
   /// From now on this process takes no part in its job, which goes on without
   /// it. Called before `end_group`, so that it takes no part in the view
   /// change.
   void give_up(const std::string& why) {
-    given_up_ = why + "; so this process has left its job";
+    given_up_ =
+      job_error{ec::unreachable, why + "; so this process has left its job"};
     options_.on_giving_up();
   }
 
@@ -494,7 +504,7 @@ private:
         give_up("this process has joined the job, and cannot open its lanes "
                 "to a process that was there before: "
                 + std::string{why.what()});
-        throw job_error(ec::unreachable, given_up_);
+        throw *given_up_;
       }
       options_.on_no_lanes(of.view_id, x.incarnation, x.is_newer);
     }
@@ -503,8 +513,8 @@ private:
   /// A view could not be entered, so it is renewed, unless it changes anyway
   /// because a process is lost.
   /// @errors throws `job_error` as `want_renewal`.
-  void on_not_entered(const membership::view& next, const job_error& why) {
-    last_failure_ = why.what();
+  void on_not_entered(const membership::view& next, const std::string& why) {
+    last_failure_ = why;
     if (want_renewal())
       log(log_level::warning, "view " + std::to_string(next.view_id)
                                 + " of the job could not be entered, so its "
@@ -512,18 +522,22 @@ private:
                                 + last_failure_);
   }
 
-  /// A view could not be entered, because this process lacks something that the
-  /// others do not need, such as a descriptor.
-  /// @errors throws `job_error`. The state of the only process of a view can be
-  ///         saved.
-  [[noreturn]] void on_own_failure(const membership::view& of,
-                                   const std::string& what) {
+  /// A view could not be entered, because this process lacks something for
+  /// itself, such as a descriptor. If the processes of a host share the cause,
+  /// all of them fail in the same view, so the view is renewed first.
+  /// @errors throws `job_error` as `want_renewal`, and if this process leaves,
+  ///         because it has failed too often in a row. The only process of a
+  ///         view does not leave.
+  void on_own_failure(const membership::view& of, const std::string& what) {
     const auto text =
       "view " + std::to_string(of.view_id) + " cannot be entered: " + what;
+    if (++own_failures_ <= max_own_failures)
+      return on_not_entered(of, what);
     if (of.members.size() == 1)
-      throw job_error(ec::cancelled, text);
+      throw job_error(ec::unreachable, text);
+    lacks_something_ = true;
     give_up(text);
-    throw job_error(ec::cancelled, given_up_);
+    throw *given_up_;
   }
 
   /// Enters the next view in which this process can make its group.
@@ -569,6 +583,7 @@ private:
   /// @returns false if the view is no longer the current one, or its lanes
   ///          cannot be opened.
   /// @errors throws `job_error` as `want_renewal`, and if this process leaves.
+  ///         Passes `std::logic_error` through.
   bool enter(const membership::view& next) {
     auto& peers = *options_.peers;
     view_id_ = next.view_id;
@@ -577,13 +592,16 @@ private:
       made = options_.make_group(next);
     } catch (const lane_failure& e) {
       on_lanes_failed(next, e);
-      on_not_entered(next, e);
+      on_not_entered(next, e.what());
       return false;
     } catch (const job_error& e) {
-      on_not_entered(next, e);
+      on_not_entered(next, e.what());
       return false;
+    } catch (const std::logic_error&) {
+      throw; // a bug
     } catch (const std::exception& e) {
       on_own_failure(next, e.what());
+      return false;
     }
     std::optional<failure_report> end_of_runs;
     const bool is_current = peers.get([&] {
@@ -608,6 +626,7 @@ private:
     members_ = incarnations_of(next);
     entered_view_id_ = next.view_id;
     unopened_.on_entered(next);
+    own_failures_ = 0;
     return true;
   }
 
@@ -628,10 +647,12 @@ private:
   /// Why the last run has failed, if the actor of a replica of this process had
   /// ended. Else empty.
   std::string own_end_;
-  /// Why this process has left its job, or never joins it. Empty: it has not,
+  /// Why this process has left its job, or never joins it. None: it has not,
   /// and may.
-  std::string given_up_;
-  std::string last_failure_;  ///< Of a run, or of the lanes of a view.
+  std::optional<job_error> given_up_;
+  int own_failures_ = 0; ///< Views in a row that `on_own_failure` is about.
+  bool lacks_something_ = false; ///< This process has left for this reason.
+  std::string last_failure_;     ///< Of a run, or of the lanes of a view.
   bool joins_;                ///< This process does not belong to a view yet.
   std::uint64_t view_id_ = 0; ///< Last view that this group has tried to enter.
   std::uint64_t entered_view_id_ = 0; ///< Last view that it has entered.

@@ -17,8 +17,8 @@ struct elastic_group_options {
   /// Opens lanes to the other processes of a view, and makes the group of the
   /// replicas that the view places on this process.
   /// @errors throws `job_error`, for example if another process is lost, and
-  ///         `lane_failure` if lanes could not be opened. Another exception is
-  ///         a failure of this process alone.
+  ///         `lane_failure` if lanes could not be opened. A `std::logic_error`
+  ///         is a bug, and another exception says what this process lacks.
   std::function<std::unique_ptr<replica_group>(const membership::view&)>
     make_group;
   /// Tells the membership actor that the replicas have stopped.
@@ -64,12 +64,14 @@ struct elastic_group_options {
 ///                    renews lanes, channels and replicas
 ///                    Roles are made again in this way, too, if the actor of a
 ///                    replica has ended. If that happens in this process more
-///                    than 3 times within 60 s, it leaves its job, and the
-///                    others go on as after a loss
+///                    than 3 times within 60 s, or at one step, it leaves its
+///                    job, and the others go on as after a loss
 ///                    If lanes to a member cannot be opened in two views in a
 ///                    row, one of the two processes is excluded: the one that
 ///                    has joined later leaves. A process that lacks something
-///                    for itself, such as a descriptor, leaves, too
+///                    for itself, such as a descriptor, in four views in a row
+///                    leaves, too. The others may lack it as well, so it can
+///                    save its state
 ///   let_leave        the same, when all replicas have stopped between two
 ///                    runs: no run ends, and the view is without those that
 ///                    want to leave

@@ -1,4 +1,5 @@
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/actors/membership/elastic_group.hpp"
 #include "troupe/actors/membership/lane_failure.hpp"
 #include "troupe/actors/membership/unopened_lanes.hpp"
@@ -159,15 +160,51 @@ TEST(ElasticGroup, LeavesIfItHasJoinedAndCannotOpenItsLanes) {
   EXPECT_TRUE(it.group->is_excluded());
 }
 
+void lack_descriptors(const membership::view&) {
+  throw std::runtime_error("Too many open files");
+}
+
+// If the processes of a host share the cause, it may be gone in the next view.
+TEST(ElasticGroup, RenewsTheViewIfItLacksSomethingForItself) {
+  member_process it;
+  it.fail = [](const membership::view& of) {
+    if (of.view_id < 5)
+      lack_descriptors(of);
+  };
+  EXPECT_TRUE(it.enter());
+  EXPECT_EQ(it.tried.back(), 5u);
+  EXPECT_FALSE(it.has_given_up);
+  EXPECT_FALSE(it.group->is_excluded());
+}
+
 // The others have what this process lacks.
 TEST(ElasticGroup, LeavesIfItLacksSomethingForItself) {
   member_process it;
-  it.fail = [](auto&) { throw std::runtime_error("Too many open files"); };
+  it.fail = lack_descriptors;
   EXPECT_EQ(it.error_of_enter(),
-            "view 2 cannot be entered: Too many open files; so this process "
+            "view 5 cannot be entered: Too many open files; so this process "
             "has left its job");
+  EXPECT_EQ(it.code, ec::unreachable);
   EXPECT_TRUE(it.has_given_up);
   EXPECT_TRUE(it.group->is_excluded());
+  try {
+    it.group->run({});
+    FAIL() << "no error";
+  } catch (const job_error& e) {
+    EXPECT_EQ(e.code, ec::unreachable) << "as of its first call";
+  }
+}
+
+// All processes of a host may lack it, and then each of them leaves.
+TEST(ElasticGroup, MayHaveTheLastStateUnlessTheOthersGoOn) {
+  member_process it;
+  const auto& recovers = dynamic_cast<const recovering_group&>(*it.group);
+  EXPECT_FALSE(recovers.may_have_last_state());
+  it.fail = lack_descriptors;
+  it.error_of_enter();
+  EXPECT_TRUE(recovers.may_have_last_state());
+  it.options.peers->update([&] { it.options.peers->excluded = true; });
+  EXPECT_FALSE(recovers.may_have_last_state());
 }
 
 // Then the program can save its state.
@@ -177,11 +214,20 @@ TEST(ElasticGroup, DoesNotLeaveAsTheOnlyProcess) {
     it.options.peers->view.members.erase(
       it.options.peers->view.members.begin());
   });
-  it.fail = [](auto&) { throw std::runtime_error("Too many open files"); };
+  it.fail = lack_descriptors;
   EXPECT_EQ(it.error_of_enter(),
-            "view 2 cannot be entered: Too many open files");
+            "view 5 cannot be entered: Too many open files");
+  EXPECT_EQ(it.code, ec::unreachable);
   EXPECT_FALSE(it.has_given_up);
   EXPECT_FALSE(it.group->is_excluded());
+}
+
+TEST(ElasticGroup, PassesABugThrough) {
+  member_process it;
+  it.fail = [](auto&) { throw std::logic_error("a shape"); };
+  EXPECT_THROW(it.enter(), std::logic_error);
+  EXPECT_FALSE(it.has_given_up);
+  EXPECT_EQ(it.tried.back(), 2u);
 }
 
 TEST(ElasticGroup, RenewsAViewTenTimesAtMost) {
