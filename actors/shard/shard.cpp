@@ -2,6 +2,8 @@
 
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/strategies/parameter_server/part_image.hpp"
+#include "troupe/strategies/parameter_server/table_image.hpp"
 #include "troupe/tensors/exact_numbers.hpp"
 
 #include <caf/make_message.hpp>
@@ -15,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -43,6 +46,24 @@ auto answer(const shard_state& state, F fn) -> caf::result<decltype(fn())> {
 
 [[noreturn]] void reject(const std::string& why) {
   throw std::invalid_argument(why);
+}
+
+template <class Image>
+bool has_state_of(std::uint32_t optimizer, const Image& image) {
+  return std::ranges::any_of(image.optimizers, [optimizer](const auto& x) {
+    return x.optimizer == optimizer;
+  });
+}
+/// True if an optimizer has steps or slots in a part.
+bool has_state_of(std::uint32_t optimizer,
+                  const parameter_server::stored_part& part) {
+  std::vector<tensor> beside;
+  return has_state_of(optimizer, part.save(beside));
+}
+bool has_state_of(std::uint32_t optimizer,
+                  const parameter_server::table_part& part) {
+  std::vector<tensor> beside;
+  return has_state_of(optimizer, part.excerpt({}).save(beside));
 }
 
 const tensor& operand_at(const tensors& operands, std::size_t i) {
@@ -197,16 +218,25 @@ std::uint64_t shard_state::add(const new_optimizer& x) {
   return updates;
 }
 
+/// @errors rejects the removal of an optimizer that has state in a part which
+///         remains, because a snapshot of that part could not be restored.
 std::uint64_t shard_state::remove(const removal& x) {
+  const auto is_removed = [&x](std::uint64_t part) {
+    return std::ranges::find(x.parts, part) != x.parts.end();
+  };
+  for (const auto optimizer : x.optimizers)
+    for (const auto& one : descriptions)
+      if (!is_removed(one.part)
+          && (one.is_table ? has_state_of(optimizer, tables.at(one.part))
+                           : has_state_of(optimizer, parts.at(one.part))))
+        reject("part " + std::to_string(one.part) + " uses optimizer "
+               + std::to_string(optimizer) + "; remove both");
   for (const auto part : x.parts) {
     parts.erase(part);
     tables.erase(part);
   }
   for (const auto optimizer : x.optimizers)
     optimizers.erase(optimizer);
-  const auto is_removed = [&x](std::uint64_t part) {
-    return std::ranges::find(x.parts, part) != x.parts.end();
-  };
   std::erase_if(descriptions,
                 [&](const new_part& one) { return is_removed(one.part); });
   effects.transform_waiting([&](const coordinator::payload& waiting) {

@@ -221,6 +221,19 @@ TEST(ShardStore, RemovesPartsAndWhatWaitsForThem) {
   EXPECT_EQ(one.answer({7, 9}).outcome, shard_outcome::invalid);
 }
 
+// A snapshot of the part could not be restored.
+TEST(ShardStore, RefusesToRemoveAnOptimizerWithoutAPartThatItHasUpdated) {
+  auto one = store_before_removal();
+  one.apply(command(6), content(kind::remove, removal{{6}, {2}}));
+  EXPECT_EQ(one.answer({7, 6}).outcome, shard_outcome::invalid);
+  EXPECT_TRUE(same_bits(one.read(content(kind::pull, whole(6))).second.at(0),
+                        floats({3, 4})))
+    << "nothing is removed";
+  const auto saved = save(one);
+  shard_store second{1};
+  second.restore(saved.image, saved.beside);
+}
+
 TEST(ShardStore, GoesOnWithTheSameBitsAfterASnapshotOfARemoval) {
   auto first = store_before_removal();
   first.apply(command(6), content(kind::remove, removal{{4}, {2}}));
