@@ -27,8 +27,8 @@ public:
   struct member {
     std::uint32_t task = 0;
     std::uint64_t incarnation = 0;
-    /// Which of the two has joined the job later. Both are false if they have
-    /// belonged to it together since this process has.
+    /// `is_newer`: it has joined the job after this process. `is_older`: before
+    /// this process. Neither: both have begun the job together.
     bool is_newer = false, is_older = false;
   };
 

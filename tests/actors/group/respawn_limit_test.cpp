@@ -17,7 +17,7 @@ TEST(RespawnLimit, CountsEndsWithinTheWindow) {
   EXPECT_TRUE(limit.on_end(60s, {{1, 7}}, "e"));
 }
 
-// A replica that needs 20 s for each end was made again for ever.
+// Ends that are further apart than the window are counted, too.
 TEST(RespawnLimit, CountsEndsAtOnePositionHoweverLongTheyTake) {
   respawn_limit limit{3, 60s};
   EXPECT_TRUE(limit.on_end(0s, {{1, 4}}, "a"));

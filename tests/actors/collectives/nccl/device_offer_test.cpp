@@ -1,9 +1,8 @@
 #include "troupe/actors/collectives/nccl/device_offer.hpp"
 #include "troupe/tests/actors/collectives/nccl/fake_nccl.hpp"
+#include "troupe/tests/support/variable_is.hpp"
 
 #include <gtest/gtest.h>
-
-#include <cstdlib>
 
 namespace {
 
@@ -84,10 +83,8 @@ TEST(DeviceOffer, HasTheHostThatNcclIsTold) {
   const device_sum_options options{
     .devices = {nccl->make_device({"GPU-7", "2.1.0"})}};
   const auto offer_of_host = [&](const char* host) {
-    ::setenv("NCCL_HOSTID", host, 1);
-    const auto out = make_device_offer(options);
-    ::unsetenv("NCCL_HOSTID");
-    return out;
+    const variable_is set{"NCCL_HOSTID", host};
+    return make_device_offer(options);
   };
   const named_offer first{"worker 0", offer_of_host("a")},
     second{"worker 1", offer_of_host("b")},
@@ -99,9 +96,8 @@ TEST(DeviceOffer, HasTheHostThatNcclIsTold) {
 
 TEST(DeviceOffer, HasNoDeviceIfCallsOfNcclWouldBlock) {
   const auto nccl = std::make_shared<fake_nccl>(fake_nccl::options{});
-  ::setenv("NCCL_COMM_BLOCKING", "1", 1);
+  const variable_is set{"NCCL_COMM_BLOCKING", "1"};
   const auto offer = make_device_offer({.devices = {nccl->make_device()}});
-  ::unsetenv("NCCL_COMM_BLOCKING");
   EXPECT_TRUE(offer.devices.empty());
   EXPECT_NE(offer.why_none.find("unset it"), std::string::npos);
 }
