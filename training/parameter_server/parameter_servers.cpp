@@ -306,7 +306,7 @@ parameter_servers::place(const std::string& name, const tensor_spec& spec,
   made->spec = spec;
   made->sharding = sharding;
   const std::lock_guard hold{lock_};
-  if (!names_.insert(name).second)
+  if (!names_.emplace(name, next_part_).second)
     throw std::invalid_argument("there is a variable \"" + name + "\" already");
   made->shards = placement_.place(spec, sharding);
   for (const auto shard : made->shards)
@@ -347,9 +347,17 @@ void parameter_servers::remove_parts(
 
 void parameter_servers::forget(const server_variable::impl& variable) {
   variable.is_removed = true;
+  if (!has_name(variable))
+    return;
   const std::lock_guard hold{lock_};
-  if (names_.erase(variable.name) > 0)
-    placement_.remove(variable.spec, variable.sharding, variable.shards);
+  names_.erase(variable.name);
+  placement_.remove(variable.spec, variable.sharding, variable.shards);
+}
+
+bool parameter_servers::has_name(const server_variable::impl& variable) {
+  const std::lock_guard hold{lock_};
+  const auto found = names_.find(variable.name);
+  return found != names_.end() && found->second == variable.parts.front().part;
 }
 
 void parameter_servers::remove(std::span<const server_variable> variables,
@@ -371,7 +379,7 @@ void parameter_servers::remove(std::span<const server_variable> variables,
       throw std::logic_error(what + " belongs to parameter_server_strategy "
                              + one.state()->servers->job()
                              + ", and cannot be removed from " + job_);
-    if (one.state()->is_removed)
+    if (one.state()->is_removed || !has_name(*one.state()))
       throw std::logic_error(what + " was removed before");
     add_parts(*one.state(), by_shard);
   }

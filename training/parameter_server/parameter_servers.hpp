@@ -15,7 +15,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -145,6 +144,8 @@ private:
   /// @errors throws `job_error` if a server does not answer in time.
   void remove_parts(const std::map<std::uint32_t, removal>& by_shard,
                     std::chrono::milliseconds timeout) const;
+  /// True if the variable has its name, which a later one may have got.
+  bool has_name(const server_variable::impl& variable);
   /// Frees the name and the place of a variable whose parts are removed.
   void forget(const server_variable::impl& variable);
   /// Makes an optimizer on all servers.
@@ -169,7 +170,8 @@ private:
 
   std::mutex lock_; // guards all below
   parameter_server::server_placement placement_;
-  std::set<std::string> names_;
+  /// The variables by name: the number of the first part of each.
+  std::map<std::string, std::uint64_t> names_;
   std::uint64_t next_part_ = 0;
   std::uint32_t optimizers_ = 0;
   bool has_coordinator_ = false;

@@ -1,6 +1,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/layers.hpp"
+#include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/training/parameter_server/server_nodes.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
@@ -102,6 +103,22 @@ TEST(RemovedVariable, IsNamedInTheErrorOfEachLaterUse) {
   EXPECT_THROW(same.value(), job_error); // the server has the last word
   coordinator.schedule([&] { same.assign_add(1.0); });
   EXPECT_THROW(coordinator.join(), job_error);
+}
+
+TEST(RemovedVariable, CannotBeRemovedAgainWhenItsNameHasALaterOne) {
+  runtime actors;
+  const parameter_server_strategy on{actors};
+  const auto first = on.make_variable("v", tensor::zeros({2}));
+  const auto second_handle = on.variable("v");
+  on.remove_variable(first);
+  const auto later = on.make_variable("v", tensor::full({2}, 7));
+  EXPECT_EQ(test::text_of([&] { on.remove_variable(second_handle); }),
+            "the variable \"v\" was removed before");
+  EXPECT_THROW(on.make_variable("v", tensor::zeros({2})),
+               std::invalid_argument);
+  EXPECT_TRUE(same_bits(on.variable("v").value(), tensor::full({2}, 7)));
+  on.remove_variable(later);
+  on.make_variable("v", tensor::zeros({2}));
 }
 
 TEST(RemovedVariable, IsGoneFromAllCopies) {
