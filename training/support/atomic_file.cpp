@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <sys/file.h>
@@ -66,8 +67,9 @@ public:
 
 private:
   std::mutex mutex_;
-  // One for the temporary file, one for the file that it is compared with.
-  std::array<int, 2> descriptors_{-1, -1};
+  // For the temporary file, for the file that it replaces, and for a file that
+  // is compared.
+  std::array<int, 3> descriptors_{-1, -1, -1};
 };
 
 descriptor_reserve& reserve() {
@@ -115,6 +117,27 @@ void remove_if_abandoned(const fs::path& temporary) {
     ::unlink(temporary.c_str());
   ::close(file);
 }
+
+/// A lock on the file that has a path now. It has no effect if the file cannot
+/// be read, or if it has a lock already.
+class file_lock {
+public:
+  explicit file_lock(const fs::path& path)
+    : file_{
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)} {
+    if (file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) != 0)
+      ::close(std::exchange(file_, -1));
+  }
+  ~file_lock() {
+    if (file_ >= 0)
+      ::close(file_);
+  }
+  file_lock(const file_lock&) = delete;
+  file_lock& operator=(const file_lock&) = delete;
+
+private:
+  int file_;
+};
 
 bool rename_with(unsigned flags, const std::string& from, const fs::path& to) {
   return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0;
@@ -286,6 +309,8 @@ bool atomic_file::commit_unless(const order& is_newer) {
     sync();
   if (is_newer(path_, temporary_))
     return false;
+  // A file at a temporary path without a lock would be removed as abandoned.
+  std::optional<file_lock> of_replaced{path_};
   switch (place(temporary_, path_)) {
     case placed::exchanged:
       break;
@@ -300,8 +325,11 @@ bool atomic_file::commit_unless(const order& is_newer) {
   // The file that was replaced is at the temporary path now. Each exchange puts
   // a newer file in place, also if other processes write at the same time.
   bool kept = false;
-  while (is_newer(temporary_, path_) && exchange_files(temporary_, path_))
+  const file_lock of_later{temporary_}; // the path had another file meanwhile
+  while (is_newer(temporary_, path_) && exchange_files(temporary_, path_)) {
     kept = true;
+    of_replaced.emplace(temporary_);
+  }
   ::unlink(temporary_.c_str());
   temporary_.clear();
   sync_directory(path_);

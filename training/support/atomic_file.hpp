@@ -76,7 +76,7 @@ private:
   bool took_reserve_ = false; ///< To be kept again afterwards.
 };
 
-/// Keeps two descriptors in reserve. If this process has reached its limit of
+/// Keeps three descriptors in reserve. If this process has reached its limit of
 /// open files when an `atomic_file` is made, that file takes them, so that the
 /// result of long work can still be saved. No effect if they are kept already,
 /// or if the process has reached its limit.

@@ -273,6 +273,30 @@ TEST_F(AtomicFile, KeepsAFileThatBecomesNewerAfterTheComparison) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(AtomicFile, KeepsANewerFileWhileOthersRemoveAbandonedOnes) {
+  put("a", "5");
+  int comparisons = 0;
+  bool kept = false;
+  {
+    atomic_file out{folder / "a"};
+    out.write("6");
+    kept = !out.commit_unless([&](const fs::path& a, const fs::path& b) {
+      if (++comparisons == 1) {
+        const auto result = has_later_version(a, b);
+        put("a", "9");
+        return result;
+      }
+      // The newer file is at the temporary path now.
+      const atomic_file other{folder / "a"};
+      return has_later_version(a, b);
+    });
+  }
+  EXPECT_TRUE(kept);
+  EXPECT_EQ(comparisons, 3);
+  EXPECT_EQ(text_of("a"), "9");
+  EXPECT_EQ(files(), 1u);
+}
+
 TEST_F(AtomicFile, ReportsADiskWithoutSpaceBeforeTheContentExists) {
   struct statvfs disk {};
   ASSERT_EQ(::statvfs(folder.c_str(), &disk), 0);
