@@ -1,8 +1,11 @@
 #include "troupe/training/loop/equal_copies.hpp"
 
 #include "troupe/actors/core/failure_text.hpp"
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/net/base/text.hpp"
 #include "troupe/training/strategies/copy_audit.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
+#include "troupe/training/strategies/text_codec.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <cstring>
@@ -106,35 +109,38 @@ described_variable next_variable(std::istringstream& text) {
 }
 
 [[noreturn]] void throw_other_variables(const described_variable& other,
-                                        const described_variable& first) {
+                                        const std::string& name_of_other,
+                                        const described_variable& first,
+                                        const std::string& name_of_first) {
   const auto text_of = [](const described_variable& x) {
     return x.name.empty() ? "no further variable"
                           : "the variable \"" + x.name + "\" " + x.dims;
   };
-  throw std::logic_error("a worker has " + text_of(other)
-                         + " where another has " + text_of(first)
-                         + "; all workers must construct the same model and "
-                           "make the same calls with it");
+  throw std::logic_error(
+    net::printable(name_of_other) + " has " + text_of(other) + " where "
+    + net::printable(name_of_first) + " has " + text_of(first)
+    + "; all workers must construct the same model and "
+      "make the same calls with it");
 }
 
 } // namespace
 
-void compare_copies(const std::vector<std::string>& texts) {
-  if (std::ranges::any_of(texts, &std::string::empty)) {
-    auto known = texts; // a process that joins has no copies yet
-    std::erase(known, "");
-    if (!known.empty())
-      compare_copies(known);
-    return;
-  }
-  std::vector<std::istringstream> streams(texts.begin(), texts.end());
+void compare_copies(const std::vector<std::string>& texts,
+                    const std::vector<std::string>& names) {
+  std::vector<std::istringstream> streams;
+  std::vector<std::string> known; // a process that joins has no copies yet
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    if (!texts[i].empty()) {
+      streams.emplace_back(texts[i]);
+      known.push_back(names.at(i));
+    }
   for (;;) {
     std::vector<described_variable> lines;
     for (auto& one : streams)
       lines.push_back(next_variable(one));
     for (std::size_t w = 1; w < lines.size(); ++w)
       if (lines[w] != lines[0])
-        throw_other_variables(lines[w], lines[0]);
+        throw_other_variables(lines[w], known[w], lines[0], known[0]);
     if (lines.empty() || lines[0].name.empty())
       return;
     std::string expected, hash;
@@ -155,11 +161,21 @@ void compare_copies(const std::vector<std::string>& texts) {
 
 void check_equal_copies(const model_state& state, const std::string& call,
                         std::chrono::milliseconds join_timeout) {
-  if (state.strategy->placement.job.processes() > 1
-      || state.model_parameters.copies() > 1)
-    compare_copies(
-      all_gather_text(state.strategy, [&] { return describe_copies(state); },
-                      {.join_timeout = join_timeout, .call = call}));
+  if (state.strategy->placement.job.processes() <= 1
+      && state.model_parameters.copies() <= 1)
+    return;
+  const auto gathered = all_gather_text(
+    state.strategy,
+    [&] {
+      return encode_text(state.strategy->own_name(), describe_copies(state));
+    },
+    {.join_timeout = join_timeout, .call = call});
+  std::vector<std::string> names(gathered.size()), texts(gathered.size());
+  for (std::size_t i = 0; i < gathered.size(); ++i)
+    if (!decode_text(gathered[i], names[i], texts[i]))
+      throw job_error(ec::protocol,
+                      "a worker sent a malformed description of its copies");
+  compare_copies(texts, names);
 }
 
 } // namespace troupe

@@ -32,8 +32,10 @@ std::string describe_copies(const model_state& state);
 /// Compares the fingerprints of the copies in all processes.
 /// @param texts results of `describe_copies`, one from each process, by
 ///        process. Empty: the process has no values yet, because it joins.
+/// @param names of these processes, in the error text.
 /// @errors as `check_equal_copies`. Throws std::logic_error too if the
 ///         processes have models with different variables.
-void compare_copies(const std::vector<std::string>& texts);
+void compare_copies(const std::vector<std::string>& texts,
+                    const std::vector<std::string>& names);
 
 } // namespace troupe

@@ -147,10 +147,12 @@ void verify_equal(const model_state& state, const std::string& description,
     check(x);
   if (lacks_state && strategy->lacks_state) // the texts are those of others
     check({"this worker, which joins the running job,", description, {}, {}});
-  std::vector<std::string> copies;
-  for (const auto& x : all)
+  std::vector<std::string> copies, names;
+  for (const auto& x : all) {
     copies.push_back(x.copies);
-  compare_copies(copies);
+    names.push_back(x.name);
+  }
+  compare_copies(copies, names);
 }
 
 } // namespace

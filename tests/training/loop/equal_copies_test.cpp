@@ -7,6 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace {
 
 using namespace troupe;
@@ -81,40 +84,54 @@ TEST_F(EqualCopies, AllReplicasThatDifferAreReported) {
   });
 }
 
+/// Compares the copies of workers.
+void compare(const std::vector<std::string>& texts) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    names.push_back("worker " + std::to_string(i));
+  compare_copies(texts, names);
+}
+
 TEST(EqualCopiesTexts, OfModelsWithOtherVariablesAreRefused) {
   const std::string own = "kernel\t[2]\t0\tab\nbias\t[2]\t0\tcd\n";
-  compare_copies({own, "kernel\t[2]\t1\tab\nbias\t[2]\t1\tcd\n"});
+  compare({own, "kernel\t[2]\t1\tab\nbias\t[2]\t1\tcd\n"});
   EXPECT_EQ(error_text_of([&] {
-              compare_copies({own, "kernel\t[2]\t1\tab\nscale\t[2]\t1\tcd\n"});
+              compare({own, "kernel\t[2]\t1\tab\nscale\t[2]\t1\tcd\n"});
             }),
-            "a worker has the variable \"scale\" [2] where another has the "
+            "worker 1 has the variable \"scale\" [2] where worker 0 has the "
             "variable \"bias\" [2]; all workers must construct the same model "
             "and make the same calls with it");
+  // A process that joins has no copies yet, and keeps its number.
+  EXPECT_TRUE(error_text_of([&] {
+                compare({"", own, "kernel\t[2]\t1\tab\nscale\t[2]\t1\tcd\n"});
+              })
+                .starts_with("worker 2 has the variable \"scale\" [2] where "
+                             "worker 1 has "));
   EXPECT_EQ(
     error_text_of([&] {
-      compare_copies({"kernel\t[2]\t1\tab\n", own});
+      compare({"kernel\t[2]\t1\tab\n", own});
     }),
-    "a worker has the variable \"bias\" [2] where another has no further "
+    "worker 1 has the variable \"bias\" [2] where worker 0 has no further "
     "variable; all workers must construct the same model and make the "
     "same calls with it");
 }
 
 TEST(EqualCopiesTexts, OfProcessesThatJoinAreSkipped) {
   const std::string own = "kernel\t[2]\t0\tab\n";
-  compare_copies({"", own, "kernel\t[2]\t1\tab\n", ""});
-  compare_copies({"", ""});
+  compare({"", own, "kernel\t[2]\t1\tab\n", ""});
+  compare({"", ""});
   EXPECT_NE(error_text_of([&] {
-              compare_copies({"", own, "kernel\t[2]\t1\tcd\n"});
+              compare({"", own, "kernel\t[2]\t1\tcd\n"});
             }).find("replica 1 has other values than replica 0"),
             std::string::npos);
 }
 
 /// A process may host no replica.
 TEST(EqualCopiesTexts, OfProcessesWithoutReplicasAreSkipped) {
-  compare_copies({"kernel\t[2]\n", "kernel\t[2]\t1\tab\n"});
+  compare({"kernel\t[2]\n", "kernel\t[2]\t1\tab\n"});
   EXPECT_NE(error_text_of([&] {
-              compare_copies({"kernel\t[2]\n", "kernel\t[2]\t1\tab\n",
-                              "kernel\t[2]\t2\tcd\n"});
+              compare({"kernel\t[2]\n", "kernel\t[2]\t1\tab\n",
+                       "kernel\t[2]\t2\tcd\n"});
             }).find("replica 2 has other values than replica 1"),
             std::string::npos);
 }

@@ -9,9 +9,11 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 // Workers that give other data, or another model, than worker 0: all workers
-// get one sentence that names the difference.
+// get one sentence that names the difference. The mistakes S0 to S9 are
+// listed in tests/training/loop/new_user_results_test.cpp.
 
 namespace {
 
@@ -233,6 +235,44 @@ TEST(NewUserWorkers, AnotherModelIsNamedByItsLayer) {
                "; all workers must begin the same loop over the same data");
 }
 
+TEST(NewUserWorkers, NumbersAreComparedInFull) {
+  const program rate = [](const strategy&, std::uint32_t w) {
+    model{small_model().description(),
+          sgd{.learning_rate = w == 0 ? 0.001F : 0.0010000005F}}
+      .fit(rows(40));
+  };
+  expect_error(rate,
+               "worker 1 has \"settings of the optimizer: "
+               "learning_rate=0.0010000005 ",
+               same_for_fit);
+  const program delta = [](const strategy&, std::uint32_t w) {
+    small_model().fit(rows(40), {.early_stopping = early_stopping{
+                                   .monitor = monitored_metric::loss,
+                                   .min_delta = w == 0 ? 0.25 : 0.250000001}});
+  };
+  expect_error(delta,
+               "worker 1 has \"early stopping's min_delta: 0.250000001\", but "
+               "worker 0 has \"early stopping's min_delta: 0.25\"",
+               same_for_fit);
+  const program weights = [](const strategy&, std::uint32_t w) {
+    std::vector<float> all(10, 1.0F);
+    all[3] = w == 0 ? 1.0F : 1.0000001F;
+    small_model().fit(rows(40), {.class_weights = all});
+  };
+  expect_error(weights, "worker 1 has \"class weight: 1.0000001\"",
+               same_for_fit);
+  const program loop = [](const strategy& on, std::uint32_t w) {
+    const model it{small_model().description(),
+                   adam{.epsilon = w == 0 ? 1e-8F : 1e-7F}};
+    for (auto& step : on.loop("train", on.distribute(rows(40))))
+      on.run([](const batch&) {}, step.values);
+  };
+  expect_error(loop,
+               "worker 1 has \"optimizer: adam beta1=0.9 beta2=0.999 "
+               "epsilon=1e-07\", but worker 0 has ",
+               "; all workers must begin the same loop over the same data");
+}
+
 class OtherModels : public scratch_test {};
 
 TEST_F(OtherModels, SaveNamesTheVariableThatDiffers) {
@@ -246,7 +286,7 @@ TEST_F(OtherModels, SaveNamesTheVariableThatDiffers) {
         sgd{}};
       it.save(folder / "none");
     }),
-    "a worker has the variable \"dense_1/kernel\" [784, 5] where another has "
+    "worker 1 has the variable \"dense_1/kernel\" [784, 5] where worker 0 has "
     "the variable \"dense_1/kernel\" [784, 4]; all workers must construct the "
     "same model and make the same calls with it");
   EXPECT_EQ(files(), 0u);
