@@ -29,6 +29,16 @@ static_assert(std::endian::native == std::endian::little);
 
 namespace {
 
+/// @errors throws std::invalid_argument if nothing would be saved.
+void check(const periodic_save& save) {
+  if (save.file.empty())
+    throw std::invalid_argument("save: the file has no name; give one");
+  if (save.steps == 0 && save.epochs == 0)
+    throw std::invalid_argument("save: \"" + save.file.string()
+                                + "\" would never be saved; give steps or "
+                                  "epochs");
+}
+
 std::shared_ptr<strategy_state> current_model_strategy() {
   const auto* scope = current_execution_scope();
   if (scope && scope->replica)
@@ -84,6 +94,8 @@ model& model::operator=(model&&) noexcept = default;
 
 history model::fit(const data::dataset& batches, const fit_options& options) {
   check_no_step_callback(*state_->strategy, "fit");
+  if (options.save)
+    check(*options.save);
   state_->steps += state_->loop_optimizer.take_updates();
   return troupe::fit(state_, batches, options,
                      [&] { save(options.save->file, options.save->note); });

@@ -438,6 +438,20 @@ TEST_F(Resume, FitSavesAtMultiplesOfItsSteps) {
   }
 }
 
+TEST_F(Resume, FitRefusesASaveThatNeverHappens) {
+  auto it = fresh(adam{});
+  const auto refused = [&](const periodic_save& save) {
+    return test::text_of([&] { it.fit(batches(), {.save = save}); });
+  };
+  const auto file = folder / "m";
+  EXPECT_EQ(refused({.file = file}),
+            "save: \"" + file.string()
+              + "\" would never be saved; give steps or epochs");
+  EXPECT_EQ(refused({.file = {}, .steps = 5}),
+            "save: the file has no name; give one");
+  EXPECT_EQ(it.steps(), 0u);
+}
+
 TEST_F(Resume, FitGoesOnIfItCannotSave) {
   auto whole = fresh(adam{});
   whole.fit(batches());
