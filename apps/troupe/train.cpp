@@ -366,6 +366,7 @@ int train(const train_arguments& given_arguments) {
   auto config = config_in(placement, arguments);
   check_resumable(arguments, config);
   check_periodic_saves(arguments, config);
+  check_monitor(config);
   check_restarts(arguments, config, placement.in_cluster);
   check_faults(arguments, config);
   check_device_of_any_task(arguments, config);

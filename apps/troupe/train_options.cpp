@@ -126,14 +126,17 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
       },
       "Learning rate [sgd 0.01, others 0.001]")
     ->type_name("RATE");
-  command.add_option(
-    "--schedule", options.schedule,
-    "Schedule of the learning rate: constant, step:every=1000,factor=0.1 "
-    "or cosine:warm_up=100 [constant]");
+  command
+    .add_option(
+      "--schedule", options.schedule,
+      "Schedule of the learning rate: constant, step:every=1000,factor=0.1 "
+      "or cosine:warm_up=100 [constant]")
+    ->type_name("NAME");
   add_number(
     command, "--patience", options.patience, 1, train_option_limits::patience,
     "Stop after N epochs in which the monitored value did not improve, "
-    "and restore the best weights [never]");
+    "and restore the best weights [never]")
+    ->type_name("N");
   command
     .add_option("--monitor", options.monitor,
                 "Value that --patience watches: loss, a metric of the run "

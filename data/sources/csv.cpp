@@ -167,6 +167,10 @@ private:
   /// @errors throws std::invalid_argument if the column has another use too.
   void use_as_input(const std::string& column, const csv_options& options) {
     const auto i = find(column, "for the inputs");
+    if (uses_[i] == use::input)
+      throw std::invalid_argument(name_ + ": the column "
+                                  + in_quotes(columns_[i])
+                                  + " is an input twice; name it once");
     if (uses_[i] != use::ignored || std::ranges::count(options.ignored, column))
       throw std::invalid_argument(name_ + ": the column "
                                   + in_quotes(columns_[i])

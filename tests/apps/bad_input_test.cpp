@@ -61,6 +61,33 @@ TEST_F(BadInput, IsAnsweredWithTheNameThatIsMeant) {
                   {"did you mean \"tcp\"? give auto, shm, tcp or tls"});
   expect_rejected("train --on-nan skipp", 2, {"did you mean \"skip\"?"});
   expect_rejected("train --data digit:70", 2, {"did you mean \"digits\"?"});
+  expect_rejected("train --data idx:images", 2,
+                  {"data \"idx:images\" has no labels; idx:FILE is only for "
+                   "troupe predict; give digits, "});
+  expect_rejected("train --precision bf6", 2,
+                  {"--precision \"bf6\": did you mean \"bf16\"? give float32, "
+                   "bf16 or tf32"});
+  expect_rejected("train --optimizer adan:beta1=0.5", 2,
+                  {"--optimizer \"adan\": did you mean \"adam\"? give sgd, "
+                   "adam, adamw, adagrad or ftrl"});
+  expect_rejected("train --schedule cosin", 2,
+                  {"--schedule \"cosin\": did you mean \"cosine\"? give "
+                   "constant, step or cosine"});
+  expect_rejected("train --servers 1 --consistency synk", 2,
+                  {"--consistency \"synk\": did you mean \"sync\"? give "});
+  expect_rejected("train --servers 1 --consistency sssp:2", 2,
+                  {"--consistency \"sssp:2\": did you mean \"ssp\"? give "});
+  expect_rejected("train --servers 1 --consistency sync --table-consistency "
+                  "asink",
+                  2, {"did you mean \"async\"? give async or ssp:S"});
+}
+
+TEST_F(BadInput, IsALearningRateThatIsNoFloat) {
+  for (const std::string rate : {"1e-50", "1e39"})
+    expect_rejected("train --data digits:70 --learning-rate " + rate, 2,
+                    {"--learning-rate 1e", "a 32-bit number cannot be"});
+  expect_rejected("train --learning-rate 0", 2,
+                  {"--learning-rate 0: give a number above 0, as in 0.001"});
 }
 
 TEST_F(BadInput, NamesOptionValueAndRangeOfANumber) {
@@ -122,7 +149,7 @@ TEST_F(BadInput, GetsOneSentenceFromTheParserToo) {
     EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
   }
   const auto said = troupe("train --optimizer adamm").err;
-  EXPECT_EQ(said.rfind("troupe: --optimizer adamm: ", 0), 0u) << said;
+  EXPECT_EQ(said.rfind("troupe: --optimizer \"adamm\": ", 0), 0u) << said;
 }
 
 TEST_F(BadInput, IsAFailureIfAFileIsNotWhatItShouldBe) {
@@ -258,8 +285,15 @@ TEST_F(BadInput, IsAMonitorThatTheRunLacks) {
   const std::string words = "train --data digits:70 --epochs 1 --quiet ";
   expect_rejected(words + "--monitor loss", 2,
                   {"--monitor loss", "give --patience too"});
-  expect_rejected(words + "--patience 1 --monitor validation_auc", 2,
-                  {"early stopping monitors \"auc\"", "accuracy"});
+  const auto all = "which this fit does not have; it has loss, accuracy, "
+                   "validation_loss, validation_accuracy";
+  for (const std::string more : {"", "--workers 2 "})
+    expect_rejected(words + more + "--patience 1 --monitor validation_auc", 2,
+                    {"--monitor validation_auc: early stopping monitors "
+                     "\"validation_auc\"",
+                     all});
+  expect_rejected(words + "--patience 1 --monitor accurcy", 2,
+                  {"did you mean \"accuracy\"?"});
   EXPECT_EQ(troupe(words + "--patience 1 --monitor validation_accuracy").code,
             0);
 }

@@ -71,6 +71,9 @@ TEST_F(Evaluate, ComputesOtherMetricsOnAnotherTable) {
     found["loss"].get<double>(), 1e-3);
   EXPECT_EQ(troupe("evaluate --model m.troupe --output found.txt").out, "");
   EXPECT_NE(text_of("found.txt").find("20 examples  loss "), std::string::npos);
+  expect_rejected(
+    "evaluate --model m.troupe --metrics accuracy", 2,
+    {"--metrics accuracy: ", "its labels are values; give auc, "});
 }
 
 TEST_F(Evaluate, RefusesWhatItCannotCompute) {
@@ -84,6 +87,10 @@ TEST_F(Evaluate, RefusesWhatItCannotCompute) {
                   {"--metrics \"acuracy\": did you mean \"accuracy\"? give "
                    "accuracy, auc, mean_absolute_error or "
                    "root_mean_squared_error"});
+  expect_rejected(of + "--metrics accuracy,auc", 2,
+                  {"--metrics auc: the model has the loss "
+                   "\"softmax_cross_entropy\", so its labels are class "
+                   "numbers; give accuracy"});
   expect_rejected(of + "--split half", 2, {"--split", "test", "training"});
   expect_rejected(of + "--data mnist:folder --split all", 2,
                   {"mnist:folder", "training or test"});

@@ -169,16 +169,20 @@ data::dataset open_images(std::string_view name, const source& x) {
   return {inputs, tensor{}};
 }
 
-[[noreturn]] void reject_unknown(std::string_view name,
-                                 const char* more_forms) {
+/// @param to_predict images in one file, and tables without labels, can be
+///        given too.
+[[noreturn]] void reject_unknown(std::string_view name, bool to_predict) {
   const auto kind = std::string{split_name(name).kind};
-  reject(name, "is unknown;"
-                 + models::detail::guess(
-                   kind, std::array<std::string, 6>{"digits", "mnist", "csv",
-                                                    "clicks", "criteo", "idx"})
-                 + " give digits, digits:N, mnist:FOLDER, csv:FILE, "
-                   "csv:FILE:COLUMN, clicks, clicks:N, criteo:FILE"
-                 + std::string{more_forms});
+  std::vector<std::string> kinds{"digits", "mnist", "csv", "clicks", "criteo"};
+  if (to_predict)
+    kinds.push_back("idx");
+  reject(name, (!to_predict && kind == "idx"
+                  ? "has no labels; idx:FILE is only for troupe predict;"
+                  : "is unknown;" + models::detail::guess(kind, kinds))
+                 + std::string{" give digits, digits:N, mnist:FOLDER, "
+                               "csv:FILE, csv:FILE:COLUMN, clicks, clicks:N, "
+                               "criteo:FILE"}
+                 + (to_predict ? ", csv:FILE: or idx:FILE" : ""));
 }
 
 } // namespace
@@ -211,7 +215,7 @@ opened_data open_data(std::string_view name, models::target_kind targets,
             std::move(test),
             {std::move(table.inputs), std::move(table.labels)}};
   }
-  reject_unknown(name, "");
+  reject_unknown(name, false);
 }
 
 data::dataset open_split(std::string_view name, data_split split,
@@ -236,7 +240,7 @@ data::dataset open_split(std::string_view name, data_split split,
     return open_table(name, parsed, targets, wanted).examples;
   if (parsed.kind == "mnist")
     reject(name, "has two sets of images; give the split training or test");
-  reject_unknown(name, "");
+  reject_unknown(name, false);
 }
 
 std::string_view default_loss(std::string_view data) {
@@ -259,7 +263,7 @@ data::dataset open_to_predict(std::string_view name,
     return open_table_to_predict(name, parsed, inputs);
   if (parsed.kind == "idx")
     return open_images(name, parsed);
-  reject_unknown(name, ", csv:FILE: or idx:FILE");
+  reject_unknown(name, true);
 }
 
 } // namespace troupe

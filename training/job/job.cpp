@@ -95,8 +95,9 @@ auto with_option_name(const char* option, const std::string& value, F fn) {
 } // namespace
 
 update_rule train_config::rule() const {
+  auto x = parse_setting("--optimizer", optimizer);
+  check_name("--optimizer", x.name, update_rule_names());
   return with_option_name("--optimizer", optimizer, [&] {
-    auto x = parse_setting("--optimizer", optimizer);
     if (learning_rate > 0)
       add_default(x.numbers, "learning_rate", learning_rate);
     return update_rule{x.name, x.numbers};
@@ -105,8 +106,9 @@ update_rule train_config::rule() const {
 
 schedule train_config::learning_rate_schedule(std::uint64_t steps) const {
   const auto rate = static_cast<double>(rule().learning_rate());
+  auto x = parse_setting("--schedule", schedule);
+  check_name("--schedule", x.name, schedule_names());
   return with_option_name("--schedule", schedule, [&] {
-    auto x = parse_setting("--schedule", schedule);
     add_default(x.numbers, "learning_rate", rate);
     if (x.name == "cosine")
       add_default(x.numbers, "steps", static_cast<double>(steps));
@@ -167,12 +169,26 @@ void resolve_audits(const train_options& options, train_config& out) {
     reaction == "heal" ? on_deviation::heal : on_deviation::stop;
 }
 
+/// The rate of an update rule is a float.
+void check_learning_rate(double rate) {
+  const auto used = static_cast<float>(rate);
+  if (used > 0 && std::isfinite(used))
+    return;
+  std::ostringstream text;
+  text << rate;
+  reject_option("--learning-rate", text.str(),
+                rate > 0 && std::isfinite(rate)
+                  ? "a 32-bit number cannot be as small or as large as this; "
+                    "give a number such as 0.001"
+                  : "give a number above 0, as in 0.001");
+}
+
 models::precision resolve_precision(const train_options& options) {
   const auto name = options.precision.value_or("float32");
-  if (const auto found = models::find_precision(name))
-    return *found;
-  reject_option("--precision", "\"" + name + "\"",
-                "give float32, bf16, or tf32 for GPUs");
+  const std::vector<std::string> names{models::precision_names.begin(),
+                                       models::precision_names.end()};
+  check_name("--precision", name, names);
+  return *models::find_precision(name);
 }
 
 /// @pre `out.devices` is set.
@@ -232,14 +248,8 @@ train_config resolve_options(const train_options& options) {
                   "nothing is stopped early; give --patience too");
   out.monitor = options.monitor.value_or(out.monitor);
   out.seed = options.seed.value_or(1);
-  if (options.learning_rate
-      && !(*options.learning_rate > 0
-           && std::isfinite(*options.learning_rate))) {
-    std::ostringstream text;
-    text << *options.learning_rate;
-    reject_option("--learning-rate", text.str(),
-                  "give a number above 0, as in 0.001");
-  }
+  if (options.learning_rate)
+    check_learning_rate(*options.learning_rate);
   if (options.learning_rate
       && has(parse_setting("--optimizer", out.optimizer).numbers,
              "learning_rate"))

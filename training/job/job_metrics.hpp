@@ -23,4 +23,9 @@ metrics_of(const train_config& config);
 std::vector<models::metric> metrics_named(const std::vector<std::string>& names,
                                           const std::string& loss);
 
+/// Checks that the run has the value that early stopping monitors. No effect
+/// without early stopping.
+/// @errors throws std::invalid_argument that names --monitor.
+void check_monitor(const train_config& config);
+
 } // namespace troupe

@@ -1,5 +1,6 @@
 #include "troupe/training/job/job_placement.hpp"
 
+#include "troupe/models/detail/names.hpp"
 #include "troupe/strategies/parameter_server/table_consistency.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/job/job_resolution.hpp"
@@ -9,7 +10,9 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -224,13 +227,23 @@ read_consistency(const std::string& text) {
   return std::nullopt;
 }
 
+/// Returns a question for the kind that may be meant by a text, and a blank.
+/// Empty: no kind is similar.
+std::string kind_meant_by(const std::string& text,
+                          std::span<const std::string> kinds) {
+  const auto meant =
+    models::detail::guess(text.substr(0, text.find(':')), kinds);
+  return meant.empty() ? "" : meant.substr(1) + " ";
+}
+
 /// Reads the text of --table-consistency.
 /// @errors throws std::invalid_argument for another one.
 parameter_server::consistency parse_table_consistency(const std::string& text) {
   const auto found = read_consistency(text);
   if (!found)
     reject("--table-consistency", "\"" + text + "\"",
-           "give async or ssp:S, as in ssp:2");
+           kind_meant_by(text, std::array<std::string, 2>{"async", "ssp"})
+             + "give async or ssp:S, as in ssp:2");
   return *found;
 }
 
@@ -303,7 +316,9 @@ parameter_server::consistency parse_consistency(const std::string& text) {
   if (const auto found = read_consistency(text))
     return *found;
   reject("--consistency", "\"" + text + "\"",
-         "give async, ssp:S, sync or sync-backup:B, as in ssp:2");
+         kind_meant_by(text, std::array<std::string, 4>{"async", "ssp", "sync",
+                                                        "sync-backup"})
+           + "give async, ssp:S, sync or sync-backup:B, as in ssp:2");
 }
 
 parameter_server::consistency train_config::consistency_rule() const {

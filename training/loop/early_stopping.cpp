@@ -42,7 +42,8 @@ bool fit_loop::end_epoch() {
     record.validation_accuracy = found.accuracy;
     record.validation_metrics = std::move(found.metrics);
   }
-  warn_if_without_update(record);
+  if (model_.strategy->placement.process == 0)
+    warn_if_without_update(record);
   position_.epochs.push_back(record);
   if (step_view_ != model_.strategy->views)
     begin_progress(); // this process may have become the chief

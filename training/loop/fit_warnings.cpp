@@ -15,9 +15,10 @@ void rate_warning::warn(std::uint64_t steps, std::uint64_t all_steps,
       "the learning rate was 0 in all " + std::to_string(steps)
         + " steps of this fit up to step " + std::to_string(all_steps - 1)
         + ", so they changed no weight"
-        + (used ? "; the schedule \"" + std::string{used->name()}
-                    + "\" counts the steps of all fits of the model, from 0"
-                : ""));
+        + (used && used->name() != "constant"
+             ? "; the schedule \"" + std::string{used->name()}
+                 + "\" counts the steps of all fits of the model, from 0"
+             : ""));
 }
 
 void warn_if_without_update(const epoch_record& epoch) {

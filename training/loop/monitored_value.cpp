@@ -3,9 +3,11 @@
 #include "troupe/models/detail/names.hpp"
 
 #include <cmath>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe {
 
@@ -23,14 +25,20 @@ bool find_value(std::string_view name, const metric_list& metrics,
   return out.metric.has_value();
 }
 
-[[noreturn]] void refuse(std::string_view name, const metric_list& metrics) {
-  const bool is_accuracy = name == monitored_metric::accuracy;
+[[noreturn]] void refuse(const std::string& name, const metric_list& metrics) {
+  std::vector<std::string> known{monitored_metric::loss};
+  for (std::size_t i = 0; i < metrics.size(); ++i)
+    known.push_back(metrics.name(i));
+  const std::string prefix{
+    name.starts_with(validation_prefix) ? validation_prefix : ""};
+  const auto meant = models::detail::nearest(name.substr(prefix.size()), known);
+  for (std::size_t i = 0, n = known.size(); i < n; ++i)
+    known.push_back(std::string{validation_prefix} + known[i]);
   throw std::invalid_argument(
-    "early stopping monitors "
-    + (is_accuracy ? "the accuracy" : models::detail::in_quotes(name))
-    + ", but the metrics of this fit are: " + metrics.description()
-    + "; monitor the loss, or add "
-    + (is_accuracy ? "accuracy_metric()" : "a metric of this name"));
+    "early stopping monitors " + models::detail::in_quotes(name)
+    + ", which this fit does not have;"
+    + (meant.empty() ? "" : " did you mean \"" + prefix + meant + "\"?")
+    + " it has " + models::detail::joined(known));
 }
 
 } // namespace
@@ -48,7 +56,7 @@ monitored_value monitored_value_of(const early_stopping& options,
     if (out.is_validation)
       name.remove_prefix(validation_prefix.size());
     if (!out.is_validation || !find_value(name, metrics, out))
-      refuse(name, metrics);
+      refuse(options.monitor, metrics);
   }
   const auto of_metric =
     out.metric ? metrics.larger_is_better(*out.metric) : std::optional{false};

@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+// The mistakes S0 to S9 are listed in
+// tests/training/loop/new_user_results_test.cpp.
+
 namespace troupe::data {
 namespace {
 
@@ -212,6 +215,8 @@ TEST_F(Csv, InputsAreReadInTheOrderOfTheirNames) {
   EXPECT_EQ(says("a,b,kind\n1,2,0\n", {.inputs = {"a", "c"}}),
             "t.csv has no column \"c\" for the inputs: there are \"a\", \"b\", "
             "\"kind\"");
+  EXPECT_EQ(says("a,b,kind\n1,2,0\n", {.inputs = {"a", "a"}}),
+            "t.csv: the column \"a\" is an input twice; name it once");
   EXPECT_EQ(says("a,b,kind\n1,2,0\n", {.inputs = {"a", "kind"}}),
             "t.csv: the column \"kind\" cannot be an input and a label; name "
             "another column of labels");

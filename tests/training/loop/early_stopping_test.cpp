@@ -139,8 +139,12 @@ TEST(EarlyStopping, RefusesWhatItCannotFollow) {
     .name = "own",
     .add = [](const tensor&, const tensor&, std::span<double>) {}};
   EXPECT_EQ(refused({.monitor = "auc"}),
-            "early stopping monitors \"auc\", but the metrics of this fit are: "
-            "none; monitor the loss, or add a metric of this name");
+            "early stopping monitors \"auc\", which this fit does not have; "
+            "it has loss, validation_loss");
+  EXPECT_EQ(refused({.monitor = "validation_onw"}, {own}),
+            "early stopping monitors \"validation_onw\", which this fit does "
+            "not have; did you mean \"validation_own\"? it has loss, own, "
+            "validation_loss, validation_own");
   EXPECT_EQ(refused({.monitor = "own"}, {own}),
             "early stopping monitors \"own\", and the metric does not say "
             "whether a larger value is better; set larger_is_better of the "

@@ -242,8 +242,8 @@ TEST_F(Regression, InvalidMetricsAreRejected) {
       it.fit(table().batch(50), {.early_stopping = early_stopping{
                                    .monitor = monitored_metric::accuracy}});
     }),
-    "early stopping monitors the accuracy, but the metrics of this fit are: "
-    "none; monitor the loss, or add accuracy_metric()");
+    "early stopping monitors \"accuracy\", which this fit does not have; it "
+    "has loss, validation_loss");
 }
 
 TEST_F(Regression, DataThatDoesNotFitTheLossIsRejected) {
