@@ -12,6 +12,9 @@
 #include <limits>
 #include <thread>
 
+// The mistakes S0 to S9 are listed in
+// tests/training/loop/new_user_results_test.cpp.
+
 namespace {
 
 using namespace troupe;

@@ -11,7 +11,18 @@
 #include <string>
 #include <vector>
 
-// Mistakes that a new user makes. Each once gave a wrong result without a word.
+// Mistakes that a new user makes: each is an error or a warning. Tests in other
+// files have names with these numbers, too.
+//   S0  a callback of a step saves the model, or another thread uses it
+//   S1  each worker distributes its own half of the data
+//   S2  each worker evaluates on its own half of the data
+//   S3  the labels of an own loss have another shape than the outputs
+//   S4  the learning rate is 0 in all steps
+//   S5  a table has its columns in another order than that of the training
+//   S6  a class has no example
+//   S7  two columns of a table have one name
+//   S8  there are more class weights than classes
+//   S9  the copies of the parameters differ in a loop of the program
 
 namespace {
 
