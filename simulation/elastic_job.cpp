@@ -236,7 +236,7 @@ class process_injector final : public fault_injector {
 public:
   process_injector(fault_injector& all, simulated_network& net,
                    std::uint32_t task)
-    : all_{all}, net_{net}, task_{task} {}
+    : fault_injector{all.steps()}, all_{all}, net_{net}, task_{task} {}
 
   injected_fault on_send(const role_id& sender, const role_id& receiver,
                          message_kind kind, std::uint64_t generation,

@@ -80,12 +80,16 @@ random_fault_injector::on_send(const role_id& sender, const role_id& receiver,
                                message_kind, std::uint64_t,
                                std::uint64_t step) {
   ++messages_;
+  const auto counted = steps()->user_step_of(step);
+  const auto has_begun = [&](const fault& one) {
+    return counted && *counted >= step_of(one);
+  };
   for (auto& one : kills_)
     schedule(one, is_replica(sender, *one.planned.replica)
-                    && step >= step_of(one.planned));
+                    && has_begun(one.planned));
   for (auto& one : network_faults_)
     schedule(one, is_hosted_by(sender, *one.planned.process)
-                    && step >= step_of(one.planned));
+                    && has_begun(one.planned));
   injected_fault out;
   for (const auto& fault : message_faults_) {
     if ((fault.replica && !is_replica(sender, *fault.replica)

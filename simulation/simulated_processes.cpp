@@ -31,7 +31,10 @@ class packet_fault_injector final : public fault_injector {
 public:
   packet_fault_injector(random_fault_injector& injector, simulated_network& net,
                         std::uint32_t process)
-    : injector_{injector}, net_{net}, process_{process} {}
+    : fault_injector{injector.steps()},
+      injector_{injector},
+      net_{net},
+      process_{process} {}
 
   injected_fault on_send(const role_id& sender, const role_id& receiver,
                          message_kind kind, std::uint64_t generation,

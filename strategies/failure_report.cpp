@@ -50,9 +50,30 @@ bool are_same(const requesting_call& a, const requesting_call& b) {
   return a.name == b.name && a.number == b.number;
 }
 
+std::optional<std::uint64_t> user_step_of(const requesting_call& call,
+                                          std::uint64_t first,
+                                          std::uint64_t step) {
+  if (call.user_step == requesting_call::no_step)
+    return call.name.empty() ? std::optional{step} : std::nullopt;
+  return step < first ? std::nullopt
+                      : std::optional{call.user_step + (step - first)};
+}
+
+std::string operation_of(const requesting_call& call) {
+  return call.user_step == requesting_call::no_step ? call.name : "";
+}
+
+void use_user_steps(failure_report& report, const requesting_call& call,
+                    std::uint64_t first) {
+  report.operation = operation_of(call);
+  for (auto* step : {&report.step, &report.expected_step})
+    *step = user_step_of(call, first, *step).value_or(*step);
+}
+
 void shorten(failure_report& report) {
   for (auto* text : {&report.cause, &report.later_cause})
     shorten(*text, max_cause_bytes);
+  shorten(report.operation, max_call_name_bytes);
   for (auto& x : report.requests) {
     shorten(x.call.name, max_call_name_bytes);
     shorten(x.call.failure, max_cause_bytes);
@@ -67,6 +88,7 @@ bool is_possible(const failure_report& report, std::uint32_t processes,
                  std::uint32_t replicas) {
   if (report.cause.size() > max_cause_bytes
       || report.later_cause.size() > max_cause_bytes
+      || report.operation.size() > max_call_name_bytes
       || fitting(report.waits) < report.waits.size()
       || report.requests.size() > max_requests)
     return false;

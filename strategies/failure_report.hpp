@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -44,6 +46,8 @@ struct role_wait {
 /// The call of a program that requests a run. All processes request a run for
 /// the same call.
 struct requesting_call {
+  static constexpr auto no_step = std::numeric_limits<std::uint64_t>::max();
+
   /// Name of the call for texts, such as "evaluate". At most
   /// `max_call_name_bytes`. Empty: the run belongs to no call.
   std::string name{};
@@ -53,13 +57,32 @@ struct requesting_call {
   /// Text of the exception that a callback of the program has thrown in this
   /// process before the call. It may differ between processes. Empty: none.
   std::string failure{};
-  auto fields() { return std::tie(name, number, failure); }
+  /// Number that the first step of the run has for the user, such as the number
+  /// of a step of a fit. `no_step`: the steps of the run are operations that
+  /// the user does not count, such as gathers.
+  std::uint64_t user_step = no_step;
+  auto fields() { return std::tie(name, number, failure, user_step); }
   friend bool operator==(const requesting_call&,
                          const requesting_call&) = default;
 };
 
 /// True if two processes request a run for the same call.
 bool are_same(const requesting_call& a, const requesting_call& b);
+
+/// Returns the number that a step has for the user. A run that belongs to no
+/// call has no other numbers than those of the group.
+/// @param call  of the run that the step belongs to.
+/// @param first number that the first step of this run has in the group.
+/// @param step  number of the step in the group.
+/// @returns none if the step is an operation that the user does not count, or
+///          before the run.
+std::optional<std::uint64_t> user_step_of(const requesting_call& call,
+                                          std::uint64_t first,
+                                          std::uint64_t step);
+
+/// Returns the name of the call if the user does not count the steps of its
+/// run. Empty: the user does, or the run belongs to no call.
+std::string operation_of(const requesting_call& call);
 
 /// The run that a process requests.
 struct requested_run {
@@ -184,7 +207,9 @@ struct failure_report {
   std::vector<std::uint32_t> replicas{};
   /// Number of the run, counted by its callers. Zero: none.
   std::uint64_t run = 0;
-  std::uint64_t step = 0;          ///< Number of the step in the job.
+  /// Number of the step in the group, or after `use_user_steps` the number that
+  /// it has for the user.
+  std::uint64_t step = 0;
   std::uint64_t expected_step = 0; ///< See `commit_out_of_order`.
   std::uint64_t generation = 0;    ///< See `not_configured`.
   std::uint64_t timeout_ms = 0;    ///< Timeout that expired. Zero: none.
@@ -203,11 +228,13 @@ struct failure_report {
   /// after the call has failed.
   std::vector<std::uint32_t> inside{};
   std::vector<requested_run> requests{}; ///< See `failure_kind`.
+  /// Name of the call whose operation `step` is. Empty: `step` is a step.
+  std::string operation{};
 
   auto fields() {
     return std::tie(kind, code, processes, replicas, run, step, expected_step,
                     generation, timeout_ms, cause, later_cause, waits,
-                    unlisted_waits, unresponsive, inside, requests);
+                    unlisted_waits, unresponsive, inside, requests, operation);
   }
   friend bool operator==(const failure_report&,
                          const failure_report&) = default;
@@ -221,6 +248,14 @@ inline constexpr std::size_t max_waits = 256, max_missing_replicas = 16384;
 inline constexpr std::size_t max_requests = 2;
 /// Maximum size in bytes of the name of a call.
 inline constexpr std::size_t max_call_name_bytes = 256;
+
+/// Gives the steps of a report the numbers that they have for the user. If they
+/// are operations that the user does not count, sets `operation`.
+/// @param call  of the run that the report is about.
+/// @param first number that the first step of this run has in the group.
+/// @pre the steps of the report have the numbers of the group.
+void use_user_steps(failure_report& report, const requesting_call& call,
+                    std::uint64_t first);
 
 /// Shortens the texts and drops waits, so that the report is within the limits
 /// above. `unlisted_waits` counts the dropped waits.

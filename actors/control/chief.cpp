@@ -112,11 +112,18 @@ void chief_state::on_process_lost(std::uint32_t process,
   perform(commits->on_process_lost(process, code, text));
 }
 
+std::uint64_t chief_state::shown(std::uint64_t step) const {
+  return user_step_of(call, first_step, step).value_or(step);
+}
+
 void chief_state::perform(run_barrier::reaction effects) {
   const overload act{
     [this](run_barrier::start& start) {
       run = start.request.run;
       first_step = start.request.first;
+      call = start.request.call;
+      if (const auto next = user_step_of(call, first_step, first_step))
+        next_user_step = next;
       rate.begin(self->clock().now(), start.request.first);
       acknowledged.assign(roles.clients.size(), start.request.first);
       if (!run_function.function)
@@ -222,12 +229,14 @@ void chief_state::perform(step_commit::reaction effects) {
       record_event(options.recorder, {.kind = flight_event_kind::steps_granted,
                                       .generation = x.message.generation,
                                       .run = run,
-                                      .step = x.message.until});
+                                      .step = shown(x.message.until)});
       send_to_replicas(message_kind::grant, x.message.until, x.message);
     },
     [this](step_commit::send_probe& x) { probe(x.message); },
     [this](step_commit::committed& x) {
       rate.on_commit(self->clock().now(), x.record.step + 1);
+      if (const auto next = user_step_of(call, first_step, x.record.step + 1))
+        next_user_step = next;
       notify_commit(std::move(x.record));
     },
     [this](step_commit::completed& x) {

@@ -11,6 +11,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include <map>
+#include <optional>
 
 namespace troupe {
 
@@ -66,6 +67,9 @@ struct chief_state {
   void on_join_timer();
   void on_batch(const owner_batch& batch);
   void on_wait_report(const step_commit::wait_report& report);
+  /// Returns the number that a step of the last run has for the user. If the
+  /// user does not count it, that is its number in the group.
+  std::uint64_t shown(std::uint64_t step) const;
   void perform(run_barrier::reaction effects);
   void perform(step_commit::reaction effects);
   void update_watchdog();
@@ -109,7 +113,11 @@ struct chief_state {
   std::map<caf::actor_addr, role_id> role_ids;
   step_function_ref run_function;
   std::uint64_t run = 0;        ///< Number of the active run. Zero: none.
-  std::uint64_t first_step = 0; ///< First step of the run.
+  std::uint64_t first_step = 0; ///< First step of the last run.
+  requesting_call call;         ///< The call that the last run belongs to.
+  /// First step that is not committed, as the user counts. None: no run has had
+  /// steps that the user counts.
+  std::optional<std::uint64_t> next_user_step;
   /// By process: first step whose commit the caller of `run` has not
   /// acknowledged.
   std::vector<std::uint64_t> acknowledged;

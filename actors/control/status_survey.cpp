@@ -113,9 +113,12 @@ void chief_state::on_survey_timeout(std::uint64_t number) {
   if (number != survey.round)
     return;
   auto status = make_status();
-  if (run != 0 && status.step == survey.step
-      && status.generation == survey.generation)
-    explain(status, pending_step(), status.since_commit_ms);
+  if (run != 0 && commits->next() == survey.step
+      && status.generation == survey.generation) {
+    auto report = pending_step();
+    use_user_steps(report, call, first_step);
+    explain(status, report, status.since_commit_ms);
+  }
   for (auto& request : std::exchange(survey.requests, {}))
     request.deliver(status);
 }
@@ -135,7 +138,7 @@ void chief_state::record_suspicions(
         {.kind = flight_event_kind::suspicion,
          .generation = report.generation,
          .run = run,
-         .step = report.step,
+         .step = shown(report.step),
          .process = options.recorder->task_of(names[x.process]),
          .replica = report.id,
          .text = x.reason});
@@ -145,7 +148,12 @@ job_status chief_state::make_status() const {
   job_status status;
   status.run = run;
   status.generation = commits->generation();
-  status.step = commits->next();
+  if (run == 0 && next_user_step) {
+    status.step = *next_user_step;
+  } else {
+    status.step = shown(commits->next());
+    status.operation = operation_of(call);
+  }
   if (run != 0)
     rate.write_to(self->clock().now(), status);
   return status;

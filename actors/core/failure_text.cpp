@@ -87,7 +87,9 @@ private:
     return join_names(names);
   }
 
-  std::string step() const { return "step " + to_string(report_.step); }
+  std::string step() const {
+    return step_name(report_.operation, report_.step);
+  }
   std::string timeout() const { return to_string(report_.timeout_ms) + " ms"; }
   std::string cause() const {
     return report_.cause.empty() ? "" : ": " + report_.cause;
@@ -97,8 +99,11 @@ private:
   std::string request(std::size_t i) const {
     const auto x =
       i < report_.requests.size() ? report_.requests[i] : requested_run{};
-    return "steps [" + to_string(x.first_step) + ", " + to_string(x.end_step)
-           + ") as its run " + to_string(x.run);
+    const auto first = user_step_of(x.call, x.first_step, x.first_step);
+    const auto begin = first.value_or(x.first_step);
+    const auto end = begin + (x.end_step - x.first_step);
+    return (first ? "steps [" : "operations [") + to_string(begin) + ", "
+           + to_string(end) + ") as its run " + to_string(x.run);
   }
   std::string requester(std::size_t i) const {
     return name_of(i < report_.requests.size() ? report_.requests[i].process
@@ -190,7 +195,8 @@ private:
         return absent_processes();
       case failure_kind::commit_out_of_order:
         return process() + " violated the protocol: it committed " + step()
-               + " where step " + to_string(report_.expected_step) + " is next";
+               + " where " + step_name(report_.operation, report_.expected_step)
+               + " is next";
       case failure_kind::malformed_report:
         return process()
                + " violated the protocol: it sent a malformed report of a "
@@ -459,7 +465,7 @@ std::string awaited_of_processes(const failure_report& report) {
     case failure_kind::process_lost:
     case failure_kind::process_lost_before_step:
     case failure_kind::lanes_lost:
-      return "step " + to_string(report.step);
+      return step_name(report.operation, report.step);
     case failure_kind::process_lost_between_runs:
       return "the next run";
     case failure_kind::run_not_joined:
@@ -467,7 +473,7 @@ std::string awaited_of_processes(const failure_report& report) {
                ? "the next run"
                : "run " + to_string(report.requests.front().run);
     case failure_kind::commits_not_taken:
-      return "the callbacks of step " + to_string(report.step);
+      return "the callbacks of " + step_name(report.operation, report.step);
     case failure_kind::job_not_joined:
     case failure_kind::start_not_joined:
     case failure_kind::lanes_not_open:
@@ -516,6 +522,12 @@ std::vector<missing_role> missing_roles(const failure_report& report,
     out.set_silent(r);
   }
   return std::move(out.all);
+}
+
+std::string step_name(const std::string& operation, std::uint64_t step) {
+  if (operation.empty())
+    return "step " + to_string(step);
+  return net::printable(operation) + " (operation " + to_string(step) + ")";
 }
 
 std::string replica_list(std::span<const std::uint32_t> ids) {

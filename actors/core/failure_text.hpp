@@ -51,6 +51,11 @@ std::vector<missing_role> missing_roles(const failure_report& report,
                                         const named_processes& processes,
                                         std::uint64_t since_ms);
 
+/// Returns "step 7", or "evaluate (operation 7)" if the step is an operation of
+/// a call that the user does not count.
+/// @param operation as `failure_report::operation`.
+std::string step_name(const std::string& operation, std::uint64_t step);
+
 /// Lists replicas for people: "replica 1" or "replicas 1, 3".
 std::string replica_list(std::span<const std::uint32_t> ids);
 

@@ -2,7 +2,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace troupe {
 
@@ -50,12 +54,40 @@ enum class message_kind : std::uint8_t {
   notification,
 };
 
+/// The numbers that the steps of the active run have for the user, who writes
+/// the plan of faults. Any thread may use it.
+class step_numbers {
+public:
+  /// @param first     number of the run's first step in the group.
+  /// @param end       number after that of the run's last step.
+  /// @param user_step number that the first step has for the user. None: the
+  ///                  user does not count the steps of the run.
+  void begin_run(std::uint64_t first, std::uint64_t end,
+                 std::optional<std::uint64_t> user_step);
+
+  /// Returns the number that a step has for the user. Before the first run, it
+  /// is the number in the group.
+  /// @returns none if the user does not count the step, or it belongs to
+  ///          another run.
+  std::optional<std::uint64_t> user_step_of(std::uint64_t step) const;
+
+private:
+  mutable std::mutex lock_; // guards all members below
+  bool has_run_ = false;
+  std::uint64_t first_ = 0, end_ = 0;
+  std::optional<std::uint64_t> user_step_;
+};
+
 /// Decides which messages between roles are lost, duplicated, delayed or
 /// corrupted. These include messages within a process. Sending threads call it
 /// concurrently.
 class fault_injector {
 public:
+  fault_injector() = default;
   virtual ~fault_injector() = default;
+
+  /// Numbers of the steps of the run that the processes make.
+  const std::shared_ptr<step_numbers>& steps() const { return steps_; }
 
   /// The faults of one message.
   struct injected_fault {
@@ -88,6 +120,15 @@ public:
                                    std::uint64_t step) {
     return on_send(sender, receiver, kind, generation, step);
   }
+
+protected:
+  /// Shares the numbers of the steps with the injector that decides for this
+  /// one.
+  explicit fault_injector(std::shared_ptr<step_numbers> steps)
+    : steps_{std::move(steps)} {}
+
+private:
+  std::shared_ptr<step_numbers> steps_ = std::make_shared<step_numbers>();
 };
 
 } // namespace troupe

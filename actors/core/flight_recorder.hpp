@@ -17,7 +17,9 @@ namespace troupe {
 /// What an event of the flight recorder is about. The numbers are part of a
 /// file format: append, never reuse.
 enum class flight_event_kind : std::uint8_t {
-  run_begun = 0,           ///< The caller has requested a run.
+  /// The caller has requested a run. `text` is the name of the call if the user
+  /// does not count the steps of the run.
+  run_begun = 0,
   steps_granted = 1,       ///< The chief: the steps below `step` are granted.
   step_committed = 2,      ///< `step` is committed, as this process knows.
   run_ended = 3,           ///< The run is complete; `step` was not run.
@@ -66,7 +68,9 @@ struct flight_event {
   std::uint64_t view = 0;
   std::uint64_t generation = 0; ///< Zero: unknown.
   std::uint64_t run = 0;        ///< Number of the run in its group.
-  std::uint64_t step = 0;       ///< See the kinds.
+  /// See the kinds. In runs, the number that the step has for the user, or the
+  /// number in the group if the user does not count it.
+  std::uint64_t step = 0;
   std::uint32_t process = none; ///< Task of a process. `none`: no process.
   std::uint32_t replica = none; ///< Id of a replica. `none`: no replica.
   std::uint64_t duration_ns = 0;

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -38,8 +39,28 @@ std::string name_of(const flight_identity& identity, std::uint32_t task) {
                           : "process " + to_string(task));
 }
 
+/// The runs of a record whose steps are operations that the user does not
+/// count.
+class operation_runs {
+public:
+  explicit operation_runs(const flight_record& of) {
+    for (const auto& x : of.events)
+      if (x.kind == flight_event_kind::run_begun && !x.text.empty())
+        all_.emplace(x.view, x.run);
+  }
+  /// Returns "step" or "operation".
+  std::string word_for(const flight_event& x) const {
+    return all_.contains({x.view, x.run}) ? "operation" : "step";
+  }
+
+private:
+  std::set<std::pair<std::uint64_t, std::uint64_t>> all_; ///< By view and run.
+};
+
 /// Returns what follows the kind of an event: its numbers and its text.
-std::string details_of(const flight_event& x, const flight_identity& identity) {
+/// @param word for a step of the event's run.
+std::string details_of(const flight_event& x, const flight_identity& identity,
+                       const std::string& word) {
   std::string out;
   const auto add = [&out](const std::string& part) { out += ", " + part; };
   switch (x.kind) {
@@ -51,10 +72,11 @@ std::string details_of(const flight_event& x, const flight_identity& identity) {
     case flight_event_kind::run_failed:
     case flight_event_kind::role_missing:
     case flight_event_kind::suspicion:
-      add("run " + to_string(x.run) + ", step " + to_string(x.step));
+      add("run " + to_string(x.run) + ", " + word + ' ' + to_string(x.step));
       break;
     case flight_event_kind::steps_granted:
-      add("run " + to_string(x.run) + ", up to step " + to_string(x.step));
+      add("run " + to_string(x.run) + ", up to " + word + ' '
+          + to_string(x.step));
       break;
     case flight_event_kind::generation_begun:
       add("generation " + to_string(x.generation));
@@ -90,6 +112,7 @@ struct line {
 /// Adds the lines of one record.
 void add_lines(const flight_record& of, std::size_t index,
                const timeline_options& options, std::vector<line>& out) {
+  const operation_runs operations{of};
   const flight_event* first_commit = nullptr;
   const flight_event* last_commit = nullptr;
   const auto time_of = [&](const flight_event& x) {
@@ -97,12 +120,14 @@ void add_lines(const flight_record& of, std::size_t index,
   };
   const auto add = [&](const flight_event& x) {
     out.push_back(
-      {time_of(x), index, to_string(x.kind) + details_of(x, of.identity)});
+      {time_of(x), index,
+       to_string(x.kind) + details_of(x, of.identity, operations.word_for(x))});
   };
   const auto end_commits = [&] {
     if (last_commit && last_commit != first_commit)
       out.push_back({time_of(*last_commit), index,
-                     "steps " + to_string(first_commit->step) + " to "
+                     operations.word_for(*last_commit) + "s "
+                       + to_string(first_commit->step) + " to "
                        + to_string(last_commit->step) + " committed, run "
                        + to_string(last_commit->run)});
     else if (last_commit)
@@ -148,6 +173,7 @@ std::vector<std::string> titles_of(std::span<const flight_record> records) {
 /// Says which roles were missing when the runs of a process failed, and since
 /// when.
 std::string missing_text(const flight_record& of, std::int64_t begin_ns) {
+  const operation_runs operations{of};
   std::string out;
   const flight_event* progress = nullptr;
   for (const auto& x : of.events) {
@@ -159,9 +185,9 @@ std::string missing_text(const flight_record& of, std::int64_t begin_ns) {
     out += "  missing: ";
     if (x.replica != flight_event::none)
       out += "replica " + to_string(x.replica) + " of ";
-    const auto step = "step " + to_string(x.step);
+    const auto step = operations.word_for(x) + ' ' + to_string(x.step);
     out += name_of(of.identity, x.process) + ", in " + net::printable(x.text)
-           + (x.text == step ? "" : ", " + step);
+           + (x.text.find(step) != x.text.npos ? "" : ", " + step);
     if (progress) {
       const auto since = sum_of(of.identity.wall_ns, progress->time_ns);
       out +=
@@ -189,8 +215,8 @@ std::string summary_of(const flight_record& of, const std::string& title,
                       flight_event_kind::step_committed, &flight_event::kind);
   if (commit != of.events.rend())
     out +=
-      "  last commit: step " + to_string(commit->step) + " of run "
-      + to_string(commit->run) + ", "
+      "  last commit: " + operation_runs{of}.word_for(*commit) + ' '
+      + to_string(commit->step) + " of run " + to_string(commit->run) + ", "
       + seconds_text((double(of.written_ns) - double(commit->time_ns)) / 1e9)
       + " before the record was written\n";
   out += missing_text(of, begin_ns);

@@ -110,8 +110,9 @@ struct run_request {
   /// shorter than the group's step timeout, the step timeout applies instead.
   /// `run` may wait this time in addition to the step timeout before it fails.
   std::chrono::milliseconds join_timeout{0};
-  /// The call that the run belongs to. If the processes of the job request the
-  /// run for different calls, it fails with an error that names two of them.
+  /// The call that the run belongs to, and the number that the first step has
+  /// for the user. If the processes of the job request the run for different
+  /// calls, it fails with an error that names two of them.
   requesting_call call{};
 };
 

@@ -47,7 +47,7 @@ constexpr role_id chief{role_id::kind::chief, 0};
 struct process_fault_injector::event {
   const role_id& sender;
   const role_id& receiver;
-  std::uint64_t step;
+  std::optional<std::uint64_t> step; ///< None: the user does not count it.
   bool is_packet;
   bool is_step = false; ///< No message.
 };
@@ -94,14 +94,14 @@ fault_injector::injected_fault
 process_fault_injector::on_send(const role_id& sender, const role_id& receiver,
                                 message_kind, std::uint64_t,
                                 std::uint64_t step) {
-  return on_event({sender, receiver, step, false});
+  return on_event({sender, receiver, steps()->user_step_of(step), false});
 }
 
 fault_injector::injected_fault
 process_fault_injector::on_packet(const role_id& sender,
                                   const role_id& receiver, message_kind,
                                   std::uint64_t, std::uint64_t step) {
-  return on_event({sender, receiver, step, true});
+  return on_event({sender, receiver, steps()->user_step_of(step), true});
 }
 
 void process_fault_injector::on_step(std::uint64_t step) {
@@ -109,7 +109,7 @@ void process_fault_injector::on_step(std::uint64_t step) {
 }
 
 void process_fault_injector::on_answer() {
-  on_event({{role_id::kind::local_agent, process_}, chief, 0, false});
+  on_event({{role_id::kind::local_agent, process_}, chief, {}, false});
 }
 
 fault_injector::injected_fault
@@ -145,7 +145,8 @@ bool process_fault_injector::is_due(const fault& one, const event& of) const {
     return false;
   const auto& when = *one.when;
   if (const auto* const x = std::get_if<at_step>(&when))
-    return of.sender.role == role_id::kind::replica && of.step >= x->step;
+    return of.sender.role == role_id::kind::replica && of.step
+           && *of.step >= x->step;
   if (const auto* const x = std::get_if<at_message>(&when))
     return messages_ >= x->number;
   if (const auto* const x = std::get_if<at_packet>(&when))
@@ -193,7 +194,7 @@ void process_fault_injector::apply_to_message(planned_fault& one,
 /// step of a `slow`.
 nanoseconds process_fault_injector::slow_time(planned_fault& one,
                                               const event& of) {
-  if (one.is_done || of.sender.role != role_id::kind::replica
+  if (one.is_done || of.sender.role != role_id::kind::replica || !of.step
       || one.slow_step == of.step || (!one.slow_step && !is_due(one.what, of)))
     return nanoseconds{0};
   note(one);

@@ -23,8 +23,9 @@ namespace troupe::injection {
 /// "fault: ..." for each fault that occurs, the first time; faults with a
 /// trigger occur once. Any thread may send.
 ///
-/// A step has begun in a process when one of its replicas first sends a message
-/// or a packet of it. With parameter servers, `on_step` and `on_answer` take
+/// Steps have the numbers that they have for the user (`step_numbers`). A step
+/// has begun in a process when one of its replicas first sends a message or a
+/// packet of it. With parameter servers, `on_step` and `on_answer` take
 /// the place of messages. A thread of the injector watches the times of faults
 /// of the whole process; other faults of a time occur at the next message.
 class process_fault_injector final : public fault_injector {

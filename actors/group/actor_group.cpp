@@ -59,6 +59,7 @@ public:
               const replica_group_options& options)
     : options_{options},
       system_{environment.system},
+      faults_{environment.faults},
       placement_{placement_of(environment, options)},
       completions_{std::make_shared<completion_queue>(
         environment.caller_wait_strategy
@@ -96,7 +97,13 @@ public:
   }
 
   std::uint64_t run(const run_request& request) override {
-    const auto number = completions_->begin_run();
+    const auto number =
+      completions_->begin_run(request.call, request.first_step);
+    if (faults_)
+      faults_->steps()->begin_run(
+        request.first_step,
+        step_commit::end_step(request.first_step, request.steps),
+        user_step_of(request.call, request.first_step, request.first_step));
     const auto gate =
       std::make_shared<step_gate>(options_.replicas, completions_);
     const step_function guarded = [gate, fn = request.step](step_context& at) {
@@ -272,6 +279,7 @@ private:
 
   const replica_group_options options_;
   caf::actor_system& system_;
+  const std::shared_ptr<fault_injector> faults_; ///< Null: no faults.
   const local_placement placement_;
   std::shared_ptr<completion_queue> completions_;
   std::shared_ptr<step_registry> registry_ = std::make_shared<step_registry>();

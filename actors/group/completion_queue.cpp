@@ -5,7 +5,8 @@
 
 namespace troupe {
 
-std::uint64_t completion_queue::begin_run() {
+std::uint64_t completion_queue::begin_run(const requesting_call& call,
+                                          std::uint64_t first) {
   const std::lock_guard hold{lock_};
   if (termination_)
     throw job_error{*termination_};
@@ -16,9 +17,24 @@ std::uint64_t completion_queue::begin_run() {
   commits_.clear();
   next_.reset();
   failure_.reset();
-  record_event(recorder_,
-               {.kind = flight_event_kind::run_begun, .run = run_ + 1});
+  call_ = call;
+  first_step_ = first;
+  record_event(recorder_, {.kind = flight_event_kind::run_begun,
+                           .run = run_ + 1,
+                           .text = operation_of(call)});
   return ++run_;
+}
+
+void completion_queue::note(flight_event event) {
+  if (!recorder_)
+    return;
+  {
+    const std::lock_guard hold{lock_};
+    if (event.run == run_)
+      event.step =
+        user_step_of(call_, first_step_, event.step).value_or(event.step);
+  }
+  recorder_->record(event);
 }
 
 /// Records why a run has failed, and who was missing.
@@ -126,10 +142,10 @@ void completion_queue::update(F&& change) {
 }
 
 void completion_queue::on_committed(std::uint64_t run, commit_record&& record) {
-  record_event(recorder_, {.kind = flight_event_kind::step_committed,
-                           .generation = record.generation,
-                           .run = run,
-                           .step = record.step});
+  note({.kind = flight_event_kind::step_committed,
+        .generation = record.generation,
+        .run = run,
+        .step = record.step});
   update([&] {
     if (run == run_)
       commits_.push_back(std::move(record));
@@ -137,9 +153,7 @@ void completion_queue::on_committed(std::uint64_t run, commit_record&& record) {
 }
 
 void completion_queue::on_completed(std::uint64_t run, std::uint64_t next) {
-  record_event(
-    recorder_,
-    {.kind = flight_event_kind::run_ended, .run = run, .step = next});
+  note({.kind = flight_event_kind::run_ended, .run = run, .step = next});
   update([&] {
     if (run == run_)
       next_ = next;
@@ -150,13 +164,17 @@ void completion_queue::on_aborted(std::uint64_t run, failure_report&& report) {
   update([&] {
     if (run != run_ || failure_)
       return;
+    use_user_steps(report, call_, first_step_);
     failure_.emplace(to_job_error(std::move(report), processes_));
     record_failure(run, failure_->report(), failure_->what());
   });
 }
 
-void completion_queue::on_group_terminated(const failure_report& report) {
+void completion_queue::on_group_terminated(const failure_report& why) {
   update([&] {
+    auto report = why;
+    if (run_active_)
+      use_user_steps(report, call_, first_step_);
     if (!termination_)
       termination_.emplace(to_job_error(report, processes_));
     // The end of the group ends the active run, even if the request for the

@@ -30,11 +30,15 @@ public:
 
   // -- the caller -------------------------------------------------------------
 
-  /// Begins a run.
+  /// Begins a run. In its errors and events, steps have the numbers that they
+  /// have for the user.
+  /// @param call  the call that the run belongs to.
+  /// @param first number of the run's first step in the group.
   /// @returns the run's number; numbers count from 1.
   /// @errors throws std::logic_error if a run or a task is active, and
   ///         `job_error` if the group has terminated.
-  std::uint64_t begin_run();
+  std::uint64_t begin_run(const requesting_call& call = {},
+                          std::uint64_t first = 0);
 
   /// Waits for the end of the run and calls `on_commit` for each commit. The
   /// second argument of `on_commit` is true if another commit is already in the
@@ -93,6 +97,8 @@ private:
   template <class F>
   void update(F&& change);
 
+  /// Records an event of a run, whose step has the number of the group.
+  void note(flight_event event);
   void record_failure(std::uint64_t run, const failure_report& report,
                       const std::string& text) const;
 
@@ -107,6 +113,8 @@ private:
   bool run_active_ = false;
   std::optional<job_error> termination_; ///< Why the group has terminated.
   std::uint64_t run_ = 0;                ///< Number of the last run.
+  requesting_call call_;         ///< The call that the last run belongs to.
+  std::uint64_t first_step_ = 0; ///< First step of the last run.
   bool task_active_ = false;
   std::uint64_t task_ = 0; ///< Number of the last task.
   /// Replicas that have not run the active task.

@@ -111,10 +111,12 @@ private:
   }
 
   [[noreturn]] void throw_stalled(role_wait wait) {
-    throw to_job_error({.kind = failure_kind::stalled,
-                        .code = ec::stalled,
-                        .step = step_,
-                        .waits = {std::move(wait)}},
+    failure_report report{.kind = failure_kind::stalled,
+                          .code = ec::stalled,
+                          .step = step_,
+                          .waits = {std::move(wait)}};
+    use_user_steps(report, request().call, request().first_step);
+    throw to_job_error(std::move(report),
                        {{"this process"}, placement{replicas()}});
   }
 

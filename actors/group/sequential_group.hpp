@@ -35,12 +35,17 @@ public:
     use_threads(options_.threads);
     commit_.generation = generations_.begin_run(request.first_step);
     ++runs_;
-    note(flight_event_kind::run_begun, request.first_step);
-    const step_position::run_guard in_run{*position_, runs_,
-                                          commit_.generation};
+    request_ = &request;
+    record_event(options_.recorder, {.kind = flight_event_kind::run_begun,
+                                     .generation = commit_.generation,
+                                     .run = runs_,
+                                     .step = shown(request.first_step),
+                                     .text = operation_of(request.call)});
+    const step_position::run_guard in_run{*position_, runs_, commit_.generation,
+                                          operation_of(request.call)};
     auto step = request.first_step;
     for (; step - request.first_step < request.steps && !stopping_; ++step) {
-      position_->begin_step(step);
+      position_->begin_step(shown(step));
       run_step(request.step, step, commit_.generation);
       commit_.step = step;
       note(flight_event_kind::step_committed, step);
@@ -78,8 +83,11 @@ protected:
     record_event(options_.recorder, {.kind = kind,
                                      .generation = commit_.generation,
                                      .run = runs_,
-                                     .step = step});
+                                     .step = shown(step)});
   }
+
+  /// The request of the active run. @pre a run is active.
+  const run_request& request() const { return *request_; }
 
   const replica_group_options options_;
   /// What the group does now.
@@ -95,7 +103,15 @@ private:
     bool& flag;
   };
 
+  /// Returns the number that a step of the active run has for the user. If the
+  /// user does not count it, that is its number in the group.
+  std::uint64_t shown(std::uint64_t step) const {
+    return user_step_of(request_->call, request_->first_step, step)
+      .value_or(step);
+  }
+
   const local_placement placement_;
+  const run_request* request_ = nullptr; ///< Of the last run.
   generation_counter generations_;
   commit_record commit_;
   std::uint64_t runs_ = 0; ///< Number of the last run.

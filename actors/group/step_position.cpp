@@ -2,11 +2,18 @@
 
 #include "troupe/actors/core/failure_text.hpp"
 
+#include <utility>
+
 namespace troupe {
 
 step_position::run_guard::run_guard(step_position& position, std::uint64_t run,
-                                    std::uint64_t generation)
+                                    std::uint64_t generation,
+                                    std::string operation)
   : position_{position} {
+  {
+    const std::lock_guard hold{position_.lock_};
+    position_.operation_ = std::move(operation);
+  }
   position_.generation_ = generation;
   position_.in_callback_ = false;
   position_.since_ = clock::now().time_since_epoch().count();
@@ -39,6 +46,10 @@ job_status step_position::status(std::chrono::milliseconds) {
   out.step = step_;
   if (out.run == 0)
     return out;
+  {
+    const std::lock_guard hold{lock_};
+    out.operation = operation_;
+  }
   const auto replica = replica_.load();
   const bool in_callback = in_callback_;
   out.since_commit_ms = static_cast<std::uint64_t>(
@@ -58,6 +69,7 @@ job_status step_position::status(std::chrono::milliseconds) {
               .processes = {0},
               .run = out.run,
               .step = out.step};
+  report.operation = out.operation;
   const named_processes here{{"this process"}, placement{replica + 1}};
   out.stall_reason = describe(report, here);
   out.missing = missing_roles(report, here, out.since_commit_ms);

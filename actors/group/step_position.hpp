@@ -5,6 +5,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
+#include <string>
 
 namespace troupe {
 
@@ -15,8 +17,9 @@ public:
   /// Marks a run as active during its lifetime.
   class run_guard {
   public:
+    /// @param operation as `failure_report::operation`, for all steps.
     run_guard(step_position& position, std::uint64_t run,
-              std::uint64_t generation);
+              std::uint64_t generation, std::string operation);
     ~run_guard();
     run_guard(const run_guard&) = delete;
     run_guard& operator=(const run_guard&) = delete;
@@ -25,6 +28,7 @@ public:
     step_position& position_;
   };
 
+  /// @param step number that the step has for the user.
   void begin_step(std::uint64_t step);
   /// A replica runs from now on.
   void enter(std::uint32_t replica);
@@ -36,6 +40,8 @@ public:
 private:
   using clock = std::chrono::steady_clock;
 
+  mutable std::mutex lock_; // guards operation_
+  std::string operation_;
   std::atomic<std::uint64_t> run_ = 0; ///< Zero: no run is active.
   std::atomic<std::uint64_t> generation_ = 0, step_ = 0;
   std::atomic<std::uint32_t> replica_ = 0;

@@ -80,8 +80,8 @@ std::string to_text(const job_status& status) {
   auto text =
     "job " + net::printable(status.job)
     + (status.view_id > 1 ? ", view " + std::to_string(status.view_id) : "")
-    + ", generation " + std::to_string(status.generation) + ", step "
-    + std::to_string(status.step);
+    + ", generation " + std::to_string(status.generation) + ", "
+    + step_name(status.operation, status.step);
   if (status.window_ms > 0)
     text += line(", %.4g steps/s over ", status.steps_per_second)
             + seconds(status.window_ms) + ", last commit "
@@ -90,7 +90,7 @@ std::string to_text(const job_status& status) {
   if (!status.members.empty())
     text += members_text(status);
   if (!status.stall_reason.empty())
-    text += "step " + std::to_string(status.step) + " is not done: "
+    text += step_name(status.operation, status.step) + " is not done: "
             + net::printable(status.stall_reason, net::max_sentence_bytes)
             + "\n";
   for (const auto& x : status.missing)

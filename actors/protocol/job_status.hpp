@@ -49,7 +49,9 @@ struct job_status {
   /// Generation of the chief: number of the attempt to run steps, which the
   /// chief increments. Zero: no generation has begun.
   std::uint64_t generation = 0;
-  std::uint64_t step = 0;      ///< First step that is not committed.
+  /// First step that is not committed, as the program counts. If `operation` is
+  /// not empty: number of the operation in the group.
+  std::uint64_t step = 0;
   double steps_per_second = 0; ///< Mean rate of the last `window_ms`.
   /// Milliseconds over which `steps_per_second` is the mean. Zero: no run is
   /// active, or the run has just begun.
@@ -68,10 +70,13 @@ struct job_status {
   std::vector<missing_role> missing;
   /// The last decisions of the process that answers, oldest first.
   std::vector<decision> decisions;
+  /// Name of the call whose operation is active, such as "evaluate". Empty: a
+  /// step is active, or was last.
+  std::string operation{};
   auto fields() {
     return std::tie(job, members, generation, step, steps_per_second, window_ms,
                     since_commit_ms, stall_reason, view_id, run, missing,
-                    decisions);
+                    decisions, operation);
   }
 };
 

@@ -53,6 +53,32 @@ TEST(FailureReport, MayNameAReducerThatIsNoReplica) {
   EXPECT_TRUE(is_possible(report, 1, 1));
 }
 
+TEST(FailureReport, CountsTheStepsOfARunAsTheUserDoes) {
+  const requesting_call fit{.name = "fit", .user_step = 100};
+  EXPECT_EQ(user_step_of(fit, 10, 10), 100u);
+  EXPECT_EQ(user_step_of(fit, 10, 14), 104u);
+  EXPECT_EQ(user_step_of(fit, 10, 9), std::nullopt) << "before the run";
+  EXPECT_EQ(user_step_of({}, 10, 14), 14u) << "of no call";
+  EXPECT_EQ(user_step_of({.name = "save"}, 10, 14), std::nullopt);
+  failure_report report{.step = 14, .expected_step = 12};
+  use_user_steps(report, fit, 10);
+  EXPECT_EQ(report.step, 104u);
+  EXPECT_EQ(report.expected_step, 102u);
+  EXPECT_EQ(report.operation, "");
+}
+
+TEST(FailureReport, NamesTheCallOfAnOperationThatTheUserDoesNotCount) {
+  failure_report report{.step = 14};
+  use_user_steps(report, {.name = "save"}, 10);
+  EXPECT_EQ(report.step, 14u);
+  EXPECT_EQ(report.operation, "save");
+  EXPECT_TRUE(is_possible(report, processes, replicas));
+  report.operation.assign(max_call_name_bytes + 1, 'x');
+  EXPECT_FALSE(is_possible(report, processes, replicas));
+  shorten(report);
+  EXPECT_TRUE(is_possible(report, processes, replicas));
+}
+
 TEST(FailureReport, HasBoundedTexts) {
   for (const auto text :
        {&failure_report::cause, &failure_report::later_cause}) {

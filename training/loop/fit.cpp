@@ -370,7 +370,7 @@ std::uint64_t fit_loop::run_until(std::uint64_t end) {
                                    model_.model_parameters.size(),
                                    1 + model_.rule.slots());
   run_request request;
-  request.first_step = model_.steps;
+  request.first_step = request.call.user_step = model_.steps;
   request.steps = end - model_.steps;
   request.step = [step = step_](step_context& at) { (*step)(at); };
   request.on_commit = [this](const commit_record& x) { on_commit_guarded(x); };

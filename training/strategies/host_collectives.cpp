@@ -28,9 +28,11 @@ namespace {
 
 void run_one_step(const std::shared_ptr<strategy_state>& state,
                   const std::function<void(replica_context&)>& fn,
-                  std::chrono::milliseconds join_timeout) {
+                  std::chrono::milliseconds join_timeout,
+                  std::uint64_t user_step) {
   run_request request;
   request.join_timeout = join_timeout;
+  request.call.user_step = user_step;
   request.first_step = state->next_step;
   request.step = [fn](step_context&) {
     fn(*current_execution_scope()->replica);

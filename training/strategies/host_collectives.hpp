@@ -3,6 +3,7 @@
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,9 +19,11 @@ namespace troupe {
 /// call this function.
 /// @param join_timeout maximum wait for the calls of the other processes. Zero:
 ///        the step timeout of the group.
+/// @param user_step as `requesting_call::user_step`.
 void run_one_step(const std::shared_ptr<strategy_state>& state,
                   const std::function<void(replica_context&)>& fn,
-                  std::chrono::milliseconds join_timeout = {});
+                  std::chrono::milliseconds join_timeout = {},
+                  std::uint64_t user_step = requesting_call::no_step);
 
 struct text_gather {
   /// Maximum wait for the calls of the other processes. Zero: the step timeout

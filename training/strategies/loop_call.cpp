@@ -88,6 +88,12 @@ tensors gather_at_end(replica_context& self, const std::string& text) {
   throw_mismatch();
 }
 
+/// Number that a call of `run` has for the user: that of the iteration of the
+/// loop, or else that of the call.
+std::uint64_t step_of_run(const strategy_state& state) {
+  return state.iteration.value_or(state.runs);
+}
+
 /// Keeps what a step of a loop may change in this process.
 void keep_state(const strategy_state& state) {
   for (const auto& one : state.observers)
@@ -217,7 +223,8 @@ private:
             return;
           gathered->texts = std::move(texts);
           gathered->is_complete = true;
-        });
+        },
+        {}, step_of_run(*state_));
     } catch (...) {
       // A stuck replica may still use what it refers to.
       if (state_->has_stuck_replica)
@@ -251,11 +258,12 @@ private:
 /// parameters, a step that fails changes none of them.
 void make_local_step(const std::shared_ptr<strategy_state>& state,
                      const std::function<void(replica_context&)>& step) {
+  const auto number = step_of_run(*state);
   if (!state->has_copies())
-    return run_one_step(state, step);
+    return run_one_step(state, step, {}, number);
   keep_state(*state);
   try {
-    run_one_step(state, step);
+    run_one_step(state, step, {}, number);
   } catch (...) {
     restore_state(*state);
     throw;
@@ -287,7 +295,7 @@ void make_step(const std::shared_ptr<strategy_state>& state,
   if (!state->spans_processes()) {
     make_local_step(state, step);
   } else if (is_candidate(*state)) {
-    run_one_step(state, step);
+    run_one_step(state, step, {}, step_of_run(*state));
   } else {
     if (!state->are_calls_copied())
       reject_candidates(*state);
@@ -302,13 +310,15 @@ tensor make_collective(const std::shared_ptr<strategy_state>& state,
                        const std::function<tensor(replica_context&)>& fn) {
   const auto call_once = [&] {
     const auto out = std::make_shared<tensor>();
-    run_one_step(state,
-                 [fn, out, placed = state->placement](replica_context& self) {
-                   auto own = fn(self);
-                   gather_at_end(self, {});
-                   if (self.replica_id() == placed.replicas().front())
-                     *out = std::move(own);
-                 });
+    run_one_step(
+      state,
+      [fn, out, placed = state->placement](replica_context& self) {
+        auto own = fn(self);
+        gather_at_end(self, {});
+        if (self.replica_id() == placed.replicas().front())
+          *out = std::move(own);
+      },
+      {}, state->iteration.value_or(requesting_call::no_step));
     return *out;
   };
   if (!state->spans_processes() || is_candidate(*state))

@@ -182,6 +182,7 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
   const release_on_exit end{*shared};
   auto wrapped_request = request;
   wrapped_request.call = state->current_call;
+  wrapped_request.call.user_step = request.call.user_step;
   // The pointer is weak to avoid a cycle: replicas keep the function, and the
   // strategy owns the replicas.
   wrapped_request.step = [owner = std::weak_ptr{state},

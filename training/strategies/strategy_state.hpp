@@ -149,6 +149,9 @@ struct strategy_state {
   std::uint64_t job_id = 0;
   /// The program is in a loop, in which it can make further calls.
   bool in_loop = false;
+  /// Number of the loop's iteration that the program is in, or was in last.
+  /// None: it is in no loop, or no iteration has begun.
+  std::optional<std::uint64_t> iteration;
   /// A client decides which calls are made (client_calls.hpp).
   bool has_client = false;
   /// Number of completed calls that were made in loops.

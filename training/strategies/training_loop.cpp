@@ -178,7 +178,10 @@ private:
   }
 
   /// The program is in no iteration any more.
-  void end_loop() { is_active_ = state_->in_loop = false; }
+  void end_loop() {
+    is_active_ = state_->in_loop = false;
+    state_->iteration.reset();
+  }
 
   std::string description() const {
     std::string out =
@@ -251,6 +254,7 @@ private:
     current_.epoch = position_.epochs - 1;
     current_.index = position_.batch.index;
     current_.number = position_.number;
+    state_->iteration = position_.number;
   }
 
   /// Reads the next batch. None: all epochs have ended.

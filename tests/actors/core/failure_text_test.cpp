@@ -33,6 +33,16 @@ const std::vector<example>& examples() {
   static const std::vector<example> all{
     {{.kind = kind::unspecified, .cause = "no such file"}, "no such file"},
 
+    // -- operations that the user does not count ------------------------------
+    {{.kind = kind::process_lost,
+      .processes = {1},
+      .step = 7,
+      .cause = "closed",
+      .operation = "evaluate"},
+     "worker 1 was lost in evaluate (operation 7): closed"},
+    {{.kind = kind::stalled, .step = 7, .timeout_ms = 500, .operation = "save"},
+     "save (operation 7) stalled for 500 ms"},
+
     // -- failures of a replica ------------------------------------------------
     {{.kind = kind::step_failed,
       .replicas = {3},
@@ -241,9 +251,15 @@ const std::vector<example>& examples() {
     {{.kind = kind::runs_differ,
       .requests = {{0, 1, 0, 10, {.name = "fit"}},
                    {1, 1, 0, 11, {.name = "fit"}}}},
-     "chief 0 requests steps [0, 10) as its run 1, but worker 1 requests steps "
-     "[0, 11) as its run 1; all workers must call run, fit, evaluate and save "
-     "in the same order"},
+     "chief 0 requests operations [0, 10) as its run 1, but worker 1 requests "
+     "operations [0, 11) as its run 1; all workers must call run, fit, "
+     "evaluate and save in the same order"},
+    {{.kind = kind::runs_differ,
+      .requests = {{0, 1, 0, 10, {.name = "fit", .user_step = 40}},
+                   {1, 1, 0, 11, {.name = "fit", .user_step = 40}}}},
+     "chief 0 requests steps [40, 50) as its run 1, but worker 1 requests "
+     "steps [40, 51) as its run 1; all workers must call run, fit, evaluate "
+     "and save in the same order"},
     {{.kind = kind::run_ended, .processes = {1}, .run = 3},
      "run 3 of worker 1 has ended for all other processes"},
     {{.kind = kind::run_not_joined,
@@ -256,8 +272,8 @@ const std::vector<example>& examples() {
       .processes = {1},
       .timeout_ms = 1000,
       .requests = {{0, 1, 4, 5, {.name = "save"}}}},
-     "save: steps [4, 5) as its run 1 cannot begin: for 1000 ms worker 1 did "
-     "not join"},
+     "save: operations [4, 5) as its run 1 cannot begin: for 1000 ms worker 1 "
+     "did not join"},
     {{.kind = kind::run_not_joined, .processes = {1}},
      "worker 1 did not join the run"},
     {{.kind = kind::job_not_joined, .processes = {1, 2}},

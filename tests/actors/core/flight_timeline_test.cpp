@@ -69,6 +69,24 @@ TEST(FlightTimeline, ShowsConsecutiveCommitsInOneLine) {
   EXPECT_NE(all.find("steps granted"), all.npos) << all;
 }
 
+TEST(FlightTimeline, CallsStepsThatTheUserDoesNotCountOperations) {
+  const std::vector records{
+    record_of(0, 0,
+              {{.kind = run_begun, .time_ns = 0, .run = 1, .text = "evaluate"},
+               commit_at(1 * ms, 0),
+               commit_at(2 * ms, 1),
+               {.kind = run_begun, .time_ns = 3 * ms, .view = 2, .run = 1},
+               {.kind = step_committed,
+                .time_ns = 4 * ms,
+                .view = 2,
+                .run = 1,
+                .step = 9}})};
+  expect_parts_in_order(
+    timeline_text(records),
+    {"run begun, run 1: evaluate", "operations 0 to 1 committed, run 1",
+     "step committed, run 1, step 9", "last commit: step 9 of run 1"});
+}
+
 TEST(FlightTimeline, NamesWhoWasMissingInWhichOperationSinceWhen) {
   auto failed =
     record_of(0, 0,

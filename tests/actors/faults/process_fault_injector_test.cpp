@@ -50,6 +50,31 @@ protected:
   strings done; ///< What was inflicted, in order.
 };
 
+/// A loop makes a gather of step 4 of the group between its steps 2 and 3.
+TEST_F(ProcessFaultInjector, CountsStepsAsTheUserDoes) {
+  process_fault_injector injector{
+    faults{}.kill(process{1}, at_step{3}).slow(process{1}, at_step{3}, 5ms), 1,
+    fault_notes{}, recorded()};
+  injector.steps()->begin_run(3, 4, 2);
+  send(injector, 3);
+  injector.steps()->begin_run(4, 5, {}); // the gather
+  send(injector, 4);
+  packet(injector, 4);
+  EXPECT_EQ(done, strings{});
+  injector.steps()->begin_run(5, 6, 3);
+  packet(injector, 4); // is late
+  EXPECT_EQ(done, strings{});
+  packet(injector, 5);
+  EXPECT_EQ(done, (strings{"kill", "wait 5"}));
+  injector.steps()->begin_run(6, 7, {});
+  send(injector, 6);
+  EXPECT_EQ(done.size(), 2u);
+  injector.steps()->begin_run(0, 2, 4); // in the next view
+  send(injector, 0);
+  send(injector, 1);
+  EXPECT_EQ(done, (strings{"kill", "wait 5", "wait 5", "wait 5"}));
+}
+
 TEST_F(ProcessFaultInjector, InflictsEachFaultOnceAndNotBeforeItsStep) {
   process_fault_injector injector{faults{}
                                     .kill(process{1}, at_step{3})
