@@ -17,7 +17,6 @@
 #include "troupe/training/job/job_placement.hpp"
 #include "troupe/training/job/resumed_placement.hpp"
 #include "troupe/training/job/train_summary.hpp"
-#include "troupe/training/loop/resumed_position.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
@@ -297,6 +296,7 @@ fit_options fit_options_of(const train_arguments& arguments,
   options.stop = flags.stop;
   options.leave = flags.leave;
   options.resume = !arguments.resume.empty();
+  options.accept_replicas = arguments.options.other_replicas;
   return options;
 }
 
@@ -390,8 +390,6 @@ int train(const train_arguments& given_arguments) {
   const auto& strategy = *joined;
   const auto scope = strategy.scope();
   auto model = make_model(arguments, config);
-  if (arguments.options.other_replicas)
-    accept_replicas(*model.state(), config.replicas, config.replica_shares);
   const auto result =
     fit(model, training, fit_options_of(arguments, config, training, test),
         arguments, config);

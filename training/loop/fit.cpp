@@ -172,8 +172,9 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
   const bool continues =
     options.resume && model_.interrupted && model_.interrupted->is_complete;
   if (options.resume)
-    position_ = resumed_position(model_.interrupted, position_,
-                                 options.first_epoch, options.epochs);
+    position_ = resumed_position(
+      model_.interrupted, position_,
+      {options.first_epoch, options.epochs, options.accept_replicas});
   const auto& early = options.early_stopping;
   // The weights of a complete fit are its best ones, or it keeps none.
   if (continues && early && early->restore_best && position_.best_epoch > 0

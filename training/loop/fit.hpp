@@ -205,6 +205,10 @@ struct fit_options {
   /// early stopping has ended, or that has restored its best weights, cannot be
   /// continued. False: begins a fit with epoch `first_epoch`.
   bool resume = false;
+  /// True: a resumed fit may have another number of replicas and other
+  /// `replica_shares` than the fit before. Its weights then have other bits
+  /// than those of an uninterrupted fit. All workers must give the same value.
+  bool accept_replicas = false;
 };
 
 struct evaluate_options {

@@ -38,8 +38,14 @@ std::string difference_of_data(const data_identity& old,
 
 fit_position resumed_position(const std::optional<fit_position>& last,
                               const fit_position& begin,
-                              std::optional<std::uint64_t> first_epoch,
-                              std::uint64_t epochs) {
+                              const resume_request& options) {
+  const auto& first_epoch = options.first_epoch;
+  const auto epochs = options.epochs;
+  const bool accepts_replicas = options.accept_replicas.value_or(false);
+  const auto* const or_accept =
+    options.accept_replicas
+      ? ", or with accept_replicas if the weights may have other bits"
+      : "";
   if (!last)
     throw std::invalid_argument("there is no interrupted fit to resume; fit "
                                 "without resume");
@@ -60,12 +66,12 @@ fit_position resumed_position(const std::optional<fit_position>& last,
         !text.empty())
       throw std::invalid_argument(
         text + "; resume with the same data in the same order");
-  if (old.replicas != begin.replicas)
+  if (old.replicas != begin.replicas && !accepts_replicas)
     throw std::invalid_argument(
       "the interrupted fit had " + std::to_string(old.replicas)
       + " replicas, but this fit has " + std::to_string(begin.replicas)
-      + "; resume with the same number");
-  if (old.replica_shares != begin.replica_shares)
+      + "; resume with the same number" + or_accept);
+  if (old.replica_shares != begin.replica_shares && !accepts_replicas)
     throw std::invalid_argument(
       "replica_shares " + shares_text(begin.replica_shares)
       + ": the interrupted fit had the shares "
@@ -84,16 +90,10 @@ fit_position resumed_position(const std::optional<fit_position>& last,
   auto out = old;
   if (!out.data) // an older Troupe has saved it
     out.data = begin.data;
+  out.replicas = begin.replicas;
+  out.replica_shares = begin.replica_shares;
   out.is_complete = false;
   return out;
-}
-
-void accept_replicas(model_state& state, std::uint32_t replicas,
-                     const std::vector<std::uint32_t>& replica_shares) {
-  if (!state.interrupted)
-    return;
-  state.interrupted->replicas = replicas;
-  state.interrupted->replica_shares = replica_shares;
 }
 
 } // namespace troupe

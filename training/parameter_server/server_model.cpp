@@ -339,8 +339,8 @@ history server_model::fit(cluster_coordinator& coordinator,
   };
   if (options.resume) {
     identify_data();
-    at = resumed_position(self.interrupted, at, options.first_epoch,
-                          options.epochs);
+    at = resumed_position(self.interrupted, at,
+                          {options.first_epoch, options.epochs});
   }
   self.interrupted.reset();
   progress shown{options.progress};
