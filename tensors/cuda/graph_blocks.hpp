@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace troupe::cuda {
 
@@ -16,18 +18,22 @@ class graph_blocks {
 public:
   /// Adds a block, which a tensor uses.
   void add(std::uint64_t graph, std::byte* block, const size_class& size) {
-    blocks_[block] = {graph, size, true};
+    auto& [idle, count] = lists_[{graph, size.index}];
+    if (idle.capacity() <= count) // so that `release` allocates nothing
+      idle.reserve(2 * count + 1);
+    blocks_[block] = {graph, size};
+    ++count;
   }
 
   /// Returns a block of a graph that no tensor has used, for a tensor. Null:
   /// there is none of this size.
   std::byte* take(std::uint64_t graph, const size_class& size) {
-    for (auto& [block, x] : blocks_)
-      if (x.graph == graph && x.size.index == size.index && !x.is_used) {
-        x.is_used = true;
-        return block;
-      }
-    return nullptr;
+    const auto at = lists_.find({graph, size.index});
+    if (at == lists_.end() || at->second.idle.empty())
+      return nullptr;
+    auto* const block = at->second.idle.back();
+    at->second.idle.pop_back();
+    return block;
   }
 
   /// Notes that no tensor uses a block.
@@ -36,7 +42,8 @@ public:
     const auto at = blocks_.find(block);
     if (at == blocks_.end())
       return false;
-    at->second.is_used = false;
+    const auto& [graph, size] = at->second;
+    lists_.find({graph, size.index})->second.idle.push_back(block);
     return true;
   }
 
@@ -44,24 +51,29 @@ public:
   /// @param fn called with each block that no tensor uses, and its size.
   template <class F>
   void remove(std::uint64_t graph, F&& fn) {
-    std::erase_if(blocks_, [&](const auto& one) {
-      const auto& [block, x] = one;
-      if (x.graph != graph)
-        return false;
-      if (!x.is_used)
-        fn(block, x.size);
-      return true;
-    });
+    const auto first = lists_.lower_bound({graph, 0}),
+               last = lists_.lower_bound({graph + 1, 0});
+    for (auto at = first; at != last; ++at)
+      for (auto* const block : at->second.idle)
+        fn(block, blocks_.find(block)->second.size);
+    lists_.erase(first, last);
+    std::erase_if(blocks_,
+                  [&](const auto& one) { return one.second.graph == graph; });
   }
 
 private:
   struct owned_block {
     std::uint64_t graph = 0;
     size_class size{};
-    bool is_used = false; ///< By a tensor.
+  };
+  struct block_list {
+    std::vector<std::byte*> idle; ///< Used by no tensor.
+    std::size_t count = 0;        ///< Of all blocks.
   };
 
   std::unordered_map<std::byte*, owned_block> blocks_;
+  /// By graph and class of size.
+  std::map<std::pair<std::uint64_t, std::size_t>, block_list> lists_;
 };
 
 } // namespace troupe::cuda

@@ -46,7 +46,12 @@ std::byte* memory_cache::allocate(std::size_t bytes) {
     return block;
   // The launch comes later than all work that has used the block.
   auto* const block = allocate_locked(bytes, size);
-  graph_blocks_.add(capture->graph, block, size);
+  try {
+    graph_blocks_.add(capture->graph, block, size);
+  } catch (...) { // no memory of the host
+    keep_locked(block, size);
+    throw;
+  }
   return block;
 }
 

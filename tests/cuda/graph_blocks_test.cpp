@@ -37,6 +37,23 @@ TEST(GraphBlocks, AReleasedBlockIsGivenToItsGraphOnly) {
   EXPECT_EQ(it.take(1, small), nullptr);
 }
 
+TEST(GraphBlocks, EachGraphGivesOutEachOfItsBlocksOnce) {
+  cuda::graph_blocks it;
+  const auto size = class_of(512);
+  for (std::uintptr_t i = 1; i <= 100; ++i)
+    it.add(i % 2, block(i), size);
+  for (std::uintptr_t i = 1; i <= 100; ++i)
+    EXPECT_TRUE(it.release(block(i)));
+  for (const std::uint64_t graph : {0, 1}) {
+    std::set<std::byte*> taken;
+    while (auto* const one = it.take(graph, size)) {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one) / 4096 % 2, graph);
+      EXPECT_TRUE(taken.insert(one).second);
+    }
+    EXPECT_EQ(taken.size(), 50u);
+  }
+}
+
 TEST(GraphBlocks, ABlockOfNoGraphIsNotTaken) {
   cuda::graph_blocks it;
   it.add(1, block(1), class_of(512));
