@@ -1,6 +1,8 @@
 #include "troupe/tensors/cuda/cuda_backend.hpp"
 
 #include "troupe/tensors/cuda/convert.hpp"
+#include "troupe/tensors/cuda/device_check.hpp"
+#include "troupe/tensors/cuda/event.hpp"
 #include "troupe/tensors/cuda/graph.hpp"
 #include "troupe/tensors/cuda/kernels/row_sums.hpp"
 #include "troupe/tensors/cuda/memory_cache.hpp"
@@ -19,27 +21,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
 namespace troupe::cuda {
 
 namespace {
-
-struct event_deleter {
-  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
-};
-using owned_event =
-  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, event_deleter>;
-
-/// Makes an event of the device that the calling thread has selected.
-owned_event make_event() {
-  cudaEvent_t made = nullptr;
-  check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming),
-        "cudaEventCreateWithFlags");
-  return owned_event{made};
-}
 
 /// Maximum size of all blocks of pinned memory that are kept.
 constexpr std::size_t max_kept_pinned_bytes = std::size_t{1} << 30;
@@ -69,7 +56,7 @@ public:
   explicit staging_stream(const device& on) : on_{on} {
     compute_stream(on); // selects the device
     for (auto& one : events_)
-      one = make_event();
+      one = cuda::make_event();
   }
 
   void start_copy(std::byte* target, const std::byte* pinned,
@@ -127,7 +114,7 @@ class cuda_event final : public device_backend::event {
 public:
   explicit cuda_event(const device& on) : on_{on} {
     compute_stream(on); // selects the device
-    event_ = make_event();
+    event_ = cuda::make_event();
   }
 
   void record(device_backend::stream in) override {
@@ -167,10 +154,12 @@ public:
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, static_cast<int>(index)),
           "cudaGetDeviceProperties");
+    const auto why = why_unusable(abilities_of(index));
     return std::string{properties.name} + ", "
            + std::to_string(properties.totalGlobalMem >> 20)
            + " MiB, compute capability " + std::to_string(properties.major)
-           + "." + std::to_string(properties.minor);
+           + "." + std::to_string(properties.minor)
+           + (why.empty() ? "" : "; cannot be used: " + why);
   }
 
   // -- memory -----------------------------------------------------------------

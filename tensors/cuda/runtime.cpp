@@ -1,12 +1,17 @@
 #include "troupe/tensors/cuda/runtime.hpp"
 
+#include "troupe/tensors/cuda/device_check.hpp"
+#include "troupe/tensors/cuda/event.hpp"
 #include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/op.hpp"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -41,29 +46,53 @@ device_state& state_of(std::uint32_t index) {
   return list->at(index);
 }
 
+/// A handle or a block that a function of CUDA releases.
+template <class T, auto release>
+struct releaser {
+  void operator()(T* x) const { release(x); }
+};
+using owned_host_block = std::unique_ptr<void, releaser<void, cudaFreeHost>>;
+using owned_block = std::unique_ptr<void, releaser<void, cudaFree>>;
+using owned_stream =
+  std::unique_ptr<CUstream_st, releaser<CUstream_st, cudaStreamDestroy>>;
+
+owned_stream make_stream() {
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
+        "cudaStreamCreateWithFlags");
+  return owned_stream{made};
+}
+
+/// Makes what a device needs. Nothing remains if a part of it fails.
+void make_state(device_state& state, const device& on) {
+  if (const auto why = why_unusable(abilities_of(on.index)); !why.empty())
+    throw device_error{to_string(on) + " cannot be used: " + why};
+  void* block = nullptr;
+  check(cudaHostAlloc(&block, sizeof(invalid_value), cudaHostAllocMapped),
+        "cudaHostAlloc");
+  owned_host_block shared{block};
+  auto* const invalid = new (block) invalid_value;
+  check(cudaMalloc(&block, sizeof(int)), "cudaMalloc");
+  owned_block claim{block};
+  invalid->is_claimed = static_cast<int*>(block);
+  auto copies = make_stream(), computation = make_stream();
+  check(cudaMemsetAsync(block, 0, sizeof(int), computation.get()),
+        "cudaMemsetAsync");
+  state.invalid = invalid;
+  state.copies = copies.release();
+  used_device.store(static_cast<int>(on.index));
+  state.stream.store(computation.release(), std::memory_order_release);
+  shared.release();
+  claim.release();
+}
+
 /// Makes what a device needs, at its first use.
 device_state& open(const device& on) {
   auto& state = state_of(on.index);
   check(cudaSetDevice(static_cast<int>(on.index)), "cudaSetDevice");
   if (state.stream.load(std::memory_order_acquire))
     return state;
-  std::call_once(state.once, [&] {
-    void* block = nullptr;
-    check(cudaHostAlloc(&block, sizeof(invalid_value), cudaHostAllocMapped),
-          "cudaHostAlloc");
-    auto* const invalid = new (block) invalid_value;
-    void* claim = nullptr;
-    check(cudaMalloc(&claim, sizeof(int)), "cudaMalloc");
-    invalid->is_claimed = static_cast<int*>(claim);
-    cudaStream_t made = nullptr;
-    for (auto* one : {&state.copies, &made})
-      check(cudaStreamCreateWithFlags(one, cudaStreamNonBlocking),
-            "cudaStreamCreateWithFlags");
-    check(cudaMemsetAsync(claim, 0, sizeof(int), made), "cudaMemsetAsync");
-    state.invalid = invalid;
-    used_device.store(static_cast<int>(on.index));
-    state.stream.store(made, std::memory_order_release);
-  });
+  std::call_once(state.once, [&] { make_state(state, on); });
   return state;
 }
 
@@ -193,9 +222,18 @@ void check_launch(const op_call& call, cudaError_t result) {
 
 void synchronize(const device& on) {
   refuse_in_capture("a wait for a device");
+  // An event, so that the thread does not wait for the work that others give to
+  // the stream meanwhile. By device.
+  thread_local std::map<std::uint32_t, owned_event> events;
   auto& state = open(on);
+  auto& given = events[on.index];
+  if (!given)
+    given = make_event();
   waits.fetch_add(1, std::memory_order_relaxed);
-  check_wait(on, state, cudaStreamSynchronize(state.stream));
+  auto result = cudaEventRecord(given.get(), state.stream);
+  if (result == cudaSuccess)
+    result = cudaEventSynchronize(given.get());
+  check_wait(on, state, result);
 }
 
 void synchronize(const device& on, cudaEvent_t event) {
