@@ -61,8 +61,11 @@ history fit(const std::shared_ptr<model_state>& state,
             std::function<void()> save_model) {
   const stop_flags flags{state->strategy, options};
   reserve_descriptors(); // to save the model in any case
-  const auto loop =
-    std::make_shared<fit_loop>(state, batches, options, std::move(save_model));
+  std::shared_ptr<fit_loop> loop;
+  check_for_all_workers(*state, "fit", [&] {
+    loop = std::make_shared<fit_loop>(state, batches, options,
+                                      std::move(save_model));
+  });
   state->strategy->observe(loop);
   return loop->run();
 }

@@ -108,6 +108,30 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   return fingerprint.text();
 }
 
+/// What a worker tells the others before a call.
+struct worker_text {
+  std::string name, description, state, copies;
+  std::string rejection; ///< Why the worker cannot begin. Empty: it can.
+};
+
+/// @param call as `job_call::name`.
+std::vector<worker_text>
+gather_texts(const std::shared_ptr<strategy_state>& strategy,
+             const worker_text& own, const char* call) {
+  const auto gathered =
+    all_gather_text(strategy,
+                    encode_text(own.name, own.description, own.state,
+                                own.copies, own.rejection),
+                    {.join_timeout = strategy->callback_timeout, .call = call});
+  std::vector<worker_text> all(gathered.size());
+  for (std::size_t w = 0; w < all.size(); ++w)
+    if (!decode_text(gathered[w], all[w].name, all[w].description, all[w].state,
+                     all[w].copies, all[w].rejection))
+      throw job_error(ec::protocol,
+                      "a worker sent a malformed description of its call");
+  return all;
+}
+
 /// Compares the copies of all replicas, and two texts of each worker.
 /// @param description what the worker does.
 /// @param state_text  describes the state. Empty: there is none, as in a worker
@@ -119,21 +143,18 @@ void verify_equal(const model_state& state, const std::string& description,
                   const char* subject) {
   const auto& strategy = state.strategy;
   const bool lacks_state = strategy->lacks_state;
-  struct worker_text {
-    std::string name, description, state, copies;
-  };
-  const auto gathered =
-    all_gather_text(strategy,
-                    encode_text(strategy->own_name(), description,
-                                lacks_state ? "" : state_text,
-                                lacks_state ? "" : describe_copies(state)),
-                    {.join_timeout = strategy->callback_timeout, .call = call});
-  std::vector<worker_text> all(gathered.size());
-  for (std::size_t w = 0; w < all.size(); ++w)
-    if (!decode_text(gathered[w], all[w].name, all[w].description, all[w].state,
-                     all[w].copies))
-      throw job_error(ec::protocol,
-                      "a worker sent a malformed description of its call");
+  const auto all = gather_texts(strategy,
+                                {strategy->own_name(),
+                                 description,
+                                 lacks_state ? "" : state_text,
+                                 lacks_state ? "" : describe_copies(state),
+                                 {}},
+                                call);
+  for (const auto& x : all)
+    if (!x.rejection.empty())
+      throw std::invalid_argument(net::printable(x.name) + " cannot begin "
+                                  + call + ": "
+                                  + net::printable_lines(x.rejection));
   const auto check = [&](const worker_text& x) {
     for (const auto field : {&worker_text::description, &worker_text::state})
       if (x.*field != all[0].*field && !(x.*field).empty()
@@ -157,13 +178,33 @@ void verify_equal(const model_state& state, const std::string& description,
 
 } // namespace
 
+void check_for_all_workers(const model_state& state, const char* call,
+                           const std::function<void()>& check) {
+  const auto& strategy = state.strategy;
+  try {
+    check();
+  } catch (const std::exception& e) {
+    if (!strategy->is_one_process && !strategy->lacks_state)
+      try {
+        gather_texts(strategy, {strategy->own_name(), {}, {}, {}, e.what()},
+                     call);
+      } catch (const std::exception&) { // the first error says more
+      }
+    throw;
+  }
+}
+
 void verify_workers_match(const model_state& state,
                           const data::dataset& batches,
                           const fit_options& options,
                           const fit_position& position) {
   if (state.strategy->is_one_process)
     return check_equal_copies(state, "fit");
-  verify_equal(state, describe_fit(state, batches, options, position),
+  std::string description;
+  check_for_all_workers(state, "fit", [&] {
+    description = describe_fit(state, batches, options, position);
+  });
+  verify_equal(state, description,
                "hash of the optimizer's state: " + hash_of_slots(state) + '\n',
                "fit",
                "train the same model on the same data with the same options");
@@ -176,9 +217,12 @@ void verify_evaluations_match(const model_state& state,
     return check_equal_copies(state, "evaluate",
                               state.strategy->callback_timeout);
   fingerprint_text fingerprint;
-  fingerprint.add_lines(describe_computation(state));
-  fingerprint.add("metrics", metrics.description());
-  fingerprint.add_lines(describe(identify(batches)));
+  check_for_all_workers(state, "evaluate", [&] {
+    check_data(state, batches, "the evaluation data");
+    fingerprint.add_lines(describe_computation(state));
+    fingerprint.add("metrics", metrics.description());
+    fingerprint.add_lines(describe(identify(batches)));
+  });
   verify_equal(state, fingerprint.text(), {}, "evaluate",
                "evaluate the same model on the same data with the same "
                "metrics");

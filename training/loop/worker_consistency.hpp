@@ -2,7 +2,18 @@
 
 #include "troupe/training/loop/model_state.hpp"
 
+#include <functional>
+
 namespace troupe {
+
+/// Calls `check`, which checks the arguments of a call before the workers
+/// compare them. If it throws, the other workers, whose arguments may be right,
+/// throw an error with the text in the comparison of that call.
+/// @param call "fit" or "evaluate".
+/// @errors rethrows what `check` has thrown, when the other workers have been
+///         told. A process that joins tells them nothing.
+void check_for_all_workers(const model_state& state, const char* call,
+                           const std::function<void()>& check);
 
 /// Checks before a fit that all replicas have the same weights
 /// (equal_copies.hpp), and that all workers have the same model, data and

@@ -106,6 +106,32 @@ TEST(NewUserWorkers, S1EachWorkerDistributesItsOwnHalf) {
                "; all workers must begin the same loop over the same data");
 }
 
+/// Only worker 1 has data that the call refuses.
+TEST(NewUserWorkers, AllAreToldWhyOneCannotBegin) {
+  const auto expect = [](const std::string& call, const program& fn) {
+    const auto thrown =
+      run_on_workers(2, 1, [&](const strategy& on, std::uint32_t w) {
+        const auto scope = on.scope();
+        fn(on, w);
+      });
+    const auto own = exception_text(thrown[1]);
+    EXPECT_NE(own.find("yields single examples"), own.npos) << own;
+    EXPECT_EQ(exception_text(thrown[0]),
+              "worker 1 cannot begin " + call + ": " + own);
+  };
+  const auto data = [](std::uint32_t w) {
+    return w == 1 ? digits_200() : digits_200().batch(10);
+  };
+  expect("fit",
+         [&](const strategy&, std::uint32_t w) { small_model().fit(data(w)); });
+  expect("fit", [&](const strategy&, std::uint32_t w) {
+    small_model().fit(data(0), {.validation = data(w)});
+  });
+  expect("evaluate", [&](const strategy&, std::uint32_t w) {
+    small_model().evaluate(data(w));
+  });
+}
+
 TEST(NewUserWorkers, S1LoopsOverOtherNumbersOfRowsAreNamed) {
   const program plain = [](const strategy& on, std::uint32_t w) {
     plain_loop(on, rows(33 + 2 * w));
