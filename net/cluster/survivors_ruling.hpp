@@ -13,8 +13,9 @@ struct open_question {
   survivors_question asked;
 };
 
-/// True if a process has asked, or is named by another one that has. It takes
-/// part in no view change before the launcher has decided.
+/// True if a process has asked, or is named by another one that has. A process
+/// that has asked takes part in no view change before the launcher has decided.
+/// One that is named is connected to one that lacks a majority.
 bool waits_for_ruling(std::uint64_t number,
                       std::span<const open_question> open);
 
