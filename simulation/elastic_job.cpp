@@ -193,9 +193,10 @@ public:
   bool has_deferred_candidate() override {
     return group_->has_deferred_candidate();
   }
-  void set_stop_request(std::function<bool()> is_to_stop) override {
-    if (auto* const it = dynamic_cast<recovering_group*>(group_.get()))
-      it->set_stop_request(std::move(is_to_stop));
+  std::function<bool()>
+  set_stop_request(std::function<bool()> is_to_stop) override {
+    auto* const it = dynamic_cast<recovering_group*>(group_.get());
+    return it ? it->set_stop_request(std::move(is_to_stop)) : nullptr;
   }
   void set_recovering(bool recovers) override {
     if (auto* const it = dynamic_cast<recovering_group*>(group_.get()))

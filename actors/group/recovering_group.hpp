@@ -16,7 +16,9 @@ public:
   /// program can save its state. It is called on a thread of an actor, with a
   /// lock held.
   /// @param is_to_stop null: the program cannot say so.
-  virtual void set_stop_request(std::function<bool()> is_to_stop) = 0;
+  /// @returns the function that was set before.
+  virtual std::function<bool()>
+  set_stop_request(std::function<bool()> is_to_stop) = 0;
 
   /// A recovery of this process begins, or has ended.
   virtual void set_recovering(bool recovers) = 0;

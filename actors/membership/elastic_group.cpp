@@ -206,9 +206,11 @@ public:
     };
   }
 
-  void set_stop_request(std::function<bool()> is_to_stop) override {
+  std::function<bool()>
+  set_stop_request(std::function<bool()> is_to_stop) override {
     options_.peers->update(
-      [&] { options_.peers->stop.is_to_stop = std::move(is_to_stop); });
+      [&] { std::swap(options_.peers->stop.is_to_stop, is_to_stop); });
+    return is_to_stop;
   }
   void set_recovering(bool recovers) override {
     options_.peers->update([&] { options_.peers->stop.recovers = recovers; });

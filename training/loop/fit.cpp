@@ -38,13 +38,14 @@ public:
     : state_{std::move(state)},
       group_{dynamic_cast<recovering_group*>(state_->group.get())} {
     if (group_)
-      group_->set_stop_request([stop = options.stop, leave = options.leave] {
-        return is_set(stop) || is_set(leave);
-      });
+      of_outer_fit_ =
+        group_->set_stop_request([stop = options.stop, leave = options.leave] {
+          return is_set(stop) || is_set(leave);
+        });
   }
   ~stop_flags() {
     if (group_)
-      group_->set_stop_request({});
+      group_->set_stop_request(std::move(of_outer_fit_));
   }
   stop_flags(const stop_flags&) = delete;
   stop_flags& operator=(const stop_flags&) = delete;
@@ -52,6 +53,8 @@ public:
 private:
   const std::shared_ptr<strategy_state> state_; ///< Owns the group.
   recovering_group* const group_; ///< Null: the view cannot change.
+  /// Request of a fit one of whose callbacks has called this one. Null: none.
+  std::function<bool()> of_outer_fit_;
 };
 
 } // namespace

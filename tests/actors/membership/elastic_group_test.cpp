@@ -249,6 +249,18 @@ TEST(ElasticGroup, EndsTheWaitForAViewIfItIsToldToStop) {
   EXPECT_FALSE(it.group->is_excluded()); // it saves its state
 }
 
+// A callback of a fit may call another fit.
+TEST(ElasticGroup, ReturnsTheStopRequestThatItReplaces) {
+  member_process it;
+  auto& recovers = dynamic_cast<recovering_group&>(*it.group);
+  EXPECT_FALSE(recovers.set_stop_request([] { return true; }));
+  const auto outer = recovers.set_stop_request([] { return false; });
+  ASSERT_TRUE(outer);
+  EXPECT_TRUE(outer());
+  EXPECT_FALSE(recovers.set_stop_request(outer)());
+  EXPECT_TRUE(it.options.peers->stop.is_to_stop());
+}
+
 TEST(ElasticGroup, EndsTheWaitToJoinIfItIsToldToStop) {
   joining_process it;
   it.options.peers->end_runs(
