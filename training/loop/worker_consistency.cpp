@@ -167,7 +167,8 @@ void verify_equal(const model_state& state, const std::string& description,
   for (const auto& x : all)
     check(x);
   if (lacks_state && strategy->lacks_state) // the texts are those of others
-    check({"this worker, which joins the running job,", description, {}, {}});
+    check(
+      {"this worker, which joins the running job,", description, {}, {}, {}});
   std::vector<std::string> copies, names;
   for (const auto& x : all) {
     copies.push_back(x.copies);
