@@ -13,10 +13,14 @@
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 namespace troupe {
 
 namespace {
+
+/// Name of the number of each update rule that a loop can change.
+constexpr std::string_view learning_rate = "learning_rate";
 
 /// Collects the values that must be equal on all workers, one "name: value" per
 /// line.
@@ -64,14 +68,16 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   fingerprint_text fingerprint;
   fingerprint.add_lines(describe_computation(state));
   fingerprint.add("optimizer", state.rule.name());
-  fingerprint.add("settings of the optimizer", state.rule.numbers());
+  auto settings = state.rule.numbers();
+  std::erase_if(settings,
+                [](const auto& x) { return x.name == learning_rate; });
+  fingerprint.add("settings of the optimizer", settings);
   fingerprint.add("metrics", position.metrics);
   fingerprint.add("frozen variables", frozen_names(state, options));
   for (const auto weight : options.class_weights)
     fingerprint.add("class weight", weight);
   fingerprint.add("replica shares", shares_text(options.replica_shares));
   fingerprint.add("seed", state.seed);
-  fingerprint.add("steps done", state.steps);
   fingerprint.add_lines(
     describe(position.data ? *position.data : identify(batches)));
   fingerprint.add("epoch of the data", position.next_batch.epoch);
@@ -96,7 +102,6 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   if (const auto& s = options.schedule) {
     fingerprint.add("schedule", s->name());
     fingerprint.add("settings of the schedule", s->numbers());
-    fingerprint.add("learning rate of the next step", s->at(state.steps));
   }
   if (const auto& e = options.early_stopping) {
     fingerprint.add("early stopping's metric", e->monitor);
@@ -105,6 +110,22 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
     fingerprint.add("early stopping's min_delta", e->min_delta);
     fingerprint.add("early stopping's restore_best", e->restore_best);
   }
+  return fingerprint.text();
+}
+
+/// What steps before the fit have changed, also those of loops. A worker that
+/// joins copies it.
+std::string describe_state(const model_state& state,
+                           const fit_options& options) {
+  fingerprint_text fingerprint;
+  fingerprint.add("steps done", state.steps);
+  for (const auto& [name, value] : state.rule.numbers())
+    if (name == learning_rate)
+      fingerprint.add("learning rate of the optimizer", value);
+  if (options.schedule)
+    fingerprint.add("learning rate of the next step",
+                    options.schedule->at(state.steps));
+  fingerprint.add("hash of the optimizer's state", hash_of_slots(state));
   return fingerprint.text();
 }
 
@@ -205,9 +226,7 @@ void verify_workers_match(const model_state& state,
   check_for_all_workers(state, "fit", [&] {
     description = describe_fit(state, batches, options, position);
   });
-  verify_equal(state, description,
-               "hash of the optimizer's state: " + hash_of_slots(state) + '\n',
-               "fit",
+  verify_equal(state, description, describe_state(state, options), "fit",
                "train the same model on the same data with the same options");
 }
 

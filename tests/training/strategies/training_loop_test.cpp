@@ -519,6 +519,66 @@ TEST(TrainingLoopJoins, AfterAFitOfAnIterationGivesTheUndisturbedResult) {
     EXPECT_EQ(one, expected);
 }
 
+constexpr std::uint64_t none = ~std::uint64_t{0}; // no iteration
+
+/// A loop that changes the learning rate, and then a fit.
+/// @param at called in each iteration, with its number, and with `none` between
+///           the loop and the fit.
+std::string
+weights_after_loop_and_fit(const strategy& on,
+                           const std::function<void(std::uint64_t)>& at) {
+  const auto scope = on.scope();
+  trainer of{on};
+  for (auto& step : on.loop("loop", on.distribute(uneven_batches()))) {
+    at(step.number);
+    if (step.number == 2)
+      of.it.optimizer().set_learning_rate(0.004f);
+    of.step(step.values);
+  }
+  at(none);
+  of.it.fit(uneven_batches(), {.epochs = 1});
+  return of.it.weights_sha256();
+}
+
+/// The process that joins has made no step of the loop, and has the learning
+/// rate of the beginning.
+TEST(TrainingLoopJoins, BetweenALoopAndAFitGivesTheUndisturbedResult) {
+  std::promise<void> may_join;
+  auto is_reached = may_join.get_future();
+  std::vector<std::string> weights(workers);
+  int lives = 0; // of worker 1
+  const auto run = [&](const strategy& on, std::uint32_t w) {
+    const bool is_lost = w == 1 && lives++ == 0;
+    try {
+      weights[w] = weights_after_loop_and_fit(on, [&](std::uint64_t number) {
+        if (is_lost && number == 3) {
+          cut_off(on);
+          throw end_of_worker{};
+        }
+        if (w == 1 || number != none)
+          return;
+        if (w == 0)
+          may_join.set_value();
+        wait_for_candidate(on);
+      });
+    } catch (const std::exception&) {
+      if (!is_lost)
+        throw;
+      EXPECT_EQ(is_reached.wait_for(patience), std::future_status::ready);
+      throw start_again{};
+    }
+  };
+  expect_nothing_thrown(run_on_cluster(workers, {}, run));
+  EXPECT_EQ(lives, 2);
+  std::string expected;
+  {
+    const auto on = turns(workers);
+    expected = weights_after_loop_and_fit(on, [](std::uint64_t) {});
+  }
+  for (const auto& one : weights)
+    EXPECT_EQ(one, expected);
+}
+
 /// Runs a loop that each worker leaves after a number of iterations, and then
 /// another loop.
 std::string weights_after_break(const strategy& on, std::uint64_t iterations) {
