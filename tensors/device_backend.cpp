@@ -64,6 +64,12 @@ device_backend& backend_of(const device& on) {
   return *found;
 }
 
+void check_devices(std::span<const device> devices) {
+  for (const auto& one : devices)
+    if (one.kind != device_kind::cpu)
+      backend_of(one).check_usable(one);
+}
+
 const op_kernels* kernels_on(const device& on, const op& definition,
                              dtype type) {
   if (on.kind == device_kind::cpu || definition.runs_on_any_device)

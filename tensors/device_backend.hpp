@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace troupe {
@@ -96,6 +97,9 @@ public:
   virtual std::uint32_t count() const = 0;
   /// Returns a text for a person, such as the name of the card and its memory.
   virtual std::string describe(std::uint32_t index) = 0;
+  /// Asks whether a device can be used further. Does not wait for its work.
+  /// @errors throws `device_lost` if it has failed.
+  virtual void check_usable(const device& on) = 0;
 
   // -- memory -----------------------------------------------------------------
 
@@ -205,6 +209,10 @@ std::string why_no_cuda_device();
 /// Returns the backend of a device.
 /// @errors throws std::logic_error that names the device if it does not exist.
 device_backend& backend_of(const device& on);
+
+/// Asks whether these devices can be used further.
+/// @errors throws `device_lost` for the first one that has failed.
+void check_devices(std::span<const device> devices);
 
 /// Returns the kernels that calls of an op run for tensors of a dtype on a
 /// device: those of the op, or those of the device. For bfloat16 these are the

@@ -8,6 +8,7 @@
 #include "troupe/actors/membership/lane_failure.hpp"
 #include "troupe/actors/membership/renewal_limit.hpp"
 #include "troupe/actors/membership/unopened_lanes.hpp"
+#include "troupe/tensors/device_error.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -585,7 +586,7 @@ private:
   /// @returns false if the view is no longer the current one, or its lanes
   ///          cannot be opened.
   /// @errors throws `job_error` as `want_renewal`, and if this process leaves.
-  ///         Passes `std::logic_error` through.
+  ///         Passes `std::logic_error` and `device_lost` through.
   bool enter(const membership::view& next) {
     auto& peers = *options_.peers;
     view_id_ = next.view_id;
@@ -601,6 +602,8 @@ private:
       return false;
     } catch (const std::logic_error&) {
       throw; // a bug
+    } catch (const device_lost&) {
+      throw; // the caller leaves
     } catch (const std::exception& e) {
       on_own_failure(next, e.what());
       return false;

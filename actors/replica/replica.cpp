@@ -4,6 +4,7 @@
 #include "troupe/actors/core/run_ended.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/replica/replica_step_context.hpp"
+#include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
@@ -27,10 +28,14 @@ std::string exception_text(const std::exception_ptr& x) {
   }
 }
 
-bool is_run_ended(const std::exception_ptr& x) {
+/// True if an exception of a step means that the process of the replica is lost
+/// to the job, not that the step function has failed.
+bool is_loss(const std::exception_ptr& x) {
   try {
     std::rethrow_exception(x);
   } catch (const run_ended&) {
+    return true;
+  } catch (const device_lost&) {
     return true;
   } catch (...) {
     return false;
@@ -202,7 +207,7 @@ void replica_state::end_step() {
       next_step + 1; // even if the chief has since aborted the step
   if (const auto thrown = step_fiber->error()) {
     fail({.kind = failure_kind::step_failed,
-          .code = is_run_ended(thrown) ? ec::peer_lost : ec::invalid,
+          .code = is_loss(thrown) ? ec::peer_lost : ec::invalid,
           .cause = exception_text(thrown)});
   } else if (!is_superseded()) {
     sender.send(chief_id, owner, message_kind::step_done, generation, next_step,

@@ -11,6 +11,7 @@ enum exit_code : int {
   failed = 1,
   usage_error = 2,
   unsaved = 3,       ///< The run was interrupted and nothing was saved.
+  device_failed = 4, ///< A device of the process has failed.
   interrupted = 130, ///< The run was saved; --resume continues it.
 };
 

@@ -5,6 +5,7 @@
 #include "troupe/actors/core/version.hpp"
 #include "troupe/models/detail/names.hpp"
 #include "troupe/net/base/text.hpp"
+#include "troupe/tensors/device_error.hpp"
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -38,10 +39,10 @@ constexpr auto examples =
   "\n"
   "Exit codes: 0 success; 1 failure, such as a file that is missing, damaged\n"
   "or cannot be written; 2 usage error, such as an invalid option value or an\n"
-  "unknown column of a table; 3 interrupted, nothing saved; 130 interrupted "
-  "and\n"
-  "saved (only train). launch ends with the code of the process that failed\n"
-  "first.\n";
+  "unknown column of a table; 3 interrupted, nothing saved; 4 a GPU of the\n"
+  "process has failed; 130 interrupted and saved (only train). launch ends "
+  "with\n"
+  "the code of the process that failed first.\n";
 
 using troupe::models::detail::guess;
 
@@ -204,6 +205,8 @@ int main(int argc, char** argv) {
     return code;
   } catch (const std::invalid_argument& e) {
     return report_error(usage_error, e.what());
+  } catch (const troupe::device_lost& e) {
+    return report_error(device_failed, e.what());
   } catch (const std::bad_alloc&) {
     return report_error(failed,
                         "not enough memory; use a smaller batch or a smaller "

@@ -5,6 +5,7 @@
 #include "run_data.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/tensors/device_error.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/support/atomic_file.hpp"
@@ -170,6 +171,8 @@ std::exception_ptr save_run(const model& model,
     return nullptr;
   } catch (const job_error&) {
     throw; // The caller saves what this process has.
+  } catch (const device_lost&) {
+    throw;
   } catch (const std::runtime_error&) {
     problem = std::current_exception();
   }
@@ -185,6 +188,8 @@ std::exception_ptr save_run(const model& model,
                               + ", because " + file.string()
                               + " cannot be written");
   } catch (const job_error&) {
+    throw;
+  } catch (const device_lost&) {
     throw;
   } catch (const std::runtime_error& e) {
     log(log_level::error, e.what());

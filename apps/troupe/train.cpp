@@ -11,6 +11,7 @@
 #include "train_servers.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tensors/device_error.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/job/job_json.hpp"
 #include "troupe/training/job/job_metrics.hpp"
@@ -241,7 +242,7 @@ train_config config_in(const task_placement& placement,
                        train_arguments arguments) {
   constexpr auto over_workers = "multi_worker_mirrored";
   if (placement.in_cluster && !arguments.options.workers
-      && arguments.options.strategy == over_workers)
+      && implied_strategy(arguments.options) == over_workers)
     arguments.options.workers = static_cast<std::int64_t>(placement.workers);
   auto config = resolve_options(options_of(arguments));
   if (placement.in_cluster && config.strategy == over_workers
@@ -314,12 +315,29 @@ std::exception_ptr save_ended(const train_arguments& arguments,
   return problem;
 }
 
+/// Returns the error of a device that has the only state of a run. It says from
+/// where the run can go on.
+device_lost with_remedy(const device_lost& error,
+                        const train_arguments& arguments) {
+  const bool is_saved = (arguments.save_steps > 0 || arguments.save_epochs > 0)
+                        && std::filesystem::exists(arguments.save_path());
+  return device_lost{
+    std::string{error.what()} + "; the state of the run was on it, so "
+    + (is_saved ? "continue from the last save with: troupe train --resume "
+                    + arguments.save_path()
+                : "nothing is saved; --save FILE --save-steps N loses less")};
+}
+
 /// Trains. If the job fails, saves what this process has of it.
 history fit(model& model, const data::dataset& training,
             const fit_options& options, const train_arguments& arguments,
             const train_config& config) {
   try {
     return model.fit(training, options);
+  } catch (const device_lost& e) {
+    if (model.made_in().state()->group->is_excluded())
+      throw; // the others go on
+    throw with_remedy(e, arguments);
   } catch (const job_error&) {
     try {
       const auto name = model.save_after_failure(

@@ -162,6 +162,8 @@ public:
            + (why.empty() ? "" : "; cannot be used: " + why);
   }
 
+  void check_usable(const device& on) override { check_device(on); }
+
   // -- memory -----------------------------------------------------------------
 
   std::byte* allocate(const device& on, std::size_t bytes) override {

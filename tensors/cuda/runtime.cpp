@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/cuda/device_check.hpp"
 #include "troupe/tensors/cuda/event.hpp"
+#include "troupe/tensors/cuda/lost_device.hpp"
 #include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/op.hpp"
 
@@ -141,15 +142,33 @@ invalid_value take_invalid(device_state& state) {
   return found;
 }
 
+std::string failure_of(const device& on, cudaError_t result) {
+  const auto* const last = state_of(on.index).last.load();
+  return to_string(on) + " has failed: " + text_of(result)
+         + (last ? "; the last op that it got was " + std::string{last->name}
+                 : std::string{});
+}
+
+/// Throws `device_lost` if an error of a call means that its device is lost.
+void check_is_not_lost(const device& on, cudaError_t result) {
+  if (means_lost_device(result))
+    throw device_lost{failure_of(on, result)};
+}
+
+/// The device that the calling thread has selected.
+device selected_device() {
+  int index = 0;
+  cudaGetDevice(&index);
+  return {
+    device_kind::cuda,
+    std::min(static_cast<std::uint32_t>(std::max(index, 0)), max_devices - 1)};
+}
+
 /// Throws what a wait for a device has found.
 void check_wait(const device& on, device_state& state, cudaError_t result) {
-  if (result != cudaSuccess) {
-    const auto* const last = state.last.load();
-    throw device_error{
-      to_string(on) + " has failed: " + text_of(result)
-      + (last ? "; the last op that it got was " + std::string{last->name}
-              : std::string{})};
-  }
+  check_is_not_lost(on, result);
+  if (result != cudaSuccess)
+    throw device_error{failure_of(on, result)};
   if (const auto found = take_invalid(state); found.what != 0)
     refuse(found);
 }
@@ -160,6 +179,7 @@ void check(cudaError_t result, const char* call) {
   if (result == cudaSuccess)
     return;
   cudaGetLastError(); // so that the next call does not report it
+  check_is_not_lost(selected_device(), result);
   throw device_error{std::string{call} + " failed: " + text_of(result)};
 }
 
@@ -214,6 +234,7 @@ void select_used_device() {
 }
 
 void check_launch(const op_call& call, cudaError_t result) {
+  check_is_not_lost(call.on, result);
   if (result != cudaSuccess)
     throw device_error{std::string{call.definition->name} + " on "
                        + to_string(call.on)
@@ -241,6 +262,17 @@ void synchronize(const device& on, cudaEvent_t event) {
   auto& state = open(on);
   waits.fetch_add(1, std::memory_order_relaxed);
   check_wait(on, state, cudaEventSynchronize(event));
+}
+
+void check_device(const device& on) {
+  const auto stream = state_of(on.index).stream.load(std::memory_order_acquire);
+  if (!stream)
+    return; // this process has not used it
+  cudaSetDevice(static_cast<int>(on.index));
+  const auto result = cudaStreamQuery(stream);
+  cudaGetLastError(); // forgets that the stream has work
+  if (query_means_lost_device(result))
+    throw device_lost{failure_of(on, result)};
 }
 
 std::uint64_t synchronizations() {

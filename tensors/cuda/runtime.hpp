@@ -16,7 +16,8 @@ struct op_call;
 
 namespace troupe::cuda {
 
-/// @errors throws device_error that names the call if it failed.
+/// @errors throws device_lost if the error means that the selected device has
+///         failed, and device_error that names the call if it failed otherwise.
 void check(cudaError_t result, const char* call);
 
 /// Number of devices. 0 also without a driver.
@@ -74,6 +75,10 @@ void select_used_device();
 /// Checks that the kernels of a call were started.
 /// @errors throws device_error that names the op.
 void check_launch(const op_call& call, cudaError_t result);
+
+/// Asks whether a device can be used further. Does not wait for its work.
+/// @errors throws device_lost if it has failed.
+void check_device(const device& on);
 
 /// Waits until the device has done all work of its stream.
 /// @errors throws device_error if a kernel has failed, and std::logic_error if

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <stdexcept>
 #include <string>
 
@@ -51,6 +52,24 @@ TEST(Device, SaysThatThereAreNoCudaDevices) {
               "device '" + text
                 + "' cannot be used: this machine has no CUDA device; use one "
                   "that has, or name cpu:0, cpu:1, ...");
+}
+
+TEST(Device, ThatIsLostRefusesAllCalls) {
+  troupe::test::simulated_devices devices;
+  const device first{device_kind::cuda, 0}, second{device_kind::cuda, 1};
+  const auto x = troupe::tensor::full({4}, 3);
+  {
+    const auto there = x.to(first), other = x.to(second);
+    devices.lose(first, 1);
+    const auto sum = there.clone();
+    EXPECT_THROW(there.to({}), troupe::device_lost);
+    EXPECT_THROW(x.to(first), troupe::device_lost);
+    EXPECT_TRUE(devices.is_lost(first));
+    EXPECT_EQ(other.to({}).data<float>()[0], 3);
+    EXPECT_NO_THROW(troupe::check_devices(std::array{second, device{}}));
+    EXPECT_THROW(troupe::check_devices(std::array{second, first}),
+                 troupe::device_lost);
+  } // releases memory of the lost device
 }
 
 TEST(Device, SaysWhyThisBuildOrMachineHasNoCudaDevices) {

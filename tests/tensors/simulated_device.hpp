@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <exception>
@@ -21,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -30,10 +32,10 @@
 #include <utility>
 #include <vector>
 
-// Two devices whose memory the host cannot read. Each block is mapped twice:
-// the address that a tensor has is protected, so that code which reads it on
-// the host crashes; copies use the other one. Kernels run those of the CPU on
-// copies of their tensors, so all results have the bits of the CPU.
+// Devices, two by default, whose memory the host cannot read. Each block is
+// mapped twice: the address that a tensor has is protected, so that code which
+// reads it on the host crashes; copies use the other one. Kernels run those of
+// the CPU on copies of their tensors, so all results have the bits of the CPU.
 //
 // A copy of `start_copy` takes place as late as the events allow, and its
 // target has other elements until then. So code that reads the target too
@@ -42,6 +44,8 @@
 // If a kernel of the CPU refuses a value in a tensor, the results of the op are
 // NaN, and the next wait for a device throws the error.
 //
+// A device can be lost: from a call on, all of its calls throw.
+//
 // Work that a thread captures is done by the launches of its graph only. A
 // launch throws if it uses memory that was released since the capture.
 
@@ -49,7 +53,7 @@ namespace troupe::test {
 
 class simulated_devices final : public device_backend {
 public:
-  static constexpr std::uint32_t devices = 2;
+  static constexpr std::uint32_t devices = 2, max_devices = 4;
 
   /// @param count of devices. 0: as on a machine without any, also on one that
   ///        has some.
@@ -68,10 +72,36 @@ public:
     return "simulated device " + std::to_string(index);
   }
 
+  // -- loss of a device -------------------------------------------------------
+
+  void check_usable(const device& on) override {
+    const std::lock_guard hold{lock_};
+    throw_if_lost(on);
+  }
+
+  /// The device does this number of further calls. Then it is lost: the next
+  /// call and all later ones throw.
+  void lose(const device& on, std::uint64_t calls) {
+    const std::lock_guard hold{lock_};
+    losses_[on.index].calls_left = calls;
+    if (calls == 0)
+      end_work(on);
+  }
+  bool is_lost(const device& on) {
+    const std::lock_guard hold{lock_};
+    return losses_[on.index].is_lost;
+  }
+  /// Number of calls of a device so far.
+  std::uint64_t calls_of(const device& on) {
+    const std::lock_guard hold{lock_};
+    return losses_[on.index].calls;
+  }
+
   // -- memory -----------------------------------------------------------------
 
   std::byte* allocate(const device& on, std::size_t bytes) override {
     EXPECT_GT(bytes, 0u);
+    begin_call(on);
     const auto* const capture = simulated_capture::find(on);
     const std::lock_guard hold{lock_};
     if (capture)
@@ -146,6 +176,8 @@ public:
 
   void copy(const device& to, std::byte* target, const device& from,
             const std::byte* source, std::size_t bytes) override {
+    begin_call(to);
+    begin_call(from);
     ++copies;
     if (to.kind == device_kind::cpu || from.kind == device_kind::cpu)
       simulated_capture::refuse("a copy between the CPU and a device");
@@ -164,13 +196,16 @@ public:
   void start_copy(const device& to, std::byte* target, const device& from,
                   const std::byte* source, std::size_t bytes,
                   stream in) override {
+    begin_call(to);
+    begin_call(from);
     simulated_capture::refuse("a copy between the CPU and a device");
     const bool to_host = to.kind == device_kind::cpu;
     auto* const into = on_host(to, target);
     const auto* const out_of = on_host(from, source);
     const std::lock_guard hold{lock_};
     auto& one = delayed_.emplace_back();
-    one = {.number = ++calls_,
+    one = {.on = to_host ? from : to,
+           .number = ++calls_,
            .in = in,
            .bytes = bytes,
            .into = into,
@@ -189,13 +224,15 @@ public:
     }
     std::memset(into, 0xff, bytes);
   }
-  std::unique_ptr<device_backend::event> make_event(const device&) override {
-    return std::make_unique<event>(*this);
+  std::unique_ptr<device_backend::event> make_event(const device& on) override {
+    begin_call(on);
+    return std::make_unique<event>(*this, on);
   }
   void convert(const device& on, std::byte* target, dtype to,
                const std::byte* source, dtype from,
                std::size_t count) override {
     EXPECT_GT(count, 0u);
+    begin_call(on);
     give_work(on, [=, into = place_of(on, target),
                    out_of = place_of(on, source)](std::uint64_t) {
       tensor values{{{std::int64_t(count)}, from}};
@@ -207,6 +244,7 @@ public:
   void fill(const device& on, std::byte* target, dtype type, double value,
             std::size_t count) override {
     EXPECT_GT(count, 0u);
+    begin_call(on);
     give_work(on, [=, into = place_of(on, target)](std::uint64_t) {
       const auto values = tensor::full({std::int64_t(count)}, value, type);
       std::memcpy(into(), values.raw(), values.bytes());
@@ -214,6 +252,7 @@ public:
   }
   void set_zero(const device& on, std::byte* target,
                 std::size_t bytes) override {
+    begin_call(on);
     give_work(on, [bytes, into = place_of(on, target)](std::uint64_t) {
       std::memset(into(), 0, bytes);
     });
@@ -222,6 +261,7 @@ public:
   // -- graphs -----------------------------------------------------------------
 
   std::unique_ptr<capture> begin_capture(const device& on) override {
+    begin_call(on);
     ++captures;
     std::uint64_t graph = 0;
     {
@@ -229,7 +269,12 @@ public:
       graph = ++graphs_;
     }
     return std::make_unique<simulated_capturing>(
-      on, graph, [this] { ++launches; }, [this, graph] { end_graph(graph); });
+      on, graph,
+      [this, on] {
+        begin_call(on);
+        ++launches;
+      },
+      [this, graph] { end_graph(graph); });
   }
 
   // -- kernels ----------------------------------------------------------------
@@ -250,6 +295,7 @@ public:
   // -- rows of tensors --------------------------------------------------------
 
   void add_rows(const sparse_rows& rows, tensor& sum) override {
+    begin_call(sum.device());
     simulated_capture::refuse("add_rows");
     const simulated_work of_the_device;
     ++row_sums;
@@ -258,6 +304,7 @@ public:
     sum.copy_from(host);
   }
   sparse_rows sum_rows(const sparse_rows& rows) override {
+    begin_call(rows.rows().device());
     simulated_capture::refuse("sum_rows");
     const simulated_work of_the_device;
     ++row_sums;
@@ -270,6 +317,7 @@ public:
   void update(const device& on, const rule_coefficients& step, float* values,
               const float* gradient, const std::array<float*, 2>& slots,
               std::size_t n, const std::int32_t* is_skipped) override {
+    begin_call(on);
     simulated_capture::refuse("an update");
     EXPECT_GT(n, 0u);
     ++updates;
@@ -282,6 +330,7 @@ public:
   void update_rows(const device& on, const rule_coefficients& step,
                    float* values, const sparse_rows& gradient,
                    const std::array<float*, 2>& slots) override {
+    begin_call(on);
     const simulated_work of_the_device;
     EXPECT_GT(gradient.count(), 0u);
     EXPECT_EQ(gradient.rows().device(), on);
@@ -301,6 +350,7 @@ public:
   }
   void find_exceeding(const device& on, const float* x, std::size_t n,
                       float limit, std::int32_t* found) override {
+    begin_call(on);
     simulated_capture::refuse("a check");
     EXPECT_GT(n, 0u);
     ++checks;
@@ -341,6 +391,7 @@ private:
 
   /// A copy that has not taken place, or of which the host does not know it.
   struct delayed_copy {
+    device on;
     bool is_made = false;     ///< It has taken place.
     std::uint64_t number = 0; ///< Of the call.
     stream in = stream::compute;
@@ -354,14 +405,17 @@ private:
 
   class event final : public device_backend::event {
   public:
-    explicit event(simulated_devices& owner) : owner_{owner} {}
+    event(simulated_devices& owner, const device& on)
+      : owner_{owner}, on_{on} {}
     void record(stream in) override {
+      owner_.begin_call(on_);
       simulated_capture::refuse("an event");
       const std::lock_guard hold{owner_.lock_};
       in_ = in;
       number_ = owner_.calls_;
     }
     void block(stream later) override {
+      owner_.begin_call(on_);
       simulated_capture::refuse("an event");
       const std::lock_guard hold{owner_.lock_};
       if (later == in_)
@@ -373,6 +427,7 @@ private:
     }
     // After a call of these, the host knows which copies have taken place.
     void synchronize() override {
+      owner_.begin_call(on_);
       simulated_capture::refuse("an event");
       ++owner_.waits;
       {
@@ -395,9 +450,41 @@ private:
 
   private:
     simulated_devices& owner_;
+    const device on_;
     stream in_ = stream::compute;
     std::uint64_t number_ = 0; ///< Of the last call before the event.
   };
+
+  struct loss {
+    std::uint64_t calls = 0;                   ///< So far.
+    std::optional<std::uint64_t> calls_left{}; ///< None: it is not to be lost.
+    bool is_lost = false;
+  };
+
+  /// Counts a call. No effect for the CPU.
+  /// @errors throws device_lost if the device is lost.
+  void begin_call(const device& on) {
+    if (on.kind == device_kind::cpu)
+      return;
+    const std::lock_guard hold{lock_};
+    auto& x = losses_[on.index];
+    ++x.calls;
+    if (x.calls_left == 0u)
+      end_work(on);
+    if (x.calls_left && *x.calls_left > 0)
+      --*x.calls_left;
+    throw_if_lost(on);
+  }
+  /// The device is lost, and copies nothing more. @pre `lock_` is held.
+  void end_work(const device& on) {
+    losses_[on.index].is_lost = true;
+    std::erase_if(delayed_, [&](const auto& one) { return one.on == on; });
+  }
+  /// @pre `lock_` is held.
+  void throw_if_lost(const device& on) {
+    if (losses_[on.index].is_lost)
+      throw device_lost{to_string(on) + " has failed: the test has lost it"};
+  }
 
   /// Makes the copies of a stream up to a number.
   void make_copies(stream in, std::uint64_t last) {
@@ -609,6 +696,7 @@ private:
 
   /// Runs a kernel of the CPU on copies of the tensors of a call.
   static void run(op_call& call, op_kernel kernel, bool is_forward) {
+    backend_of_call(call).begin_call(call.on);
     if (auto* const capture = simulated_capture::find(call.on))
       return backend_of_call(call).capture_call(call, kernel, is_forward,
                                                 *capture);
@@ -661,7 +749,8 @@ private:
   std::uint64_t copies_follow_ = 0;
   std::set<std::byte*> pinned_;
   std::exception_ptr invalid_value_; ///< Of the first kernel that refused one.
-  std::map<std::uint32_t, memory::usage> used_{{0, {}}, {1, {}}};
+  std::array<memory::usage, max_devices> used_{};
+  std::array<loss, max_devices> losses_{};
   std::map<std::pair<const op*, dtype>, op_kernels> rows_;
 };
 

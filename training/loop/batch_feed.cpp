@@ -114,6 +114,8 @@ step_batch batch_feed::batch_of_step(std::uint64_t step, std::size_t index) {
 void batch_feed::reserve(const local_batch& like) {
   try {
     next_copies_->reserve(like);
+  } catch (const device_lost&) {
+    throw;
   } catch (const device_error&) { // too little memory
     copy_no_more_ahead();
   }
@@ -130,6 +132,8 @@ bool batch_feed::copy_ahead(std::uint64_t step) {
   if (copies_ahead_ && next_ == step + 1 && reader_->is_ready())
     try {
       read();
+    } catch (const device_lost&) {
+      throw;
     } catch (const device_error&) { // too little memory for this batch
       copy_no_more_ahead();
     }

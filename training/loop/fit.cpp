@@ -11,6 +11,7 @@
 #include "troupe/training/loop/resumed_position.hpp"
 #include "troupe/training/loop/worker_consistency.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
+#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/state_source.hpp"
 #include "troupe/training/strategies/text_codec.hpp"
@@ -517,6 +518,8 @@ void fit_loop::synchronize_workers(
   workers_end of, const std::function<void()>& repeat_callbacks) {
   if (thrown_ && is_call_mismatch(thrown_)) // all workers know it
     std::rethrow_exception(std::exchange(thrown_, nullptr));
+  if (thrown_)
+    leave_if_device_lost(*model_.strategy, thrown_);
   const bool leaves = std::exchange(wants_to_leave_, false);
   std::vector<worker_outcome> outcomes;
   try {

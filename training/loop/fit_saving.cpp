@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/tensors/device_error.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 
 #include <limits>
@@ -39,6 +40,8 @@ void fit_loop::save_if_due() {
   try {
     save_model_();
   } catch (const job_error&) {
+    throw;
+  } catch (const device_lost&) {
     throw;
   } catch (const std::runtime_error& e) { // the file cannot be written
     if (model_.strategy->placement.process == 0)

@@ -6,6 +6,7 @@
 #include "troupe/net/cluster/simple_resolver.hpp"
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/strategies/failure_report.hpp"
+#include "troupe/tensors/device_error.hpp"
 #include "troupe/training/remote/step_snapshot.hpp"
 #include "troupe/training/strategies/client_calls.hpp"
 #include "troupe/training/strategies/job_call.hpp"
@@ -104,7 +105,8 @@ request_runner_state::~request_runner_state() {
 /// `job_error` with another code than `protocol`, the status says that another
 /// worker failed. For any other exception, the status says that this worker
 /// failed; also for a `job_error` that speaks of a loss if the job has lost
-/// nothing: a function of the user has thrown it.
+/// nothing: a function of the user has thrown it. A worker that has left
+/// because its device is lost is lost itself.
 template <class F>
 worker_status request_runner_state::guarded(F&& fn) {
   worker_status status;
@@ -119,6 +121,11 @@ worker_status request_runner_state::guarded(F&& fn) {
                          || e.code == ec::cancelled;
     if (strategy_ && is_loss && !status.out_of_job)
       status = failed(true, ec::invalid, e.what());
+  } catch (const device_lost& e) {
+    const bool is_out =
+      strategy_ && !strategy_->state()->group->belongs_to_job();
+    status = failed(!is_out, is_out ? ec::peer_lost : ec::invalid, e.what());
+    status.out_of_job = is_out;
   } catch (const std::exception& e) {
     status = failed(true, ec::invalid, e.what());
   } catch (...) {

@@ -3,6 +3,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/device_error.hpp"
 #include "troupe/training/strategies/job_call.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
@@ -137,6 +138,9 @@ void run_on_chief(const std::shared_ptr<strategy_state>& state,
     outcome = "+";
     try {
       fn();
+    } catch (const device_lost&) { // another process becomes the chief
+      outcome.clear();
+      throw;
     } catch (const std::exception& e) {
       thrown = std::current_exception();
       outcome = std::string{"-"} + e.what();

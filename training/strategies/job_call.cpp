@@ -7,6 +7,7 @@
 #include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/actors/group/respawn_limit.hpp"
 #include "troupe/net/codec/codec.hpp"
+#include "troupe/tensors/device_backend.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/step_callback.hpp"
@@ -138,7 +139,9 @@ void on_next_view(strategy_state& state) {
 }
 
 /// Enters the next view of the job. @returns false if there is none.
+/// @errors throws `device_lost`: this process cannot compute in a view.
 bool enter_next_view(strategy_state& state, std::uint64_t steps) {
+  check_devices(state.tensor_devices());
   std::optional<view_change::job_position> position;
   if (!state.lacks_state)
     position = {state.all_calls(), steps};
@@ -625,6 +628,8 @@ void make_call(const std::shared_ptr<strategy_state>& state,
                const job_call& call) {
   try {
     make_call_in_views(state, call);
+  } catch (const device_lost& e) {
+    on_lost_device(*state, e);
   } catch (...) {
     on_job_failure(*state, std::current_exception());
     throw;
@@ -636,6 +641,8 @@ void enter_pending_view(const std::shared_ptr<strategy_state>& state) {
     return; // no member of the job yet
   try {
     enter_pending_view_in_views(state);
+  } catch (const device_lost& e) {
+    on_lost_device(*state, e);
   } catch (...) {
     on_job_failure(*state, std::current_exception());
     throw;
@@ -646,6 +653,8 @@ bool let_leave(const std::shared_ptr<strategy_state>& state,
                const std::vector<std::uint64_t>& leavers) {
   try {
     return let_leave_in_views(state, leavers);
+  } catch (const device_lost& e) {
+    on_lost_device(*state, e);
   } catch (...) {
     on_job_failure(*state, std::current_exception());
     throw;

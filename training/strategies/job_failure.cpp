@@ -3,6 +3,8 @@
 #include "troupe/actors/core/flight_record.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/net/cluster/device_loss_report.hpp"
+#include "troupe/tensors/device_error.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/support/flight_file.hpp"
 
@@ -64,6 +66,27 @@ void on_job_failure(const strategy_state& state,
             + problem.what());
     }
   } catch (...) { // an error of the user's function
+  }
+}
+
+void on_lost_device(const strategy_state& state, const device_lost& error) {
+  if (state.placement.job.processes() == 1 || state.group->is_excluded())
+    throw device_lost{error};
+  state.group->leave_at_once();
+  if (state.launcher)
+    net::report_lost_device();
+  throw device_lost{
+    std::string{error.what()}
+    + "; so this process has left its job, and the others go on"};
+}
+
+void leave_if_device_lost(const strategy_state& state,
+                          const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const device_lost& e) {
+    on_lost_device(state, e);
+  } catch (...) {
   }
 }
 

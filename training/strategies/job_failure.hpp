@@ -5,6 +5,7 @@
 
 namespace troupe {
 
+class device_lost;
 class flight_recorder;
 struct strategy_state;
 
@@ -20,6 +21,20 @@ std::shared_ptr<flight_recorder> make_local_recorder();
 /// functions, and those of a process that has left its job, write none.
 void on_job_failure(const strategy_state& state,
                     const std::exception_ptr& error) noexcept;
+
+/// A device of this process is lost in a call of a strategy. In a job of
+/// several processes, this one leaves the job, and the others go on as after
+/// the loss of a worker. The launcher is told that another process can take the
+/// place of this one.
+/// @errors throws `device_lost`, in a job of several processes with a text that
+///         says so.
+[[noreturn]] void on_lost_device(const strategy_state& state,
+                                 const device_lost& error);
+
+/// As `on_lost_device` if the exception of a callback is `device_lost`. No
+/// effect for another one.
+void leave_if_device_lost(const strategy_state& state,
+                          const std::exception_ptr& thrown);
 
 /// Begins each call that needs no other process, such as `model::predict`. The
 /// others may have gone on without the last step of an excluded process. So the

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/device_backend.hpp"
 #include "troupe/training/strategies/call_comparison.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
@@ -142,6 +143,23 @@ private:
   std::shared_ptr<const step_function> fn;
 };
 
+/// Returns the exception of a step function, or `device_lost` if it is the
+/// error of a device and follows from the loss of one: libraries do not say so.
+std::exception_ptr cause_of(const std::exception_ptr& thrown,
+                            const strategy_state& state) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const device_error&) {
+    try {
+      check_devices(state.tensor_devices());
+    } catch (const device_lost&) {
+      return std::current_exception();
+    }
+  } catch (...) {
+  }
+  return thrown;
+}
+
 bool is_replica_inside(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -201,9 +219,12 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
     } catch (const superseded&) {
       throw;
     } catch (...) {
-      const std::lock_guard hold{shared->lock};
-      shared->errors[index] = std::current_exception();
-      throw;
+      const auto cause = cause_of(std::current_exception(), *locked_state);
+      {
+        const std::lock_guard hold{shared->lock};
+        shared->errors[index] = cause;
+      }
+      std::rethrow_exception(cause);
     }
   };
   state->has_stuck_replica = false;

@@ -190,6 +190,8 @@ void generation_communicator::poll_drain() {
     state_ = state::draining;
     try {
       guarded_.events.push_back(environment_.stream->record());
+    } catch (const device_lost&) {
+      return release();
     } catch (const device_error&) {
       state_ = state::aborting; // the memory is never used again
       return;
@@ -201,11 +203,16 @@ void generation_communicator::poll_drain() {
     std::erase_if(guarded_.events, [](const device_event_ptr& event) {
       return event->is_complete();
     });
+  } catch (const device_lost&) {
+    return release(); // the device accesses no memory any more
   } catch (const device_error&) {
     return; // the memory is never used again
   }
-  if (!guarded_.events.empty())
-    return;
+  if (guarded_.events.empty())
+    release();
+}
+
+void generation_communicator::release() {
   guarded_ = {};
   state_ = state::closed;
 }

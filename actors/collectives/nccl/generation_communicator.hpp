@@ -100,6 +100,7 @@ private:
   void poll_initialization();
   void abort();
   void poll_drain();
+  void release();
   void fail(std::string reason);
 
   communicator_environment environment_;

@@ -170,7 +170,7 @@ void nccl_collectives::contribute(
     of_replica.back().copied = compute->record();
   } catch (const device_error& e) {
     // Such as too little memory.
-    return fail({ec::unreachable, e.what()}, options_.error_report_delay);
+    return fail_here(e.what());
   }
   make_progress();
 }
@@ -197,8 +197,7 @@ void nccl_collectives::make_progress() {
   using state = generation_communicator::state;
   const auto current = communicator_->progress(now());
   if (current == state::failed)
-    return fail({ec::unreachable, communicator_->error()},
-                options_.error_report_delay);
+    return fail_here(communicator_->error());
   try {
     start_called();
     if (current == state::ready && !holds_groups_)
@@ -206,7 +205,7 @@ void nccl_collectives::make_progress() {
     complete_all();
     check_deadlines();
   } catch (const device_error& e) {
-    fail({ec::unreachable, e.what()}, options_.error_report_delay);
+    fail_here(e.what());
   }
 }
 
@@ -533,6 +532,8 @@ void nccl_collectives::release_copied_sums() {
   std::erase_if(copied_sums_, [](const copied_sum& one) {
     try {
       return one.copied && one.copied->is_complete();
+    } catch (const device_lost&) {
+      return true; // the device accesses no memory any more
     } catch (const device_error&) {
       return false; // the memory is never used again
     }
@@ -549,6 +550,24 @@ void nccl_collectives::fail(failure reason,
   }
   end_communicator(true);
   progressed_.notify_all();
+}
+
+/// Fails because of an error of CUDA or NCCL. A lost peer is the cause of
+/// neither if the device of this rank is lost.
+void nccl_collectives::fail_here(const std::string& cause) {
+  fail({ec::unreachable, cause}, is_device_lost()
+                                   ? std::chrono::milliseconds{}
+                                   : options_.error_report_delay);
+}
+
+bool nccl_collectives::is_device_lost() const {
+  try {
+    environment_.stream->record();
+  } catch (const device_lost&) {
+    return true;
+  } catch (const device_error&) {
+  }
+  return false;
 }
 
 bool nccl_collectives::reports_failure() {

@@ -88,7 +88,8 @@ struct nccl_options {
 ///   order    sum by tree: the canonical tree, for any number of ranks. NCCL's
 ///            all-reduce: reproducible for one placement only
 ///   faults   every rank sees a difference of the records and reports it; an
-///            error of NCCL is reported after `error_report_delay`
+///            error of NCCL is reported after `error_report_delay`, but at
+///            once if the device of the rank is lost
 class nccl_collectives {
 public:
   using wait_condition = collective_backend::wait_condition;
@@ -217,6 +218,8 @@ private:
                       const tensor_spec& spec);
   bool is_subtree(std::uint32_t begin, std::uint32_t end) const;
   void fail(failure reason, std::chrono::milliseconds report_delay = {});
+  void fail_here(const std::string& cause);
+  bool is_device_lost() const;
   void end_communicator(bool aborts);
   bool holds(std::uint32_t replica, const wait_condition& condition);
   bool reports_failure();

@@ -77,6 +77,10 @@ public:
   /// Lets all communicators fail.
   void fail_communicators(const std::string& text);
 
+  /// A device is lost: it does nothing more, and all calls that use it throw.
+  /// @param device counted in the order of `make_device`.
+  void lose_device(std::size_t device);
+
   /// The next allocation of device memory fails.
   void fail_next_allocation() {
     const std::lock_guard locked{lock_};
@@ -180,6 +184,12 @@ private:
       for (auto n = random_() % 4; n > 0; --n)
         step();
   }
+  /// @errors throws device_lost.
+  void check_usable(std::size_t device) const {
+    if (lost_.contains(device))
+      throw device_lost{"cudaEventRecord failed: the card has fallen off the "
+                        "bus"};
+  }
   progress run(clique& ranks, std::uint32_t rank, const group_ptr& own);
   bool move(clique& ranks, std::uint32_t rank, transfer& x);
   bool reduce(clique& ranks, transfer& x);
@@ -197,6 +207,7 @@ private:
   std::vector<class fake_communicator*> communicators_;
   std::vector<std::vector<std::string>> groups_; ///< By device.
   std::set<std::string> violations_;
+  std::set<std::size_t> lost_; ///< Devices.
   bool freezes_next_ = false, fails_next_allocation_ = false;
   int transfers_until_failure_ = -1; ///< -1: none fails. 0: one has failed.
   int open_groups_ = 0;              ///< Ended, but not done by the device.
@@ -209,10 +220,11 @@ private:
 
 class fake_event final : public device_event {
 public:
-  explicit fake_event(std::shared_ptr<fake_nccl> owner)
-    : owner_{std::move(owner)} {}
+  fake_event(std::shared_ptr<fake_nccl> owner, std::size_t device)
+    : owner_{std::move(owner)}, device_{device} {}
   bool is_complete() override {
     const std::lock_guard locked{owner_->lock_};
+    owner_->check_usable(device_);
     owner_->query();
     return *done;
   }
@@ -220,6 +232,7 @@ public:
 
 private:
   std::shared_ptr<fake_nccl> owner_;
+  const std::size_t device_;
 };
 
 class fake_stream final : public device_stream {
@@ -240,7 +253,7 @@ public:
   }
 
   device_event_ptr record() override {
-    auto event = std::make_shared<fake_event>(owner_);
+    auto event = std::make_shared<fake_event>(owner_, state_->device);
     add({[done = event->done] { return *done = true, progress::done; }, {}});
     return event;
   }
@@ -299,6 +312,7 @@ public:
 
   void add(fake_nccl::work&& item) {
     const std::lock_guard locked{owner_->lock_};
+    owner_->check_usable(state_->device);
     state_->queue.push_back(std::move(item));
   }
 
@@ -412,6 +426,8 @@ public:
       one->aborted = true;
   }
 
+  std::size_t device() const { return device_; }
+
   std::string failure; ///< Empty: the communicator has not failed.
 
 private:
@@ -429,23 +445,24 @@ private:
   }
   std::function<void()> enter_stream() {
     // The owner owns the work.
-    return [this, owner = owner_.get(), own = current_, stream = stream_,
-            ranks = ranks_, rank = rank_, entering = entering_] {
-      if (!own)
-        return;
-      *entering = false;
-      all_.push_back(own);
-      std::vector<fake_nccl::range> memory;
-      for (const auto& x : own->transfers)
-        memory.push_back({x.data, x.bytes});
-      stream->add({[=] {
-                     const auto made = owner->run(*ranks, rank, own);
-                     if (made == fake_nccl::progress::done)
-                       --owner->open_groups_;
-                     return made;
-                   },
-                   memory});
-    };
+    return
+      [this, owner = owner_.get(), own = current_, stream = stream_,
+       ranks = ranks_, rank = rank_, entering = entering_, device = device_] {
+        if (!own || owner->lost_.contains(device))
+          return;
+        *entering = false;
+        all_.push_back(own);
+        std::vector<fake_nccl::range> memory;
+        for (const auto& x : own->transfers)
+          memory.push_back({x.data, x.bytes});
+        stream->add({[=] {
+                       const auto made = owner->run(*ranks, rank, own);
+                       if (made == fake_nccl::progress::done)
+                         --owner->open_groups_;
+                       return made;
+                     },
+                     memory});
+      };
   }
 
   std::shared_ptr<fake_nccl> owner_;
@@ -464,11 +481,12 @@ private:
 /// The stream of a device that does all work at the time of the call.
 class fake_compute_stream final : public device_stream {
 public:
-  explicit fake_compute_stream(std::shared_ptr<fake_nccl> owner)
-    : owner_{std::move(owner)} {}
+  fake_compute_stream(std::shared_ptr<fake_nccl> owner, std::size_t device)
+    : owner_{std::move(owner)}, device_{device} {}
 
   device_event_ptr record() override {
-    auto event = std::make_shared<fake_event>(owner_);
+    check_usable();
+    auto event = std::make_shared<fake_event>(owner_, device_);
     *event->done = true;
     return event;
   }
@@ -479,12 +497,15 @@ public:
   }
   void copy(std::byte* into, const std::byte* from,
             std::size_t bytes) override {
+    check_usable();
     std::memcpy(into, from, bytes);
   }
   void copy(std::byte* into, const tensor& from) override {
+    check_usable();
     std::memcpy(into, from.to({}).raw(), from.bytes());
   }
   void copy(const tensor& into, const std::byte* from) override {
+    check_usable();
     tensor host{into.spec()};
     std::memcpy(host.raw(), from, host.bytes());
     tensor{into}.copy_from(host);
@@ -498,7 +519,13 @@ public:
   }
 
 private:
+  void check_usable() {
+    const std::lock_guard locked{owner_->lock_};
+    owner_->check_usable(device_);
+  }
+
   std::shared_ptr<fake_nccl> owner_;
+  const std::size_t device_;
 };
 
 class fake_device final : public communication_device {
@@ -516,7 +543,7 @@ public:
   }
   std::string library_version() override { return options_.library_version; }
   std::shared_ptr<device_stream> compute_stream() override {
-    return std::make_shared<fake_compute_stream>(owner_);
+    return std::make_shared<fake_compute_stream>(owner_, number_);
   }
 
   communicator_id make_id() override {
@@ -548,10 +575,13 @@ public:
 
   std::shared_ptr<device_stream> make_stream() override {
     check(fake_device_options::broken_call::make_stream, "make_stream");
+    const std::lock_guard locked{owner_->lock_};
+    owner_->check_usable(number_);
     return std::make_shared<fake_stream>(owner_, number_);
   }
   device_memory allocate(memory_kind kind, std::size_t bytes) override {
     const std::lock_guard locked{owner_->lock_};
+    owner_->check_usable(number_);
     if (kind == memory_kind::device
         && std::exchange(owner_->fails_next_allocation_, false))
       throw device_error{"the device has too little memory"};
@@ -617,6 +647,17 @@ inline void fake_nccl::fail_communicators(const std::string& text) {
   const std::lock_guard locked{lock_};
   for (auto* one : communicators_)
     one->failure = text;
+}
+
+inline void fake_nccl::lose_device(std::size_t device) {
+  const std::lock_guard locked{lock_};
+  lost_.insert(device);
+  for (const auto& stream : streams_)
+    if (stream->device == device)
+      stream->queue.clear();
+  for (auto* one : communicators_)
+    if (one->device() == device)
+      one->failure = "unhandled cuda error";
 }
 
 inline bool fake_nccl::is_in_the_middle_of_a_group() {
