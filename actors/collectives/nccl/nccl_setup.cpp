@@ -47,11 +47,19 @@ nccl_setup::make(const local_placement& processes,
     return {{{}, {}, failure_->text}, nullptr};
   if (options_.devices.empty())
     return {make_device_offer(options_), nullptr};
+  if (!claims_.claim(options_.devices))
+    return {{{},
+             {},
+             "another strategy of this process adds on its devices through "
+             "NCCL"},
+            nullptr};
   try {
     return {make_device_offer(options_),
             std::make_shared<nccl_ranks>(processes, options_.devices, ids,
                                          blocking_,
                                          options_of_ranks(step_timeout))};
+  } catch (const device_lost&) {
+    throw; // the host cannot add either
   } catch (const device_error& e) {
     if (options_.policy != device_sum_policy::required)
       failure_->set(e.what());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/collectives/nccl/device_claims.hpp"
 #include "troupe/actors/collectives/nccl/device_offer.hpp"
 #include "troupe/actors/collectives/nccl/nccl_ranks.hpp"
 
@@ -12,7 +13,8 @@ namespace troupe {
 
 /// Makes the ranks of this process for each view of its job, as long as NCCL
 /// works here. A job of one process has a view for each time that its actors
-/// are made.
+/// are made. From the first view on, no other setup of this process uses the
+/// devices.
 class nccl_setup {
 public:
   explicit nccl_setup(device_sum_options options);
@@ -21,12 +23,14 @@ public:
 
   struct result {
     device_offer offer; ///< Of this process.
-    /// Null: the process offers no device. It has none, a call of CUDA has
-    /// failed, or NCCL has failed in an earlier view and is not required.
+    /// Null: the process offers no device. It has none, another setup uses one
+    /// of them, a call of CUDA has failed, or NCCL has failed in an earlier
+    /// view and is not required.
     std::shared_ptr<nccl_ranks> ranks;
   };
   /// Makes the ranks of a view. They are made before the offer is sent, so that
   /// the other processes hear of a failure of CUDA.
+  /// @errors throws device_lost.
   /// @param processes the placement of the replicas on processes.
   result make(const local_placement& processes,
               const std::shared_ptr<communicator_id_exchange>& ids,
@@ -51,6 +55,7 @@ private:
   nccl_options options_of_ranks(std::chrono::milliseconds step_timeout) const;
 
   const device_sum_options options_;
+  device_claims claims_;
   /// Shared with the ranks. Its destructor waits for the calls.
   const std::shared_ptr<threaded_blocking_calls> blocking_ =
     std::make_shared<threaded_blocking_calls>();

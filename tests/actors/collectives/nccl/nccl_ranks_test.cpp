@@ -48,6 +48,36 @@ TEST(NcclRanks, AReplicaHasTheRankOfItsDevice) {
   EXPECT_EQ(rank_of(3).process, 3u);
 }
 
+/// Two strategies of a process have the same device.
+TEST(NcclSetup, UsesNoDeviceOfAnotherSetupOfTheProcess) {
+  using namespace std::chrono_literals;
+  const auto nccl = std::make_shared<fake_nccl>(fake_nccl::options{});
+  const auto shared = nccl->make_device(), other = nccl->make_device();
+  using enum device_sum_policy;
+  const auto setup_of = [](device_sum_policy policy, const auto&... devices) {
+    device_sum_options options{.policy = policy};
+    options.devices = {devices...};
+    return std::make_unique<nccl_setup>(options);
+  };
+  auto first = setup_of(required, shared);
+  EXPECT_TRUE(first->make_for_one_process(1, 1s));
+  EXPECT_TRUE(first->make_for_one_process(1, 1s)); // in its next view
+  auto second = setup_of(if_possible, other, shared);
+  EXPECT_FALSE(second->make_for_one_process(2, 1s));
+  EXPECT_TRUE(setup_of(required, other)->make_for_one_process(1, 1s));
+  try {
+    setup_of(required, shared)->make_for_one_process(1, 1s);
+    FAIL() << "no error";
+  } catch (const std::invalid_argument& e) {
+    EXPECT_STREQ(e.what(),
+                 "this process cannot use NCCL: another strategy of this "
+                 "process adds on its devices through NCCL; correct this, or "
+                 "let the host add the sums");
+  }
+  first.reset();
+  EXPECT_TRUE(second->make_for_one_process(2, 1s));
+}
+
 TEST(ThreadedBlockingCalls, AreWaitedForAtTheEnd) {
   struct promises {
     std::promise<void> begun, ends;
