@@ -182,8 +182,8 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
         options.devices = parse_list("--devices", text, "cpu:0,cpu:1");
       },
       "Devices, as in cpu:0,cpu:1 or cuda:0; each has a replica. Several CUDA "
-      "devices are divided among the workers; each worker has all others "
-      "[cpu:0]; see troupe devices")
+      "devices have a worker each, or are divided among those of --workers; "
+      "each worker has all others [cpu:0]; see troupe devices")
     ->type_name("LIST");
   add_number(command, "--replicas", options.replicas, 1,
              train_option_limits::replicas,
@@ -205,8 +205,9 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
     ->type_name("LIST");
   add_number(command, "--workers", options.workers, 1,
              train_option_limits::workers,
-             "Number of processes on this machine; with TF_CONFIG, the "
-             "number of its workers")
+             "Number of processes on this machine [one per CUDA device, if "
+             "several are named and no --strategy; else 1]; with TF_CONFIG, "
+             "the number of its workers")
     ->type_name("N");
   begin_group(command, of_servers);
   add_number(command, "--servers", options.servers, 1,
@@ -261,8 +262,9 @@ void add_restart_options(CLI::App& command, train_arguments& arguments) {
   begin_group(command, of_faults);
   add_number(command, "--restarts", arguments.restarts, 0,
              train_option_limits::epochs,
-             "With --workers: start workers that were killed again, at most N "
-             "times in all; they join the job. With parameter servers also "
+             "With --workers: start workers that were killed, or whose GPU has "
+             "failed, again, at most N times in all; they join the job. With "
+             "parameter servers also "
              "servers and the evaluator; if servers have no copies, all go "
              "back to the last state "
              "that was kept (--save-steps) [0]")

@@ -96,13 +96,44 @@ std::size_t devices_of_each(const std::vector<std::string>& names,
 
 } // namespace
 
+namespace {
+
+bool names_cuda_device(const std::string& name) {
+  try {
+    return parse_device(name).kind == device_kind::cuda;
+  } catch (const std::invalid_argument&) {
+    return false; // an error is reported later
+  }
+}
+
+/// True if each CUDA device gets a process of its own: there are several, and
+/// the options ask for nothing else. A call of CUDA in one process can wait for
+/// all of its devices.
+bool has_process_per_device(const train_options& options) {
+  return !options.strategy && !options.workers && options.devices
+         && options.devices->size() > 1
+         && std::ranges::all_of(*options.devices, names_cuda_device);
+}
+
+/// Returns the value of --workers for multi_worker_mirrored.
+std::uint64_t workers_of(const train_options& options) {
+  return check_positive("--workers",
+                        options.workers.value_or(
+                          has_process_per_device(options)
+                            ? static_cast<std::int64_t>(options.devices->size())
+                            : 1),
+                        train_option_limits::workers);
+}
+
+} // namespace
+
 std::string implied_strategy(const train_options& options) {
   if (options.strategy)
     return *options.strategy;
   if (options.servers || options.consistency || options.table_consistency
       || options.replication)
     return "parameter_server";
-  if (options.workers)
+  if (options.workers || has_process_per_device(options))
     return "multi_worker_mirrored";
   if (options.devices && options.devices->size() > 1)
     return "mirrored";
@@ -163,8 +194,7 @@ void resolve_default(std::uint64_t replicas, train_config& out) {
 
 void resolve_workers(const train_options& options, std::uint64_t replicas,
                      train_config& out) {
-  const auto workers = check_positive("--workers", options.workers.value_or(1),
-                                      train_option_limits::workers);
+  const auto workers = workers_of(options);
   const auto workers_text = std::to_string(workers) + " workers";
   if (replicas == 0)
     replicas =
@@ -358,10 +388,7 @@ void resolve_placement(const train_options& options, train_config& out) {
     reject("--devices", "\"\"", "name at least one, as in cpu:0");
   out.devices = options.devices.value_or(std::vector<std::string>{});
   const bool is_multi_worker = out.strategy == "multi_worker_mirrored";
-  check_devices(out.devices, is_multi_worker ? check_positive(
-                               "--workers", options.workers.value_or(1),
-                               train_option_limits::workers)
-                                             : 1);
+  check_devices(out.devices, is_multi_worker ? workers_of(options) : 1);
   const auto replicas = options.replicas
                           ? check_positive("--replicas", *options.replicas,
                                            train_option_limits::replicas)

@@ -76,10 +76,6 @@ TEST(TrainOptions, CudaDevicesAreDividedAmongTheWorkers) {
     resolve_options({.devices = names{"cpu:0", "cpu:1"}, .workers = 2});
   EXPECT_EQ(processors.replicas, 4u);
   EXPECT_EQ(processors.devices_of(1), (names{"cpu:0", "cpu:1"}));
-  const auto mirrored = resolve_options({.devices = names{"cuda:0", "gpu:1"}});
-  EXPECT_EQ(mirrored.strategy, "mirrored");
-  EXPECT_EQ(mirrored.replicas, 2u);
-  EXPECT_EQ(mirrored.devices_of(0), (names{"cuda:0", "gpu:1"}));
   const auto pairs = resolve_options(
     {.devices = names{"gpu:0", "gpu:1", "gpu:2", "gpu:3"}, .workers = 2});
   EXPECT_EQ(pairs.replicas, 4u);
@@ -207,6 +203,38 @@ TEST(TrainOptions, ReplicasAreDividedEvenlyOverWorkers) {
       "--devices cpu:0,cpu:1", "the default strategy computes on cpu:0");
   has({.workers = 2, .collectives = "mpi"}, "--collectives \"mpi\"", "nccl");
   has({.batch = 3, .workers = 4}, "--batch 3", "at least 4");
+}
+
+/// The launcher starts `workers` processes, each with its `devices_of`.
+TEST(TrainOptions, SeveralCudaDevicesHaveAProcessEach) {
+  const test::simulated_devices devices{4};
+  const names three{"gpu:0", "cuda:1", "gpu:3"};
+  const auto each = resolve_options({.devices = three});
+  EXPECT_EQ(each.strategy, "multi_worker_mirrored");
+  EXPECT_EQ(each.workers, 3u);
+  EXPECT_EQ(each.replicas, 3u);
+  for (std::size_t w = 0; w < three.size(); ++w)
+    EXPECT_EQ(each.devices_of(w), names{three[w]});
+  EXPECT_EQ(to_options(resolve_options(to_options(each))), to_options(each));
+  const auto one = resolve_options({.devices = three, .workers = 1});
+  EXPECT_EQ(one.workers, 1u);
+  EXPECT_EQ(one.replicas, 3u);
+  EXPECT_EQ(one.devices_of(0), three);
+  const auto mirrored =
+    resolve_options({.strategy = "mirrored", .devices = three});
+  EXPECT_EQ(mirrored.workers, 1u);
+  EXPECT_EQ(mirrored.devices_of(0), three);
+  const auto processors = resolve_options({.devices = names{"cpu:0", "cpu:1"}});
+  EXPECT_EQ(processors.strategy, "mirrored");
+  EXPECT_EQ(processors.workers, 1u);
+  EXPECT_EQ(resolve_options({.devices = three, .collectives = "nccl"}).workers,
+            3u);
+  EXPECT_EQ(error_text_of({.devices = names{"gpu:0", "gpu:0"}}),
+            "--devices gpu:0: a device is named twice; name each device once, "
+            "as in cpu:0,cpu:1");
+  EXPECT_EQ(error_text_of({.devices = names{"gpu:0", "gpu:4"}}),
+            "--devices gpu:4: device 'gpu:4' does not exist: there are 4 CUDA "
+            "devices, cuda:0 to cuda:3; CPUs are named cpu:0, cpu:1, ...");
 }
 
 TEST(TrainOptions, GraphsNeedOneProcessOnAGpu) {
