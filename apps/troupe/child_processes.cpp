@@ -1,6 +1,7 @@
 #include "child_processes.hpp"
 
 #include "spawn_child.hpp"
+#include "troupe/net/cluster/device_loss_report.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/cluster/survivors_ruling.hpp"
 
@@ -114,10 +115,11 @@ struct child_processes::child {
   bool may_fail = false;
   bool joins = false;
   bool ended = false;
-  bool is_unreachable = false; ///< Reported by another one, and killed.
-  bool has_begun = false;      ///< It has said that it belongs to its job.
-  bool has_left = false;       ///< It has said that it has left its job.
-  bool is_superseded = false;  ///< As `process_exit::was_superseded`.
+  bool is_unreachable = false;  ///< Reported by another one, and killed.
+  bool has_begun = false;       ///< It has said that it belongs to its job.
+  bool has_left = false;        ///< It has said that it has left its job.
+  bool has_lost_device = false; ///< It has left because a device has failed.
+  bool is_superseded = false;   ///< As `process_exit::was_superseded`.
   /// What it has asked, and has got no answer to.
   std::optional<open_question> question{};
   bool knows_end = false; ///< `end` has been sent over its link.
@@ -353,7 +355,8 @@ void child_processes::reap(child& target) {
   ended_.push_back(
     {target.name, info.si_status + (killed ? 128 : 0),
      killed ? info.si_status : 0, target.may_fail || target.has_left,
-     target.has_left, target.is_superseded, target.joins, target.has_begun,
+     target.has_left, target.has_lost_device, target.is_superseded,
+     target.joins, target.has_begun,
      std::ranges::any_of(running_processes(), [](const job_process& x) {
        return x.has_begun && !x.has_left;
      })});
@@ -386,8 +389,8 @@ void child_processes::on_report(child& sender, std::string_view line) {
   using link = troupe::net::launcher_link;
   constexpr std::string_view start = link::unreachable_line;
   pid_t number = 0;
-  if (line == link::left_line)
-    sender.has_left = true;
+  sender.has_lost_device |= line == troupe::net::device_lost_line;
+  sender.has_left |= line == link::left_line || sender.has_lost_device;
   sender.has_begun |= line == link::begun_line;
   has_begun_ |= sender.has_begun;
   if (const std::string_view prefix{link::candidate_line};

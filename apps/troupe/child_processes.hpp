@@ -39,6 +39,7 @@ struct process_exit {
   bool may_fail = false; ///< As in `process_spec`.
   /// It had left its job, which goes on without it.
   bool left = false;
+  bool has_lost_device = false; ///< It had left, because a device had failed.
   /// It was killed so that others could be certain which workers live. It had
   /// not joined the job yet.
   bool was_superseded = false;

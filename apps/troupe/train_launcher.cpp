@@ -113,7 +113,9 @@ int exit_code_of(const child_processes& children,
   if (exited(first, unsaved) || (forwarded && first.signal == SIGINT))
     return report_error(unsaved, forwarded ? nothing_to_save
                                            : output.failure_text(first));
-  return report_error(first.code == usage_error ? usage_error : failed,
+  const bool has_own_code =
+    exited(first, usage_error) || exited(first, device_failed);
+  return report_error(has_own_code ? first.code : failed,
                       output.failure_text(first) + children.stopped_note());
 }
 

@@ -260,13 +260,12 @@ void add_placement_options(CLI::App& command, troupe::train_options& options) {
 
 void add_restart_options(CLI::App& command, train_arguments& arguments) {
   begin_group(command, of_faults);
-  add_number(command, "--restarts", arguments.restarts, 0,
-             train_option_limits::epochs,
-             "With --workers: start workers that were killed again, at most N "
-             "times in all; they join the job. With parameter servers also "
-             "servers and the evaluator; if servers have no copies, all go "
-             "back to the last state "
-             "that was kept (--save-steps) [0]")
+  add_number(
+    command, "--restarts", arguments.restarts, 0, train_option_limits::epochs,
+    "With --workers: start workers again that were killed, or whose GPU "
+    "has failed, at most N times in all; they join the job. With parameter "
+    "servers also servers and the evaluator; if servers have no copies, all go "
+    "back to the last state that was kept (--save-steps) [0]")
     ->type_name("N");
   command
     .add_option_function<std::string>(

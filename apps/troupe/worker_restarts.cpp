@@ -38,27 +38,39 @@ void worker_restarts::note(const std::string& event) {
 }
 
 void worker_restarts::on_end(const process_exit& ended) {
-  if (!ended.failed() || ended.left || all_start_)
+  if (!ended.failed() || (ended.left && !ended.has_lost_device) || all_start_)
     return;
-  note(ended.name + ": " + reason(ended));
-  if (ended.signal == 0)
+  note(ended.name + ": " + reason(ended)
+       + (ended.has_lost_device ? ", because its device had failed" : ""));
+  if (ended.signal == 0 && !ended.has_lost_device)
     return;
   if (ended.was_superseded)
     return policy_.repeat(ended.name, clock::now());
   was_one_killed_ = true;
   using enum restart_policy::decision;
   const auto decision = policy_.on_killed(ended.name, clock::now());
+  if (ended.has_lost_device)
+    without_device_.insert(ended.name);
+  else
+    without_device_.erase(ended.name);
   if (decision == restart || decision == cancelled)
     return;
   if (begin_together_ && !ended.job_had_begun)
     lost_in_start_ = ended;
   if (std::exchange(has_given_up_, true) || !is_enabled_)
     return;
-  std::cerr << "warning: " << ended.name << " was killed and is not started "
-            << "again, because "
+  std::cerr << "warning: " << ended.name << end_of(ended.name)
+            << " and is not started again, because "
             << (decision == used_up ? "all restarts are used up"
                                     : "processes are killed too often")
             << "; since the start: " << events_ << '\n';
+}
+
+/// Says how a process has ended that may be started again.
+const char* worker_restarts::end_of(const std::string& name) const {
+  return without_device_.contains(name)
+           ? " has ended, because its device failed"
+           : " was killed";
 }
 
 bool worker_restarts::is_loss(const process_exit& failed) {
@@ -121,7 +133,8 @@ worker_restarts::start_due(local_launcher& launcher,
   if (all_start_ && !policy_.is_cancelled())
     return start_all(launcher, start);
   while (const auto name = policy_.take(clock::now())) {
-    std::cerr << "warning: " << *name << " was killed; it is started again"
+    std::cerr << "warning: " << *name << end_of(*name)
+              << "; it is started again"
               << (children.has_begun() ? " and asks to join the job\n" : "\n");
     start_one(*name, start);
   }

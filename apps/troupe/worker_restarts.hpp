@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,9 @@ struct job_loss {
   std::string how;      ///< What it was: "it was the last ...".
 };
 
-/// Starts the workers of a job again that a signal has ended, so that they join
-/// the running job. With parameter servers, so are the servers and the
-/// evaluator, but not the chief.
+/// Starts the workers of a job again that a signal has ended, or that have left
+/// it because a device had failed, so that they join the running job. With
+/// parameter servers, so are the servers and the evaluator, but not the chief.
 ///
 /// Workers of a job without servers begin together. If one is lost before that,
 /// it takes its place in the start again; if others fail because of the loss,
@@ -63,6 +64,7 @@ private:
   using start_function = std::function<void(const std::string& name)>;
 
   void note(const std::string& event);
+  const char* end_of(const std::string& name) const;
   void end_if_lost(child_processes& children);
   std::optional<clock::time_point> start_all(local_launcher& launcher,
                                              const start_function& start);
@@ -75,6 +77,8 @@ private:
   /// All workers are to be started again. They end before that.
   bool all_start_ = false;
   std::optional<clock::time_point> all_due_; ///< When they are started.
+  /// Workers whose last process has ended because its device had failed.
+  std::set<std::string> without_device_;
   /// A worker that was killed before the job began, and is not started again.
   std::optional<process_exit> lost_in_start_;
   std::optional<job_loss> loss_;

@@ -59,6 +59,43 @@ TEST_F(LaunchRestarts, AWorkerThatHasLeftByAnErrorDoesNotEndTheJob) {
   }
 }
 
+TEST_F(LaunchRestarts, AWorkerWhoseDeviceHasFailedIsStartedAgain) {
+  const auto run = [&](const std::string& restarts, const std::string& worker) {
+    return troupe("launch -n 2 " + restarts
+                  + " -- " TROUPE_PROGRAMS "/lost_device" + worker);
+  };
+  const auto weights_from = [](const outcome& x, int worker) {
+    const auto begin = "[worker " + std::to_string(worker) + "] weights ";
+    const auto at = x.out.find(begin);
+    return at == x.out.npos ? "" : x.out.substr(at + begin.size(), 64);
+  };
+  const auto expected = weights_from(run("", ""), 0);
+  ASSERT_EQ(expected.size(), 64u);
+  for (const int lost : {0, 1})
+    for (const bool restarts : {false, true}) {
+      const auto name = "worker " + std::to_string(lost);
+      const auto done =
+        run(restarts ? "--restarts 1" : "", ' ' + std::to_string(lost));
+      SCOPED_TRACE(name + '\n' + done.out + done.err);
+      EXPECT_EQ(done.code, 0);
+      EXPECT_NE(done.err.find("cuda:0 has failed: an illegal memory access was "
+                              "encountered (cudaErrorIllegalAddress); so this "
+                              "process has left its job, and the others go on"),
+                done.err.npos);
+      EXPECT_EQ(done.err.find("warning: " + name
+                              + " has ended, because its device failed; it is "
+                                "started again and asks to join the job")
+                  != done.err.npos,
+                restarts);
+      EXPECT_EQ(
+        done.err.find("a process has joined; the job goes on with 2 processes")
+          != done.err.npos,
+        restarts);
+      EXPECT_EQ(weights_from(done, 1 - lost), expected);
+      EXPECT_EQ(weights_from(done, lost), restarts ? expected : "");
+    }
+}
+
 class LaunchRestartsOfScripts : public Launch {};
 
 /// Worker 0 ends when the tool has given up.

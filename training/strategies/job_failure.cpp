@@ -3,6 +3,7 @@
 #include "troupe/actors/core/flight_record.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/net/cluster/device_loss_report.hpp"
 #include "troupe/tensors/device_error.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/support/flight_file.hpp"
@@ -73,7 +74,7 @@ void on_lost_device(const strategy_state& state, const device_lost& error) {
     throw device_lost{error};
   state.group->leave_at_once();
   if (state.launcher)
-    state.launcher->report_left();
+    net::report_lost_device();
   throw device_lost{
     std::string{error.what()}
     + "; so this process has left its job, and the others go on"};

@@ -24,7 +24,8 @@ void on_job_failure(const strategy_state& state,
 
 /// A device of this process is lost in a call of a strategy. In a job of
 /// several processes, this one leaves the job, and the others go on as after
-/// the loss of a worker. The launcher is told so.
+/// the loss of a worker. The launcher is told that another process can take the
+/// place of this one.
 /// @errors throws `device_lost`, in a job of several processes with a text that
 ///         says so.
 [[noreturn]] void on_lost_device(const strategy_state& state,

@@ -1,4 +1,5 @@
 #include "troupe/net/base/descriptor.hpp"
+#include "troupe/net/cluster/device_loss_report.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
 
 #include <gtest/gtest.h>
@@ -55,6 +56,8 @@ TEST_F(LauncherLink, ReportsInLines) {
   EXPECT_EQ(said(), "unreachable 4711\n");
   link->report_left();
   EXPECT_EQ(said(), "left\n");
+  troupe::net::report_lost_device();
+  EXPECT_EQ(said(), "device lost\n");
 }
 
 TEST_F(LauncherLink, AsksWhichProcessesLive) {
