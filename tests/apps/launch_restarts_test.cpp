@@ -153,7 +153,8 @@ TEST_F(LaunchRestartsOfScripts, FailsIfNoProcessIsLeftToJoin) {
   const auto done = launch("-n 1 --restarts 5");
   EXPECT_EQ(done.code, 137) << done.err;
   EXPECT_EQ(last_line_of(done.err),
-            "troupe: worker 0 failed first: signal 9 (Killed)");
+            "troupe: worker 0: signal 9 (Killed); it was the last process with "
+            "the state of the job");
   EXPECT_EQ(done.err.find("started again"), done.err.npos) << done.err;
 }
 
