@@ -60,8 +60,8 @@ TEST(Device, ThatIsLostRefusesAllCalls) {
   const auto x = troupe::tensor::full({4}, 3);
   {
     const auto there = x.to(first), other = x.to(second);
-    devices.lose(first, 1);
-    const auto sum = there.clone();
+    devices.lose(first, 0);
+    EXPECT_THROW(there.clone(), troupe::device_lost);
     EXPECT_THROW(there.to({}), troupe::device_lost);
     EXPECT_THROW(x.to(first), troupe::device_lost);
     EXPECT_TRUE(devices.is_lost(first));

@@ -133,6 +133,8 @@ std::string describe_state(const model_state& state,
 struct worker_text {
   std::string name, description, state, copies;
   std::string rejection; ///< Why the worker cannot begin. Empty: it can.
+  std::uint64_t steps =
+    0; ///< Updates of its model. No meaning without a state.
 };
 
 /// @param call as `job_call::name`.
@@ -142,12 +144,12 @@ gather_texts(const std::shared_ptr<strategy_state>& strategy,
   const auto gathered =
     all_gather_text(strategy,
                     encode_text(own.name, own.description, own.state,
-                                own.copies, own.rejection),
+                                own.copies, own.rejection, own.steps),
                     {.join_timeout = strategy->callback_timeout, .call = call});
   std::vector<worker_text> all(gathered.size());
   for (std::size_t w = 0; w < all.size(); ++w)
     if (!decode_text(gathered[w], all[w].name, all[w].description, all[w].state,
-                     all[w].copies, all[w].rejection))
+                     all[w].copies, all[w].rejection, all[w].steps))
       throw job_error(ec::protocol,
                       "a worker sent a malformed description of its call");
   return all;
@@ -159,9 +161,11 @@ gather_texts(const std::shared_ptr<strategy_state>& strategy,
 ///                    that joins.
 /// @param call        as `job_call::name`.
 /// @param subject     what the workers do, in the error text.
-void verify_equal(const model_state& state, const std::string& description,
-                  const std::string& state_text, const char* call,
-                  const char* subject) {
+/// @returns what the workers have told.
+std::vector<worker_text> verify_equal(const model_state& state,
+                                      const std::string& description,
+                                      const std::string& state_text,
+                                      const char* call, const char* subject) {
   const auto& strategy = state.strategy;
   const bool lacks_state = strategy->lacks_state;
   const auto all = gather_texts(strategy,
@@ -169,7 +173,8 @@ void verify_equal(const model_state& state, const std::string& description,
                                  description,
                                  lacks_state ? "" : state_text,
                                  lacks_state ? "" : describe_copies(state),
-                                 {}},
+                                 {},
+                                 state.steps},
                                 call);
   for (const auto& x : all)
     if (!x.rejection.empty())
@@ -188,14 +193,19 @@ void verify_equal(const model_state& state, const std::string& description,
   for (const auto& x : all)
     check(x);
   if (lacks_state && strategy->lacks_state) // the texts are those of others
-    check(
-      {"this worker, which joins the running job,", description, {}, {}, {}});
+    check({"this worker, which joins the running job,",
+           description,
+           {},
+           {},
+           {},
+           0});
   std::vector<std::string> copies, names;
   for (const auto& x : all) {
     copies.push_back(x.copies);
     names.push_back(x.name);
   }
   compare_copies(copies, names);
+  return all;
 }
 
 } // namespace
@@ -208,7 +218,7 @@ void check_for_all_workers(const model_state& state, const char* call,
   } catch (const std::exception& e) {
     if (!strategy->is_one_process && !strategy->lacks_state)
       try {
-        gather_texts(strategy, {strategy->own_name(), {}, {}, {}, e.what()},
+        gather_texts(strategy, {strategy->own_name(), {}, {}, {}, e.what(), 0},
                      call);
       } catch (const std::exception&) { // the first error says more
       }
@@ -216,8 +226,7 @@ void check_for_all_workers(const model_state& state, const char* call,
   }
 }
 
-void verify_workers_match(const model_state& state,
-                          const data::dataset& batches,
+void verify_workers_match(model_state& state, const data::dataset& batches,
                           const fit_options& options,
                           const fit_position& position) {
   if (state.strategy->is_one_process)
@@ -226,8 +235,18 @@ void verify_workers_match(const model_state& state,
   check_for_all_workers(state, "fit", [&] {
     description = describe_fit(state, batches, options, position);
   });
-  verify_equal(state, description, describe_state(state, options), "fit",
-               "train the same model on the same data with the same options");
+  const bool lacks_state = state.strategy->lacks_state;
+  const auto all =
+    verify_equal(state, description, describe_state(state, options), "fit",
+                 "train the same model on the same data with the same options");
+  if (!lacks_state)
+    return;
+  // The steps of the fit continue those of the others, which may have made
+  // updates in loops.
+  if (const auto other = std::ranges::find_if(
+        all, [](const worker_text& x) { return !x.state.empty(); });
+      other != all.end())
+    state.steps = other->steps;
 }
 
 void verify_evaluations_match(const model_state& state,

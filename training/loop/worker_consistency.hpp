@@ -17,15 +17,15 @@ void check_for_all_workers(const model_state& state, const char* call,
 
 /// Checks before a fit that all replicas have the same weights
 /// (equal_copies.hpp), and that all workers have the same model, data and
-/// options.
+/// options. A worker that joins takes over how many updates the others have
+/// made.
 /// @errors throws std::invalid_argument on all workers if a worker differs from
 ///         worker 0. The error names that worker and the difference. Throws
 ///         std::logic_error as `check_equal_copies`.
 /// @cost the cost of `check_equal_copies`. In several processes also a SHA-256
 ///       of the optimizer's state, of the next batch, and of the first and the
 ///       last batch of the training data and of the validation data.
-void verify_workers_match(const model_state& state,
-                          const data::dataset& batches,
+void verify_workers_match(model_state& state, const data::dataset& batches,
                           const fit_options& options,
                           const fit_position& position);
 

@@ -261,7 +261,7 @@ TEST(MessageCodec, SignaturesOfDifferentBytesHaveDifferentFingerprints) {
   std::string text;
   wire::append_schema<step_commit::failed>(text);
   EXPECT_EQ(text, "(u8u8u4u4(e1e1[u4][u4]u8u8u8u8u8ss[(bu4e1u4[u4])]u4[u4][u4]"
-                  "[(u4u8u8u8(su8s))]))");
+                  "[(u4u8u8u8(su8su8))]s))");
   static_assert(a::is_oneway && !e::is_oneway
                 && a::nonserializable_type().empty());
   static_assert(wire::signature<oneway<replica_task>>::nonserializable_type()

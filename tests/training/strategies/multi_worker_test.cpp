@@ -133,7 +133,7 @@ TEST(MultiWorker, WorkersAgreeOnEachDigitOfTheNumbers) {
     });
   for (const auto& one : thrown)
     EXPECT_TRUE(exception_text(one).starts_with(
-      "worker 1 has \"settings of the optimizer: learning_rate=0.50000006 "))
+      "worker 1 has \"learning rate of the optimizer: 0.50000006"))
       << exception_text(one);
 }
 

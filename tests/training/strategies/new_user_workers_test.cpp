@@ -268,8 +268,7 @@ TEST(NewUserWorkers, NumbersAreComparedInFull) {
       .fit(rows(40));
   };
   expect_error(rate,
-               "worker 1 has \"settings of the optimizer: "
-               "learning_rate=0.0010000005 ",
+               "worker 1 has \"learning rate of the optimizer: 0.0010000005\"",
                same_for_fit);
   const program delta = [](const strategy&, std::uint32_t w) {
     small_model().fit(rows(40), {.early_stopping = early_stopping{
