@@ -2,13 +2,13 @@
 
 #include "troupe/tensors/cuda/runtime.hpp"
 
-#include <thread>
+#include <unistd.h>
 
 namespace troupe::cuda {
 
 owned_event make_event() {
   static const bool gives_way =
-    2 * device_count() >= std::thread::hardware_concurrency();
+    2 * device_count() >= ::sysconf(_SC_NPROCESSORS_ONLN);
   cudaEvent_t made = nullptr;
   check(cudaEventCreateWithFlags(&made,
                                  cudaEventDisableTiming
