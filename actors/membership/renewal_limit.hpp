@@ -16,9 +16,8 @@ class renewal_limit {
 public:
   /// Maximum number of renewals at one position.
   static constexpr std::size_t max_renewals = 10;
-  /// Maximum number of renewals at one position when `slow_after` has passed
-  /// since the first of them. A renewal whose lanes cannot be opened takes 10
-  /// s.
+  /// The same when `slow_after` has passed since the first of them. A renewal
+  /// whose lanes cannot be opened takes ten seconds.
   static constexpr std::size_t max_slow_renewals = 5;
   static constexpr std::chrono::milliseconds slow_after{40'000};
 

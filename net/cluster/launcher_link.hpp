@@ -39,11 +39,10 @@ namespace troupe::net {
 ///
 ///   going on       the answer is `survivors`: the next view has the processes
 ///                  that live
-///   waiting        the answer is `undecided`, or there is none within 15 s,
-///   and
-///                  a process that did not answer is connected again: this one
-///                  waits for a majority. If the others do not answer again, it
-///                  asks another question
+///   waiting        the answer is `undecided`, or there is none within 15 s.
+///                  But a process that did not answer is connected again, so
+///                  this one waits for a majority. If the others do not answer
+///                  again, it asks another question
 ///   giving up      the same, and none of those that did not answer is
 ///                  connected: this process takes part in no later view, sends
 ///                  `left`, and its calls throw. From then on a question of

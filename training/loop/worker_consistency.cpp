@@ -119,9 +119,7 @@ std::string describe_state(const model_state& state,
                            const fit_options& options) {
   fingerprint_text fingerprint;
   fingerprint.add("steps done", state.steps);
-  for (const auto& [name, value] : state.rule.numbers())
-    if (name == learning_rate)
-      fingerprint.add("learning rate of the optimizer", value);
+  fingerprint.add("learning rate of the optimizer", state.rule.learning_rate());
   if (options.schedule)
     fingerprint.add("learning rate of the next step",
                     options.schedule->at(state.steps));

@@ -481,8 +481,15 @@ std::string weights_after_fits(const strategy& on,
   return of.it.weights_sha256();
 }
 
-/// The process that joins has made only the second fit.
-TEST(TrainingLoopJoins, AfterAFitOfAnIterationGivesTheUndisturbedResult) {
+/// A program that returns its weights. It calls the function in each iteration,
+/// with its number.
+using observed_program = std::function<std::string(
+  const strategy&, const std::function<void(std::uint64_t)>&)>;
+
+/// Returns the weights of a program, by worker. Worker 1 is lost in the third
+/// iteration, and joins where the others are in another one.
+std::vector<std::string> weights_of_joined(std::uint64_t joins_in,
+                                           const observed_program& program) {
   std::promise<void> may_join;
   auto is_reached = may_join.get_future();
   std::vector<std::string> weights(workers);
@@ -490,12 +497,12 @@ TEST(TrainingLoopJoins, AfterAFitOfAnIterationGivesTheUndisturbedResult) {
   const auto run = [&](const strategy& on, std::uint32_t w) {
     const bool is_lost = w == 1 && lives++ == 0;
     try {
-      weights[w] = weights_after_fits(on, [&](std::uint64_t number) {
+      weights[w] = program(on, [&](std::uint64_t number) {
         if (is_lost && number == 3) {
           cut_off(on);
           throw end_of_worker{};
         }
-        if (w == 1 || number != 6)
+        if (w == 1 || number != joins_in)
           return;
         if (w == 0)
           may_join.set_value();
@@ -510,13 +517,20 @@ TEST(TrainingLoopJoins, AfterAFitOfAnIterationGivesTheUndisturbedResult) {
   };
   expect_nothing_thrown(run_on_cluster(workers, {}, run));
   EXPECT_EQ(lives, 2);
-  std::string expected;
-  {
-    const auto on = turns(workers);
-    expected = weights_after_fits(on, [](std::uint64_t) {});
-  }
-  for (const auto& one : weights)
-    EXPECT_EQ(one, expected);
+  return weights;
+}
+
+/// Returns the weights of the undisturbed program, by worker.
+std::vector<std::string>
+weights_of_undisturbed(const observed_program& program) {
+  const auto on = turns(workers);
+  return std::vector<std::string>(workers, program(on, [](std::uint64_t) {}));
+}
+
+/// The process that joins has made only the second fit.
+TEST(TrainingLoopJoins, AfterAFitOfAnIterationGivesTheUndisturbedResult) {
+  EXPECT_EQ(weights_of_joined(6, weights_after_fits),
+            weights_of_undisturbed(weights_after_fits));
 }
 
 constexpr std::uint64_t none = ~std::uint64_t{0}; // no iteration
@@ -543,40 +557,8 @@ weights_after_loop_and_fit(const strategy& on,
 /// The process that joins has made no step of the loop, and has the learning
 /// rate of the beginning.
 TEST(TrainingLoopJoins, BetweenALoopAndAFitGivesTheUndisturbedResult) {
-  std::promise<void> may_join;
-  auto is_reached = may_join.get_future();
-  std::vector<std::string> weights(workers);
-  int lives = 0; // of worker 1
-  const auto run = [&](const strategy& on, std::uint32_t w) {
-    const bool is_lost = w == 1 && lives++ == 0;
-    try {
-      weights[w] = weights_after_loop_and_fit(on, [&](std::uint64_t number) {
-        if (is_lost && number == 3) {
-          cut_off(on);
-          throw end_of_worker{};
-        }
-        if (w == 1 || number != none)
-          return;
-        if (w == 0)
-          may_join.set_value();
-        wait_for_candidate(on);
-      });
-    } catch (const std::exception&) {
-      if (!is_lost)
-        throw;
-      EXPECT_EQ(is_reached.wait_for(patience), std::future_status::ready);
-      throw start_again{};
-    }
-  };
-  expect_nothing_thrown(run_on_cluster(workers, {}, run));
-  EXPECT_EQ(lives, 2);
-  std::string expected;
-  {
-    const auto on = turns(workers);
-    expected = weights_after_loop_and_fit(on, [](std::uint64_t) {});
-  }
-  for (const auto& one : weights)
-    EXPECT_EQ(one, expected);
+  EXPECT_EQ(weights_of_joined(none, weights_after_loop_and_fit),
+            weights_of_undisturbed(weights_after_loop_and_fit));
 }
 
 /// Runs a loop that each worker leaves after a number of iterations, and then
