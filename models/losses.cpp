@@ -16,7 +16,7 @@ namespace troupe::models {
 
 namespace {
 
-struct registry {
+struct known_losses {
   std::mutex mutex;
   /// A deque, because `find_loss` returns references.
   std::deque<loss> losses{
@@ -33,8 +33,8 @@ struct registry {
   }
 };
 
-registry& loss_registry() {
-  static registry the_one;
+known_losses& loss_registry() {
+  static known_losses the_one;
   return the_one;
 }
 
@@ -84,7 +84,8 @@ tensor mean_squared_error(const tensor& outputs, const tensor& targets) {
 
 tensor mean_absolute_error(const tensor& outputs, const tensor& targets) {
   const auto difference = differences("mean_absolute_error", outputs, targets);
-  return reduce_mean(relu(difference) + relu(negate(difference)), {1});
+  return reduce_mean(
+    troupe::relu(difference) + troupe::relu(negate(difference)), {1});
 }
 
 tensor binary_cross_entropy(const tensor& logits, const tensor& targets) {

@@ -16,13 +16,13 @@ namespace troupe::models {
 namespace {
 
 /// Outputs and labels on the CPU, in float32.
-struct compared {
+struct compared_batch {
   tensor outputs, labels;
 };
 
 /// @param name of the metric, in the error text.
-compared compare(const char* name, const tensor& outputs,
-                 const tensor& labels) {
+compared_batch comparable(const char* name, const tensor& outputs,
+                          const tensor& labels) {
   if (!labels || !are_comparable(outputs.dims(), labels.dims()))
     throw std::logic_error(std::string{name} + " of outputs "
                            + to_string(outputs.spec())
@@ -37,7 +37,7 @@ template <class F>
 void add_differences(const char* name, const tensor& outputs,
                      const tensor& labels, std::span<double> sums, F fn) {
   const flush_denormals flushing;
-  const auto [given, wanted] = compare(name, outputs, labels);
+  const auto [given, wanted] = comparable(name, outputs, labels);
   const auto x = given.data<float>(), y = wanted.data<float>();
   for (std::size_t i = 0; i < x.size(); ++i)
     sums[0] += fn(double{x[i]} - double{y[i]});
@@ -61,7 +61,7 @@ void apply_sigmoid(std::span<float> x) {
 void add_to_buckets(const auc_options& options, const tensor& outputs,
                     const tensor& labels, std::span<double> sums) {
   const flush_denormals flushing;
-  const auto [given, wanted] = compare("auc", outputs, labels);
+  const auto [given, wanted] = comparable("auc", outputs, labels);
   const auto buckets = options.num_thresholds - 1;
   const auto y = wanted.data<float>();
   std::vector<float> x(given.data<float>().begin(), given.data<float>().end());

@@ -24,18 +24,18 @@ constexpr layer_factory built_in[] = {make<category_embedding_layer>,
                                       make<max_pool2d_layer>,
                                       make<sequential>};
 
-struct registry {
+struct layer_makers {
   std::mutex mutex;
   std::map<std::string, layer_factory, std::less<>> makers;
 
-  registry() {
+  layer_makers() {
     for (const auto maker : built_in)
       makers.emplace(maker()->type(), maker);
   }
 };
 
-registry& layer_registry() {
-  static registry the_one;
+layer_makers& layer_registry() {
+  static layer_makers the_one;
   return the_one;
 }
 

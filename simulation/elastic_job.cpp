@@ -16,6 +16,7 @@
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/cluster/survivors_ruling.hpp"
 #include "troupe/net/codec/codec.hpp"
+#include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
@@ -261,13 +262,6 @@ private:
   simulated_network& net_;
   std::uint32_t task_;
 };
-
-std::vector<device> cpus(std::uint32_t count) {
-  std::vector<device> devices;
-  for (std::uint32_t r = 0; r < count; ++r)
-    devices.push_back({device_kind::cpu, r});
-  return devices;
-}
 
 network_options without_lanes(network_options x) {
   x.lanes = 0; // each view has lanes of its own
@@ -670,7 +664,7 @@ struct elastic_job::impl {
     const auto replicas = std::max(group->replica_placement().count(),
                                    replicas_at_start(life.task));
     auto state = make_strategy_state(std::move(group), "multi_worker_mirrored",
-                                     cpus(replicas), 1);
+                                     cpu_devices(replicas), 1);
     state->callback_timeout = options.step_timeout;
     it.state = state;
     fn(life, strategy{std::move(state)});

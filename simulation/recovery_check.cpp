@@ -84,9 +84,9 @@ const char* name_of(message_kind kind) {
 }
 
 /// The faults of messages of a plan, and those of single packets.
-class packet_fault_injector final : public random_fault_injector {
+class planned_fault_injector final : public random_fault_injector {
 public:
-  packet_fault_injector(const recovery_plan& plan, std::uint64_t seed)
+  planned_fault_injector(const recovery_plan& plan, std::uint64_t seed)
     : random_fault_injector{message_faults(plan), seed}, plan_{plan} {}
 
   injected_fault on_packet(const role_id& sender, const role_id& receiver,
@@ -820,7 +820,7 @@ private:
   const recovery_plan plan_;
   const std::chrono::seconds time_limit_ = time_limit_of(plan_);
   simulator sim_;
-  packet_fault_injector injector_;
+  planned_fault_injector injector_;
   std::vector<pending_fault> pending_; ///< In the order of the plan.
   std::size_t occurred_ = 0;
   std::mt19937_64 rng_;    ///< For the time that code of the programs takes.

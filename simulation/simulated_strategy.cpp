@@ -1,5 +1,6 @@
 #include "troupe/simulation/simulated_strategy.hpp"
 
+#include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
@@ -30,13 +31,6 @@ private:
   replica_group& group_;
 };
 
-std::vector<device> cpus(std::uint32_t count) {
-  std::vector<device> devices;
-  for (std::uint32_t r = 0; r < count; ++r)
-    devices.push_back({device_kind::cpu, r});
-  return devices;
-}
-
 } // namespace
 
 strategy make_strategy(simulator& sim, const job_setup& setup,
@@ -45,7 +39,7 @@ strategy make_strategy(simulator& sim, const job_setup& setup,
     make_replica_group(
       sim, setup.group_options(),
       {setup.processes, setup.network, setup.replicas_by_process}, faults),
-    "mirrored", cpus(setup.replicas), setup.threads);
+    "mirrored", cpu_devices(setup.replicas), setup.threads);
   if (setup.processes > 1)
     state->copies = setup.replicas; // as if each were in a process of its own
   return strategy{std::move(state)};
@@ -56,7 +50,7 @@ strategy make_worker_strategy(simulated_processes& processes,
   auto& group = processes.group_of(process);
   return strategy{make_strategy_state(
     std::make_unique<borrowed_group>(group), "multi_worker_mirrored",
-    cpus(group.replica_placement().count()), threads)};
+    cpu_devices(group.replica_placement().count()), threads)};
 }
 
 } // namespace troupe::simulation

@@ -33,7 +33,7 @@ void list(cosine_schedule& x, F& visit) {
 template <class F>
 void list(function_schedule&, F&) {}
 
-schedule::variant_type by_name(std::string_view name) {
+schedule::variant_type schedule_by_name(std::string_view name) {
   if (name == "constant")
     return constant_schedule{};
   if (name == "step")
@@ -74,7 +74,7 @@ double rate_at(const function_schedule& x, std::uint64_t step) {
   return rate;
 }
 
-struct checker {
+struct schedule_checker {
   std::string_view owner;
 
   void at_least_0(const char* name, float x) const {
@@ -105,7 +105,7 @@ struct checker {
 
 schedule::schedule(std::string_view name,
                    std::span<const hyperparameter> numbers)
-  : form_{by_name(name)} {
+  : form_{schedule_by_name(name)} {
   detail::hyperparameter_reader read{name, numbers};
   std::visit([&](auto& form) { list(form, read); }, form_);
   read.finish();
@@ -139,7 +139,7 @@ float schedule::at(std::uint64_t step) const {
 }
 
 void schedule::check() const {
-  std::visit(checker{name()}, form_);
+  std::visit(schedule_checker{name()}, form_);
 }
 
 const std::vector<std::string>& schedule_names() {

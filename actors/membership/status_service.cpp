@@ -13,7 +13,7 @@ namespace {
 /// Maximum number of simultaneous clients.
 constexpr std::size_t max_clients = 64;
 /// Timeout of a request to the chief.
-constexpr std::chrono::milliseconds request_timeout{1000};
+constexpr std::chrono::milliseconds status_timeout{1000};
 
 struct status_service_state {
   struct client {
@@ -52,7 +52,7 @@ caf::result<job_status> handle_status(status_service_pointer self) {
   }
   auto promise = self->make_response_promise<job_status>();
   self
-    ->request(caf::actor_cast<status_actor>(service), request_timeout,
+    ->request(caf::actor_cast<status_actor>(service), status_timeout,
               atom::status_v)
     .then(
       [self, promise](job_status& x) mutable {
@@ -63,7 +63,7 @@ caf::result<job_status> handle_status(status_service_pointer self) {
         // The chief has just ended, or its process does not answer.
         job_status x;
         if (error == caf::sec::request_timeout || error == ec::stalled)
-          x = status_without_chief(self->state.members(), request_timeout);
+          x = status_without_chief(self->state.members(), status_timeout);
         add_overview(self->state.overview, x);
         promise.deliver(x);
       });

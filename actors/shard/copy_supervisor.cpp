@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-constexpr std::chrono::milliseconds interval{30};
+constexpr std::chrono::milliseconds supervision_interval{30};
 constexpr std::chrono::milliseconds answer_timeout{10'000};
 /// Minimum time between attempts to connect to a process that has refused to be
 /// a server again, for example because it is the lost one.
@@ -155,14 +155,14 @@ copy_supervisor_actor::behavior_type copy_supervisor(
   self->set_down_handler(
     [self](const caf::down_msg& x) { self->state.on_down(x.source); });
   self->state.start(std::move(config));
-  self->delayed_send(self, interval, atom::wake_v);
+  self->delayed_send(self, supervision_interval, atom::wake_v);
   return {
     [self](const host_link& x) { return self->state.add(x); },
     [self](atom::info) { return self->state.table; },
     [self](atom::status) { return self->state.status(); },
     [self](atom::wake) {
       self->state.on_interval();
-      self->delayed_send(self, interval, atom::wake_v);
+      self->delayed_send(self, supervision_interval, atom::wake_v);
     },
   };
 }

@@ -19,7 +19,7 @@ using namespace parameter_server;
 using namespace std::chrono_literals;
 
 /// Interval of the protocol between copies.
-constexpr std::chrono::milliseconds interval{30};
+constexpr std::chrono::milliseconds check_interval{30};
 /// Timeout of a message to another copy.
 constexpr std::chrono::milliseconds copy_timeout{30'000};
 /// Time after which a client gets the table that it has.
@@ -416,7 +416,7 @@ shard_host(shard_host_internal_actor::stateful_pointer<shard_host_state> self,
   self->state.configure(std::move(config));
   self->set_down_handler(
     [self](const caf::down_msg& x) { self->state.on_down(x.source); });
-  self->delayed_send(self, interval, atom::wake_v);
+  self->delayed_send(self, check_interval, atom::wake_v);
   return {
     [self](const shard_request& x, const tensors& operands) {
       return self->state.request(x, operands);
@@ -438,7 +438,7 @@ shard_host(shard_host_internal_actor::stateful_pointer<shard_host_state> self,
     [self](const host_link& x) { self->state.on_link(x); },
     [self](atom::wake) {
       self->state.on_interval();
-      self->delayed_send(self, interval, atom::wake_v);
+      self->delayed_send(self, check_interval, atom::wake_v);
     },
   };
 }

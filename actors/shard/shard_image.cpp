@@ -13,7 +13,7 @@ namespace {
 
 using effects_of_closure = std::vector<addressed_change>;
 
-[[noreturn]] void reject(const std::string& what) {
+[[noreturn]] void refuse_snapshot(const std::string& what) {
   throw std::invalid_argument("the snapshot of a shard: " + what);
 }
 
@@ -34,16 +34,16 @@ void restore_parts(shard_state& into, const shard_image& from,
   const auto tables = static_cast<std::size_t>(
     std::ranges::count(from.parts, true, &new_part::is_table));
   if (from.images.size() != all - tables || from.tables.size() != tables)
-    reject(std::to_string(from.images.size()) + " images of "
-           + std::to_string(all - tables) + " parts, and "
-           + std::to_string(from.tables.size()) + " of "
-           + std::to_string(tables) + " tables");
+    refuse_snapshot(std::to_string(from.images.size()) + " images of "
+                    + std::to_string(all - tables) + " parts, and "
+                    + std::to_string(from.tables.size()) + " of "
+                    + std::to_string(tables) + " tables");
   auto image = from.images.begin();
   auto table_image = from.tables.begin();
   for (const auto& one : from.parts) {
     const auto name = "part " + std::to_string(one.part);
     if (into.parts.contains(one.part) || into.tables.contains(one.part))
-      reject(name + " occurs twice");
+      refuse_snapshot(name + " occurs twice");
     if (!one.is_table) {
       into.parts.try_emplace(
         one.part, parameter_server::stored_part::restore(*image++, beside));
@@ -51,8 +51,9 @@ void restore_parts(shard_state& into, const shard_image& from,
     }
     for (const auto& at : table_image->optimizers)
       if (at.initial.size() != into.find_rule(at.optimizer).slots())
-        reject(name + " has " + std::to_string(at.initial.size())
-               + " slots of optimizer " + std::to_string(at.optimizer));
+        refuse_snapshot(name + " has " + std::to_string(at.initial.size())
+                        + " slots of optimizer "
+                        + std::to_string(at.optimizer));
     into.tables.try_emplace(one.part, parameter_server::table_part::restore(
                                         table_of(one), *table_image++, beside));
   }
@@ -94,13 +95,14 @@ shard_state restore_shard(std::uint32_t index, const shard_image& from,
   restore_parts(out, from, beside);
   out.updates = from.updates;
   if (from.waiting.size() != from.operands.size())
-    reject(std::to_string(from.operands.size()) + " numbers of operands of "
-           + std::to_string(from.waiting.size()) + " closures");
+    refuse_snapshot(std::to_string(from.operands.size())
+                    + " numbers of operands of "
+                    + std::to_string(from.waiting.size()) + " closures");
   std::vector<coordinator::payload> effects;
   for (std::size_t i = 0; i < from.waiting.size(); ++i) {
     const auto count = from.operands[i];
     if (count > beside.size())
-      reject("operands of a closure are missing");
+      refuse_snapshot("operands of a closure are missing");
     const tensors operands{beside.begin(), beside.begin() + count};
     beside = beside.subspan(count);
     // They fitted when they were stored.
@@ -108,9 +110,9 @@ shard_state restore_shard(std::uint32_t index, const shard_image& from,
       out.decode(from.waiting[i], operands, 0, false)));
   }
   if (!beside.empty())
-    reject(std::to_string(beside.size()) + " tensors are left");
+    refuse_snapshot(std::to_string(beside.size()) + " tensors are left");
   if (!out.effects.restore(from.effects, effects))
-    reject("the effects of closures are impossible");
+    refuse_snapshot("the effects of closures are impossible");
   return out;
 }
 

@@ -15,7 +15,7 @@ namespace {
 using namespace troupe;
 namespace fs = std::filesystem;
 
-constexpr auto examples =
+constexpr auto cert_examples =
   "Examples:\n"
   "  troupe cert --out certificates\n"
   "  troupe cert --out certificates --name worker-1 \\\n"
@@ -188,7 +188,7 @@ void add_cert(CLI::App& tool, action& selected) {
       },
       "Name in the certificate and of NAME.pem, NAME.key [worker]")
     ->type_name("NAME");
-  command.footer(examples);
+  command.footer(cert_examples);
   command.callback(
     [options, &selected] { selected = [options] { return make(*options); }; });
 }

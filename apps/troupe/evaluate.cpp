@@ -30,7 +30,7 @@ struct evaluate_arguments {
   bool json = false;
 };
 
-constexpr auto examples =
+constexpr auto evaluate_examples =
   "Examples:\n"
   "  troupe evaluate --model lenet.troupe\n"
   "  troupe evaluate --model line.troupe --data csv:new-houses.csv:price \\\n"
@@ -197,7 +197,7 @@ void add_evaluate(CLI::App& tool, action& selected) {
       },
       "Write to FILE instead of standard output")
     ->type_name("FILE");
-  command.footer(examples);
+  command.footer(evaluate_examples);
   command.callback([arguments, &selected] {
     selected = [arguments] { return evaluate(*arguments); };
   });

@@ -21,7 +21,7 @@ namespace {
 
 using namespace troupe;
 
-constexpr auto examples =
+constexpr auto launch_examples =
   "Examples:\n"
   "  troupe launch -n 2 -- ./program --its-option\n"
   "  troupe launch -n 3 --chief -- ./program\n"
@@ -323,7 +323,7 @@ void add_launch(CLI::App& tool, action& selected,
       "For tests: inject the faults of the plan in FILE (JSON) into the "
       "processes")
     ->type_name("FILE");
-  command.footer(examples);
+  command.footer(launch_examples);
   command.callback([options, &selected] {
     check(*options);
     selected = [options] { return launch(*options); };

@@ -23,7 +23,7 @@ constexpr auto about =
   "Trains neural networks on several devices and in several processes. Each\n"
   "device holds one replica of the model.\n";
 
-constexpr auto examples =
+constexpr auto tool_examples =
   "Examples:\n"
   "  troupe train                              a small network on "
   "generated digits\n"
@@ -126,7 +126,7 @@ int run(int argc, char** argv) {
   tool.set_version_flag("--version", troupe::version);
   tool.require_subcommand(0, 1);
   tool.fallthrough(); // --log is accepted after a command too
-  tool.footer(examples);
+  tool.footer(tool_examples);
   const std::map<std::string, troupe::log_level> levels{
     {"debug", troupe::log_level::debug},
     {"info", troupe::log_level::info},

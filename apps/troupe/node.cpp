@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr auto examples =
+constexpr auto node_examples =
   "Examples:\n"
   "  troupe node\n"
   "  troupe node --listen 0.0.0.0:4100 --ports 4110 \\\n"
@@ -84,7 +84,7 @@ int serve(troupe::node_server_options options,
 void add_node(CLI::App& tool, action& selected) {
   auto& command = *tool.add_subcommand(
     "node", "Let other programs spawn roles in this process");
-  command.footer(examples);
+  command.footer(node_examples);
   const auto options = std::make_shared<node_options>();
   const auto credentials = std::make_shared<credential_options>(command);
   command

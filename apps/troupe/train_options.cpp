@@ -7,7 +7,7 @@ namespace {
 
 using troupe::train_option_limits;
 
-constexpr auto examples =
+constexpr auto train_examples =
   "Examples:\n"
   "  troupe train\n"
   "  troupe train --model lenet --data mnist:data/mnist --epochs 5 \\\n"
@@ -379,7 +379,7 @@ void add_train(CLI::App& tool, action& selected) {
   add_fault_options(command, *arguments);
   add_server_options(command, *arguments);
   add_file_options(command, *arguments);
-  command.footer(examples);
+  command.footer(train_examples);
   command.callback([arguments, &selected] {
     selected = [arguments] { return train(*arguments); };
   });

@@ -14,7 +14,7 @@ constexpr std::size_t max_host_length = 255;
 
 /// Returns at most 100 bytes of the text as one printable line, because a peer
 /// may have sent it.
-std::string shown(std::string_view text) {
+std::string shortened(std::string_view text) {
   constexpr std::size_t most = 100;
   std::string out;
   for (const auto value : text.substr(0, most))
@@ -24,7 +24,7 @@ std::string shown(std::string_view text) {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw std::invalid_argument{
-    "'" + shown(text) + "' is not a valid address: " + why
+    "'" + shortened(text) + "' is not a valid address: " + why
     + "; use host:port, such as node-1:7000, 127.0.0.1:7000 or "
       "[::1]:7000"};
 }

@@ -25,7 +25,7 @@ bool is_harmless(std::uint32_t point) {
 
 /// Returns the size of the first character of the text in bytes. Zero: the
 /// character must not be shown, or is not valid UTF-8.
-std::size_t shown(std::string_view text) {
+std::size_t shown_size(std::string_view text) {
   const auto byte = [text](std::size_t i) {
     return static_cast<unsigned char>(text[i]);
   };
@@ -55,7 +55,7 @@ std::string sanitized(std::string_view text, std::size_t max_bytes,
   std::string out;
   while (!text.empty() && out.size() <= max_bytes) {
     const auto kept = lines && (text[0] == '\n' || text[0] == '\t');
-    const auto size = kept ? 1 : shown(text);
+    const auto size = kept ? 1 : shown_size(text);
     if (size == 0)
       out += '?';
     else

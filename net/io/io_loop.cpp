@@ -21,7 +21,7 @@ namespace {
 
 namespace asio = boost::asio;
 using error_code = boost::system::error_code;
-using descriptor = asio::posix::stream_descriptor;
+using stream_descriptor = asio::posix::stream_descriptor;
 
 /// Blocks all signals in the creating thread while the object exists. Threads
 /// that this thread starts meanwhile inherit the blocked signals.
@@ -117,7 +117,7 @@ struct descriptor_watcher::state {
     : handle{loop.context, fd}, ready{std::move(fn)} {}
 
   static void wait(const std::shared_ptr<state>& self,
-                   descriptor::wait_type what, bool& waits) {
+                   stream_descriptor::wait_type what, bool& waits) {
     if (std::exchange(waits, true))
       return;
     self->handle.async_wait(what, [self, &waits](const error_code& fault) {
@@ -127,7 +127,7 @@ struct descriptor_watcher::state {
     });
   }
 
-  descriptor handle;
+  stream_descriptor handle;
   std::function<void()> ready;
   bool reads = false, writes = false;
   bool closed = false;
@@ -143,11 +143,11 @@ descriptor_watcher::~descriptor_watcher() {
 }
 
 void descriptor_watcher::async_wait_readable() {
-  state::wait(state_, descriptor::wait_read, state_->reads);
+  state::wait(state_, stream_descriptor::wait_read, state_->reads);
 }
 
 void descriptor_watcher::async_wait_writable() {
-  state::wait(state_, descriptor::wait_write, state_->writes);
+  state::wait(state_, stream_descriptor::wait_write, state_->writes);
 }
 
 // -- timer --------------------------------------------------------------------

@@ -15,7 +15,7 @@ namespace troupe::net {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& action) {
+[[noreturn]] void throw_memory_error(const std::string& action) {
   throw std::runtime_error("shared memory: " + action + ": "
                            + std::strerror(errno));
 }
@@ -32,13 +32,13 @@ bool is_within_file_limit(std::size_t bytes) {
 descriptor create_memfd(std::size_t bytes) {
   descriptor fd{::memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!fd)
-    fail("cannot create a memfd");
+    throw_memory_error("cannot create a memfd");
   if (!is_within_file_limit(bytes)) {
     errno = EFBIG;
-    fail("cannot allocate " + std::to_string(bytes) + " bytes");
+    throw_memory_error("cannot allocate " + std::to_string(bytes) + " bytes");
   }
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
-    fail("cannot allocate " + std::to_string(bytes) + " bytes");
+    throw_memory_error("cannot allocate " + std::to_string(bytes) + " bytes");
   return fd;
 }
 
@@ -46,7 +46,7 @@ void seal_memfd(int fd, int seals) {
   if (::fcntl(fd, F_ADD_SEALS,
               F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | seals)
       != 0)
-    fail("cannot be sealed");
+    throw_memory_error("cannot be sealed");
 }
 
 std::size_t validate_memfd(int fd) {
@@ -71,7 +71,7 @@ shm_mapping::shm_mapping(int fd, std::size_t bytes, int protection)
   auto* address =
     ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (address == MAP_FAILED)
-    fail("cannot map " + std::to_string(bytes) + " bytes");
+    throw_memory_error("cannot map " + std::to_string(bytes) + " bytes");
   begin_ = static_cast<std::byte*>(address);
 }
 

@@ -30,4 +30,9 @@ bool is_for_receiver(packet_kind kind) {
   return false;
 }
 
+reaction violation(const packet_header& packet, const std::string& reason) {
+  return {protocol_error{"tensor transfer " + std::to_string(packet.transfer)
+                         + ": " + reason}};
+}
+
 } // namespace troupe::tensor_transfer

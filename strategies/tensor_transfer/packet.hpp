@@ -148,4 +148,7 @@ using effect =
   std::variant<arrived, cancelled, delivered, refused, protocol_error>;
 using reaction = std::vector<effect>;
 
+/// Returns the reaction to a packet of a peer that violates the protocol.
+reaction violation(const packet_header& packet, const std::string& reason);
+
 } // namespace troupe::tensor_transfer

@@ -10,11 +10,6 @@ namespace {
 /// addition to the elements. They bound the number of small transfers.
 constexpr std::size_t transfer_overhead = 4096, tensor_overhead = 512;
 
-reaction violation(const packet_header& packet, const std::string& reason) {
-  return {protocol_error{"tensor transfer " + std::to_string(packet.transfer)
-                         + ": " + reason}};
-}
-
 bool is_no_boolean(std::byte b) {
   return b > std::byte{1};
 }

@@ -5,15 +5,6 @@
 
 namespace troupe::tensor_transfer {
 
-namespace {
-
-reaction violation(const packet_header& packet, const std::string& reason) {
-  return {protocol_error{"tensor transfer " + std::to_string(packet.transfer)
-                         + ": " + reason}};
-}
-
-} // namespace
-
 std::uint64_t sender::send(std::uint32_t channel, std::uint64_t message,
                            tensors values) {
   transfer x;

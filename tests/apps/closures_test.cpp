@@ -1,6 +1,7 @@
 #include "background.hpp"
 #include "tool.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/troupe.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 
 struct node_process {
   explicit node_process(const std::vector<std::string>& command)

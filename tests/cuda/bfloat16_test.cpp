@@ -18,7 +18,7 @@ using namespace troupe;
 using namespace troupe::test;
 
 class KernelsForBfloat16 : public OnACard,
-                           public testing::WithParamInterface<const op*> {};
+                           public ::testing::WithParamInterface<const op*> {};
 
 std::vector<tensor> as_type(const std::vector<tensor>& list, dtype from,
                             dtype to) {
@@ -79,7 +79,7 @@ constexpr std::array rounding_once{&ops::add,
                                    &ops::sigmoid_cross_entropy};
 
 INSTANTIATE_TEST_SUITE_P(All, KernelsForBfloat16,
-                         testing::ValuesIn(rounding_once),
+                         ::testing::ValuesIn(rounding_once),
                          [](const auto& info) {
                            return std::string{info.param->name};
                          });

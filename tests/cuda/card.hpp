@@ -23,7 +23,7 @@ namespace troupe::test {
 
 inline constexpr device card{device_kind::cuda, 0};
 
-class OnACard : public testing::Test {
+class OnACard : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!find_device_backend(device_kind::cuda))

@@ -25,7 +25,7 @@ using namespace troupe;
 using namespace troupe::test;
 
 class OpsOnACard : public OnACard,
-                   public testing::WithParamInterface<const op*> {};
+                   public ::testing::WithParamInterface<const op*> {};
 
 TEST_P(OpsOnACard, AgreeWithTheReference) {
   const auto& definition = *GetParam();
@@ -71,7 +71,7 @@ TEST_P(OpsOnACard, GiveTheSameBitsAgain) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OpsOnACard, testing::ValuesIn(all_ops()),
+INSTANTIATE_TEST_SUITE_P(All, OpsOnACard, ::testing::ValuesIn(all_ops()),
                          [](const auto& info) {
                            return std::string{info.param->name};
                          });

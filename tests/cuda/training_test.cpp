@@ -92,7 +92,7 @@ TEST_F(OnACard, TrainingInTf32ReachesTheAccuracyOfFloat32) {
 }
 
 TEST_F(OnACard, ASavedModelGoesOnOnTheCpu) {
-  const auto file = std::filesystem::path{testing::TempDir()} / "card.troupe";
+  const auto file = std::filesystem::path{::testing::TempDir()} / "card.troupe";
   tensor scores;
   std::string weights;
   const auto inputs = tensor::full({5, 28, 28, 1}, 0.5);

@@ -1,5 +1,6 @@
 #include "troupe/models/losses.hpp"
 #include "troupe/models/metrics.hpp"
+#include "troupe/tests/support/error_text.hpp"
 
 #include <gtest/gtest.h>
 
@@ -84,16 +85,6 @@ TEST(Metrics, RejectLabelsAndShapesThatDoNotFit) {
                std::logic_error);
 }
 
-/// Returns the text of the exception that a call throws.
-std::string text_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "";
-}
-
 /// Returns the fraction of pairs of examples with different labels in which the
 /// output of the label 1 is greater. A pair in one bucket counts half.
 double area_by_pairs(std::span<const float> outputs,
@@ -165,17 +156,18 @@ TEST(Metrics, AucOfEqualLabelsIs0AndThatOfNaNIsNaN) {
 }
 
 TEST(Metrics, AucRejectsWhatItCannotCount) {
-  EXPECT_EQ(text_of([] { auc_metric({.num_thresholds = 1}); }),
+  EXPECT_EQ(test::text_of([] { auc_metric({.num_thresholds = 1}); }),
             "auc: num_thresholds is 1; it must be from 2 to 512");
-  EXPECT_EQ(text_of([] { auc_metric({.num_thresholds = 513}); }),
+  EXPECT_EQ(test::text_of([] { auc_metric({.num_thresholds = 513}); }),
             "auc: num_thresholds is 513; it must be from 2 to 512");
   const auto half = tensor::full({1}, 0.5), two = tensor::full({1}, 2);
-  EXPECT_EQ(text_of([&] { value_of(auc_metric(), half, half); }),
+  EXPECT_EQ(test::text_of([&] { value_of(auc_metric(), half, half); }),
             "auc of a label 0.500000; labels are 0 or 1");
-  EXPECT_EQ(text_of([&] { value_of(auc_metric(), two, tensor::full({1}, 1)); }),
-            "auc of an output 2.000000, which is not in [0, 1]; set "
-            "from_logits if the outputs are scores");
-  EXPECT_NE(text_of([&] { value_of(auc_metric(), half, {}); }), "");
+  EXPECT_EQ(
+    test::text_of([&] { value_of(auc_metric(), two, tensor::full({1}, 1)); }),
+    "auc of an output 2.000000, which is not in [0, 1]; set "
+    "from_logits if the outputs are scores");
+  EXPECT_NE(test::text_of([&] { value_of(auc_metric(), half, {}); }), "");
 }
 
 TEST(Metrics, AddLossesInFloat64) {

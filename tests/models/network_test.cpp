@@ -44,7 +44,7 @@ struct built {
   parameters values;
 };
 
-std::string error_of(const auto& call) {
+std::string refusal_of(const auto& call) {
   try {
     call();
   } catch (const std::invalid_argument& e) {
@@ -283,23 +283,23 @@ TEST(Network, LearnsByItsGradient) {
 
 TEST(Network, RejectsInputOfAnotherShapeOrDtypeAndNamesBoth) {
   const built x{mlp()};
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(refusal_of([&] {
               x(tensor::zeros({5, 784}));
             }),
             "the model \"mlp\" takes examples of shape [28, 28, 1], but these "
             "are [784]; give other data or a model with this input");
   EXPECT_EQ(
-    error_of([&] {
+    refusal_of([&] {
       x(tensor::zeros({28, 28, 1}));
     }),
     "the model \"mlp\" takes batches, but these inputs [28, 28, 1] have "
     "the shape of one example; reshape them to [1, 28, 28, 1]");
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(refusal_of([&] {
               x(tensor::zeros({28, 28}));
             }),
             "the model \"mlp\" takes examples of shape [28, 28, 1], but these "
             "are [28]; give other data or a model with this input");
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(refusal_of([&] {
               x(tensor::zeros({5, 28, 28, 1}, dtype::uint8));
             }),
             "the model \"mlp\" takes float32, but these examples are "

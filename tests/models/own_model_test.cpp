@@ -32,9 +32,9 @@ tensor scores_of(const tensor& images) { // [n, 28, 28, 1]
 namespace {
 
 TEST(OwnModel, ReturnsTenScoresForEachImage) {
-  testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStdout();
   const auto scores = scores_of(tensor::zeros({3, 28, 28, 1}));
-  EXPECT_NE(testing::internal::GetCapturedStdout().find("27,210"),
+  EXPECT_NE(::testing::internal::GetCapturedStdout().find("27,210"),
             std::string::npos); // 3 * 3 * 16 + 16 + 13 * 13 * 16 * 10 + 10
   EXPECT_TRUE(same_bits(scores, tensor::zeros({3, 10})));
 }

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto seeds = test::seeds_of(100);
+constexpr auto cut_seeds = test::seeds_of(100);
 
 constexpr std::uint64_t steps = 8;
 
@@ -66,7 +66,7 @@ at_step some_step(std::uint64_t seed) {
   return {1 + seed % (steps - 3)};
 }
 
-class Cuts : public testing::TestWithParam<cut_case> {
+class Cuts : public ::testing::TestWithParam<cut_case> {
 protected:
   /// Expects that the errors of all other processes name the process that was
   /// disconnected, the operation and the step.
@@ -89,9 +89,9 @@ protected:
 };
 
 INSTANTIATE_TEST_SUITE_P(Victims, Cuts,
-                         testing::Values(cut_case{2, 2, 1}, cut_case{2, 2, 0},
-                                         cut_case{3, 3, 1}, cut_case{4, 3, 2},
-                                         cut_case{5, 4, 0}),
+                         ::testing::Values(cut_case{2, 2, 1}, cut_case{2, 2, 0},
+                                           cut_case{3, 3, 1}, cut_case{4, 3, 2},
+                                           cut_case{5, 4, 0}),
                          [](const auto& info) {
                            return std::to_string(info.param.victim) + "of"
                                   + std::to_string(info.param.processes);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Victims, Cuts,
 
 TEST_P(Cuts, ADisconnectedProcessIsNamedByAllOthersAtOnce) {
   const auto [replicas, process_count, victim] = GetParam();
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= cut_seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto end =
       train(faults{}.disconnect(process{victim}, some_step(seed)), seed,
@@ -113,7 +113,7 @@ TEST_P(Cuts, ADisconnectedProcessIsNamedByAllOthersAtOnce) {
 
 TEST_P(Cuts, APartitionedProcessIsNamedAfterTheHeartbeatTimeout) {
   const auto [replicas, process_count, victim] = GetParam();
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= cut_seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto end = train(faults{}.partition(process{victim}, some_step(seed)),
                            seed, replicas, process_count);
@@ -128,7 +128,7 @@ TEST_P(Cuts, APartitionedProcessIsNamedAfterTheHeartbeatTimeout) {
 
 TEST_P(Cuts, EveryProcessEndsInTimeIfOneIsCutOffAtTheStart) {
   const auto [replicas, process_count, victim] = GetParam();
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= cut_seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto plan = seed % 2
                         ? faults{}.disconnect(process{victim}, at_step{0})
@@ -167,7 +167,7 @@ TEST(CutsOfOneGroup, ThrowTheErrorOfASurvivor) {
 }
 
 TEST(LossesOverProcesses, AKilledReplicaIsNamedUnderEverySeed) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= cut_seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto end = train(faults{}.kill(replica{2}, at_step{3}), seed, 3, 2);
     ASSERT_EQ(end.fired.kills, 1u);
@@ -183,7 +183,7 @@ TEST(LossesOverProcesses, AKilledReplicaIsNamedUnderEverySeed) {
 TEST(LossesOverProcesses, ALostMessageGivesAnErrorInTimeOrTheSameBits) {
   const auto expected = train({}, 1, 3, 2).state;
   int finished = 0, stalled = 0;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= cut_seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto end = train(faults{}.drop(0.005), seed, 3, 2);
     ASSERT_LT(end.elapsed, 60s);
@@ -195,8 +195,8 @@ TEST(LossesOverProcesses, ALostMessageGivesAnErrorInTimeOrTheSameBits) {
     ++stalled;
     ASSERT_GT(end.fired.drops, 0u);
   }
-  EXPECT_GT(finished, int(seeds / 20));
-  EXPECT_GT(stalled, int(seeds / 20));
+  EXPECT_GT(finished, int(cut_seeds / 20));
+  EXPECT_GT(stalled, int(cut_seeds / 20));
 }
 
 } // namespace

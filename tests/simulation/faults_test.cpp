@@ -14,21 +14,21 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto seeds = test::seeds_of(300);
+constexpr auto fault_seeds = test::seeds_of(300);
 
 /// Result of a run of some steps with faults.
-struct outcome {
+struct fault_outcome {
   tensors state; ///< Empty: the run failed.
   std::optional<job_error> error;
   random_fault_injector::counts fired;
   caf::timespan elapsed{};
 };
 
-outcome train(const faults& plan, std::uint64_t seed,
-              replica_group_options::reducer_kind reduce_on) {
+fault_outcome train(const faults& plan, std::uint64_t seed,
+                    replica_group_options::reducer_kind reduce_on) {
   simulator sim{seed};
   random_fault_injector injector{plan, seed};
-  outcome result;
+  fault_outcome result;
   {
     const auto group = make_replica_group(
       sim, {.replicas = 3, .step_timeout = 2s, .reducers = reduce_on},
@@ -62,18 +62,18 @@ tensors undisturbed() {
   return training.state();
 }
 
-bool mentions(const outcome& x, const std::string& part) {
+bool mentions(const fault_outcome& x, const std::string& part) {
   return x.error
          && std::string{x.error->what()}.find(part) != std::string::npos;
 }
 
 class Faults
-  : public testing::TestWithParam<replica_group_options::reducer_kind> {};
+  : public ::testing::TestWithParam<replica_group_options::reducer_kind> {};
 
 INSTANTIATE_TEST_SUITE_P(
   Sums, Faults,
-  testing::Values(replica_group_options::reducer_kind::replica_threads,
-                  replica_group_options::reducer_kind::reducer_actors),
+  ::testing::Values(replica_group_options::reducer_kind::replica_threads,
+                    replica_group_options::reducer_kind::reducer_actors),
   [](const auto& info) {
     return info.param == replica_group_options::reducer_kind::reducer_actors
              ? "by_reducers"
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
   });
 
 TEST_P(Faults, AKilledReplicaIsNamedUnderEverySeed) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= fault_seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto end =
       train(faults{}.kill(replica{1}, at_step{3}), seed, GetParam());
@@ -97,7 +97,7 @@ TEST_P(Faults, AKilledReplicaIsNamedUnderEverySeed) {
 TEST_P(Faults, ALostMessageGivesAnErrorInTimeOrTheSameBits) {
   const auto expected = undisturbed();
   int finished = 0, stalled = 0;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= fault_seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto end = train(faults{}.drop(0.005), seed, GetParam());
     ASSERT_LT(end.elapsed, caf::timespan{12s});
@@ -112,8 +112,8 @@ TEST_P(Faults, ALostMessageGivesAnErrorInTimeOrTheSameBits) {
     ASSERT_TRUE(mentions(end, "step ")) << end.error->what();
     ASSERT_TRUE(mentions(end, "replica")) << end.error->what();
   }
-  EXPECT_GT(finished, int(seeds / 30));
-  EXPECT_GT(stalled, int(seeds / 30));
+  EXPECT_GT(finished, int(fault_seeds / 30));
+  EXPECT_GT(stalled, int(fault_seeds / 30));
 }
 
 } // namespace

@@ -15,7 +15,7 @@ namespace {
 
 /// Tests code on a fiber in each kind of replica group. Fibers run on two
 /// threads of actors, on the simulator's thread, or on the caller's thread.
-class FiberIn : public testing::TestWithParam<test::group_kind> {
+class FiberIn : public ::testing::TestWithParam<test::group_kind> {
 protected:
   test::any_group group{GetParam(), {.replicas = 2}};
 };

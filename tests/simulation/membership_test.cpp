@@ -25,7 +25,7 @@ constexpr std::uint32_t tasks = 4;
 constexpr std::uint32_t outsider = tasks; ///< Process that is no member.
 constexpr milliseconds start_timeout{3000}, horizon{30'000};
 
-constexpr auto seeds = test::seeds_of(1000);
+constexpr auto membership_seeds = test::seeds_of(1000);
 
 /// One life of a process.
 struct process_life {
@@ -388,7 +388,7 @@ private:
 
 TEST(SimulatedMembership, AgreesWhateverComesLateDiesOrLeaves) {
   tally sum;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= membership_seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     simulated_job job{seed};
     job.run();

@@ -18,9 +18,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto seeds = test::seeds_of(300);
+constexpr auto recovery_seeds = test::seeds_of(300);
 
-class SimulatedRecovery : public testing::Test {
+class SimulatedRecovery : public ::testing::Test {
 protected:
   // The jobs log each loss.
   SimulatedRecovery() { log_from(log_level::off); }
@@ -53,8 +53,8 @@ protected:
   }
 };
 
-process_fault fault(process_fault::kind type, std::uint32_t task,
-                    std::uint64_t step) {
+process_fault fault_of(process_fault::kind type, std::uint32_t task,
+                       std::uint64_t step) {
   process_fault out;
   out.type = type;
   out.task = task;
@@ -76,7 +76,7 @@ constexpr std::array all_programs{job_program::fits, job_program::plain_loop,
 
 TEST_F(SimulatedRecovery, RandomFaultsChangeNoBit) {
   recovery_result sum;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= recovery_seeds; ++seed) {
     const auto one = check_recovery(seed);
     ASSERT_EQ(one.failure, "") << "seed " << seed << ": " << one.plan;
     sum.fired += one.fired;
@@ -87,12 +87,12 @@ TEST_F(SimulatedRecovery, RandomFaultsChangeNoBit) {
     sum.repeated += one.repeated;
     sum.reached.insert(one.reached.begin(), one.reached.end());
   }
-  EXPECT_GT(sum.fired, seeds);
-  EXPECT_GT(sum.completed, seeds / 2);
-  EXPECT_GT(sum.view_changes, seeds / 2);
-  EXPECT_GT(sum.joined, seeds / 100);
-  EXPECT_GT(sum.left, seeds / 20);
-  EXPECT_GT(sum.repeated, seeds / 50);
+  EXPECT_GT(sum.fired, recovery_seeds);
+  EXPECT_GT(sum.completed, recovery_seeds / 2);
+  EXPECT_GT(sum.view_changes, recovery_seeds / 2);
+  EXPECT_GT(sum.joined, recovery_seeds / 100);
+  EXPECT_GT(sum.left, recovery_seeds / 20);
+  EXPECT_GT(sum.repeated, recovery_seeds / 50);
   EXPECT_GT(sum.reached.size(), test::slowness == 1 ? 20u : 8u);
 }
 
@@ -113,14 +113,14 @@ TEST_F(SimulatedRecovery, WithoutFaultsAllProcessesComplete) {
 
 TEST_F(SimulatedRecovery, OfTwoProcessesOfOneHostOneSurvivesTheOther) {
   const auto count = test::seeds_of(20);
-  EXPECT_EQ(run({.faults = {fault(kill, 0, 7)}}).completed, count);
-  EXPECT_EQ(run({.faults = {fault(kill, 1, 7)}}).completed, count);
+  EXPECT_EQ(run({.faults = {fault_of(kill, 0, 7)}}).completed, count);
+  EXPECT_EQ(run({.faults = {fault_of(kill, 1, 7)}}).completed, count);
 }
 
 TEST_F(SimulatedRecovery, TheChiefAndAnotherProcessMayDieAtOnce) {
   const auto sum =
     run({.processes = 4,
-         .faults = {fault(kill, 0, 7), at_once(fault(kill, 2, 7))}});
+         .faults = {fault_of(kill, 0, 7), at_once(fault_of(kill, 2, 7))}});
   EXPECT_EQ(sum.completed, 2 * test::seeds_of(20));
 }
 
@@ -135,7 +135,7 @@ TEST_F(SimulatedRecovery, TheLauncherSaysWhoIsLeftOfTheMajority) {
         for (std::uint32_t task = 0; task < processes; ++task) {
           if (task == left)
             continue;
-          faults.push_back(fault(kill, task, 7));
+          faults.push_back(fault_of(kill, task, 7));
           if (faults.size() > 1)
             faults.back() = at_once(faults.back());
           else
@@ -160,11 +160,11 @@ TEST_F(SimulatedRecovery, TheLauncherSaysWhoIsLeftOfTheMajority) {
 TEST_F(SimulatedRecovery, TheLauncherIsAskedAgainInAViewOfDeadProcesses) {
   std::uint64_t most = 0; // answers in one job
   for (std::uint64_t message = 15; message <= 30; ++message) {
-    process_fault joins = fault(kill, 0, 7);
+    process_fault joins = fault_of(kill, 0, 7);
     joins.until = 5ms;
     std::vector<process_fault> faults{joins};
     for (const std::uint32_t task : {2, 1}) {
-      faults.push_back(fault(kill, task, 0));
+      faults.push_back(fault_of(kill, task, 0));
       faults.back().when = process_fault::moment::view_message;
       faults.back().count = message + (task == 1 ? 3 : 0);
       faults.back().messages = 0;
@@ -186,14 +186,14 @@ TEST_F(SimulatedRecovery,
   for (const auto program : all_programs)
     for (std::uint32_t killed = 0; killed < 3; ++killed)
       for (std::uint64_t seed = 1; seed <= test::seeds_of(3); ++seed) {
-        auto cut_off = at_once(fault(cut, (killed + 1) % 3, 7));
+        auto cut_off = at_once(fault_of(cut, (killed + 1) % 3, 7));
         cut_off.peer = (killed + 2) % 3;
         const auto one =
           run_seed(seed, {.processes = 3,
                           .program = program,
                           .has_launcher = true,
                           .reconnects = false,
-                          .faults = {fault(kill, killed, 7), cut_off}});
+                          .faults = {fault_of(kill, killed, 7), cut_off}});
         EXPECT_EQ(one.fired, 2u) << one.plan;
         EXPECT_EQ(one.completed, 1u) << one.plan;
         EXPECT_EQ(one.launcher_kills, 1u) << one.plan;
@@ -205,7 +205,7 @@ TEST_F(SimulatedRecovery,
 TEST_F(SimulatedRecovery, OneOfThreeEndsWithoutALauncher) {
   const auto sum =
     run({.processes = 3,
-         .faults = {fault(kill, 0, 7), at_once(fault(kill, 2, 7))}});
+         .faults = {fault_of(kill, 0, 7), at_once(fault_of(kill, 2, 7))}});
   EXPECT_EQ(sum.completed, 0u);
   EXPECT_EQ(sum.survivors_named, 0u);
 }
@@ -216,12 +216,12 @@ TEST_F(SimulatedRecovery, TheProposerMayDieAtEachMessageOfAViewChange) {
   std::size_t fired = 0;
   for (std::uint64_t message = 1; message <= 20; ++message)
     for (std::uint64_t seed = 1; seed <= test::seeds_of(5); ++seed) {
-      auto proposer = fault(kill, 0, 0);
+      auto proposer = fault_of(kill, 0, 0);
       proposer.when = process_fault::moment::view_message;
       proposer.count = message;
       proposer.messages = 0;
       const auto one = check_recovery(
-        seed, {.processes = 4, .faults = {fault(kill, 3, 7), proposer}});
+        seed, {.processes = 4, .faults = {fault_of(kill, 3, 7), proposer}});
       ASSERT_EQ(one.failure, "") << "seed " << seed << ": " << one.plan;
       fired += one.fired;
     }
@@ -229,7 +229,7 @@ TEST_F(SimulatedRecovery, TheProposerMayDieAtEachMessageOfAViewChange) {
 }
 
 TEST_F(SimulatedRecovery, AKilledProcessJoinsAgain) {
-  auto killed = fault(kill, 1, 4);
+  auto killed = fault_of(kill, 1, 4);
   killed.until = 20ms;
   // On a slow network, the job is long enough for a process that joins.
   const auto sum = run({.processes = 3, .latency = 1ms, .faults = {killed}});
@@ -238,7 +238,7 @@ TEST_F(SimulatedRecovery, AKilledProcessJoinsAgain) {
 
 TEST_F(SimulatedRecovery, AProcessThatIsStoppedForLongIsExcluded) {
   for (std::uint32_t task = 0; task < 3; ++task) {
-    auto stopped = fault(stop, task, 7);
+    auto stopped = fault_of(stop, task, 7);
     stopped.until = 2500ms;
     const auto sum =
       run({.processes = 3, .faults = {stopped}}, test::seeds_of(10));
@@ -251,7 +251,7 @@ TEST_F(SimulatedRecovery, AProcessThatIsStoppedForLongIsExcluded) {
 // theirs.
 TEST_F(SimulatedRecovery, AProcessThatEndsItsRunEarlyDoesNotEndTheJob) {
   for (std::uint64_t seed = 1; seed <= test::seeds_of(60); ++seed) {
-    auto stopped = fault(stop, 1, 6);
+    auto stopped = fault_of(stop, 1, 6);
     stopped.until = 1000ms + 1ms * (7 * seed % 150);
     const auto one = run_seed(
       seed, {.processes = 4, .on_one_host = false, .faults = {stopped}});
@@ -266,11 +266,11 @@ TEST_F(SimulatedRecovery, AViewWhoseLanesCannotBeOpenedIsNotRenewedForEver) {
   for (const auto program : all_programs)
     for (const bool reconnects : {false, true})
       for (std::uint64_t seed = 1; seed <= test::seeds_of(5); ++seed) {
-        const auto one =
-          run_seed(seed, {.processes = 3,
-                          .program = program,
-                          .reconnects = reconnects,
-                          .faults = {fault(block, 0, 5), fault(kill, 2, 7)}});
+        const auto one = run_seed(
+          seed, {.processes = 3,
+                 .program = program,
+                 .reconnects = reconnects,
+                 .faults = {fault_of(block, 0, 5), fault_of(kill, 2, 7)}});
         EXPECT_EQ(one.fired, 2u) << one.plan;
         EXPECT_EQ(one.completed_tasks, std::set<std::uint32_t>{0}) << one.plan;
         EXPECT_GE(one.seconds, 20) << one.plan;
@@ -282,13 +282,14 @@ TEST_F(SimulatedRecovery, AViewWhoseLanesCannotBeOpenedIsNotRenewedForEver) {
 TEST_F(SimulatedRecovery, AProcessThatCannotBeReachedDoesNotJoin) {
   for (const auto program : all_programs)
     for (std::uint64_t seed = 1; seed <= test::seeds_of(5); ++seed) {
-      auto killed = at_once(fault(kill, 0, 5));
+      auto killed = at_once(fault_of(kill, 0, 5));
       killed.until = 20ms;
-      const auto one = run_seed(seed, {.processes = 3,
-                                       .program = program,
-                                       .reconnects = true,
-                                       .latency = 1ms,
-                                       .faults = {fault(block, 0, 5), killed}});
+      const auto one =
+        run_seed(seed, {.processes = 3,
+                        .program = program,
+                        .reconnects = true,
+                        .latency = 1ms,
+                        .faults = {fault_of(block, 0, 5), killed}});
       EXPECT_EQ(one.completed_tasks, (std::set<std::uint32_t>{1, 2}))
         << one.plan;
       EXPECT_EQ(one.joined, 0u) << one.plan;
@@ -300,8 +301,8 @@ TEST_F(SimulatedRecovery, AProcessThatCannotBeReachedDoesNotJoin) {
 TEST_F(SimulatedRecovery, ProcessesThatAnswerAgainAreDialedAgain) {
   for (const bool on_one_host : {false, true})
     for (std::uint64_t seed = 1; seed <= test::seeds_of(10); ++seed) {
-      std::vector<process_fault> faults{fault(stop, 1, 7),
-                                        at_once(fault(stop, 2, 7))};
+      std::vector<process_fault> faults{fault_of(stop, 1, 7),
+                                        at_once(fault_of(stop, 2, 7))};
       for (auto& x : faults)
         x.until = 1150ms;
       const auto one = run_seed(seed, {.processes = 3,
@@ -313,7 +314,7 @@ TEST_F(SimulatedRecovery, ProcessesThatAnswerAgainAreDialedAgain) {
 }
 
 TEST_F(SimulatedRecovery, AShortStopChangesNoView) {
-  auto stopped = fault(stop, 0, 7);
+  auto stopped = fault_of(stop, 0, 7);
   stopped.until = 500ms;
   const auto sum = run({.processes = 3, .faults = {stopped}});
   EXPECT_EQ(sum.completed, 3 * test::seeds_of(20));
@@ -321,16 +322,17 @@ TEST_F(SimulatedRecovery, AShortStopChangesNoView) {
 }
 
 TEST_F(SimulatedRecovery, AProcessLeaves) {
-  const auto sum = run({.processes = 3, .faults = {fault(leave, 0, 7)}});
+  const auto sum = run({.processes = 3, .faults = {fault_of(leave, 0, 7)}});
   EXPECT_EQ(sum.left, test::seeds_of(20));
   EXPECT_EQ(sum.completed, 2 * test::seeds_of(20));
 }
 
 TEST_F(SimulatedRecovery, WithoutAMajorityNoSideGoesOn) {
   for (std::uint64_t seed = 1; seed <= test::seeds_of(20); ++seed) {
-    const auto one = check_recovery(seed, {.processes = 2,
-                                           .on_one_host = false,
-                                           .faults = {fault(partition, 1, 7)}});
+    const auto one =
+      check_recovery(seed, {.processes = 2,
+                            .on_one_host = false,
+                            .faults = {fault_of(partition, 1, 7)}});
     EXPECT_EQ(one.failure, "") << "seed " << seed;
     EXPECT_EQ(one.completed, 0u) << "seed " << seed;
     EXPECT_EQ(one.fired, 1u) << "seed " << seed;
@@ -353,7 +355,7 @@ void PrintTo(const partition_case& x, std::ostream* out) {
 }
 
 class PartitionOfAJob : public SimulatedRecovery,
-                        public testing::WithParamInterface<partition_case> {};
+                        public ::testing::WithParamInterface<partition_case> {};
 
 // No two views have the same number, and each has one chief
 // (recovery_check.hpp). So two groups could commit the same step only if both
@@ -364,8 +366,8 @@ TEST_P(PartitionOfAJob, EndsAsDecided) {
   for (const auto program : all_programs)
     for (std::uint32_t task = 0; task < processes; ++task)
       for (std::uint64_t seed = 1; seed <= test::seeds_of(5); ++seed) {
-        auto partitioned = fault(of.first_group == 1 ? partition : split, task,
-                                 seed % recovery_steps);
+        auto partitioned = fault_of(of.first_group == 1 ? partition : split,
+                                    task, seed % recovery_steps);
         partitioned.peer = (task + 1) % processes;
         partitioned.messages = 20 * seed;
         const auto one = run_seed(seed, {.processes = processes,
@@ -394,17 +396,17 @@ TEST_P(PartitionOfAJob, EndsAsDecided) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, PartitionOfAJob,
-                         testing::Values(partition_case{1, 1, false, 0},
-                                         partition_case{2, 1, false, 2},
-                                         partition_case{1, 2, false, 2},
-                                         partition_case{2, 2, false, 0},
-                                         partition_case{1, 1, true, 1},
-                                         partition_case{2, 1, true, 2},
-                                         partition_case{1, 2, true, 2},
-                                         partition_case{2, 2, true, 2}));
+                         ::testing::Values(partition_case{1, 1, false, 0},
+                                           partition_case{2, 1, false, 2},
+                                           partition_case{1, 2, false, 2},
+                                           partition_case{2, 2, false, 0},
+                                           partition_case{1, 1, true, 1},
+                                           partition_case{2, 1, true, 2},
+                                           partition_case{1, 2, true, 2},
+                                           partition_case{2, 2, true, 2}));
 
 TEST_F(SimulatedRecovery, ConnectionsThatWereCutAreMadeAgain) {
-  auto first = fault(cut, 2, 3), second = fault(cut, 0, 12);
+  auto first = fault_of(cut, 2, 3), second = fault_of(cut, 0, 12);
   first.peer = second.peer = 1;
   const auto sum =
     run({.processes = 3, .reconnects = true, .faults = {first, second}});
@@ -413,7 +415,7 @@ TEST_F(SimulatedRecovery, ConnectionsThatWereCutAreMadeAgain) {
 }
 
 TEST_F(SimulatedRecovery, ALauncherDecidesBetweenTwoProcesses) {
-  auto cut_off = fault(cut, 0, 7);
+  auto cut_off = fault_of(cut, 0, 7);
   cut_off.peer = 1;
   const auto sum =
     run({.processes = 2, .has_launcher = true, .faults = {cut_off}});
@@ -423,11 +425,11 @@ TEST_F(SimulatedRecovery, ALauncherDecidesBetweenTwoProcesses) {
 TEST_F(SimulatedRecovery, AMinorityDoesNotEndTheOthersByTheLauncher) {
   // Process 3 detects the loss late, so process 0 is the first to see that it
   // cannot reach the others.
-  auto stopped = at_once(fault(stop, 3, 7));
+  auto stopped = at_once(fault_of(stop, 3, 7));
   stopped.until = 409ms;
   const auto sum = run({.processes = 4,
                         .has_launcher = true,
-                        .faults = {fault(partition, 0, 7), stopped}});
+                        .faults = {fault_of(partition, 0, 7), stopped}});
   EXPECT_EQ(sum.completed, 3 * test::seeds_of(20));
 }
 
@@ -505,9 +507,10 @@ TEST_F(SimulatedRecovery, AProcessThatIsCutOffWhileItJoinsTriesAgain) {
   std::size_t jobs = 0, joined = 0, cut_joiners = 0;
   for (std::uint64_t messages = 360; messages < 1200;
        messages += 24 * stride()) {
-    auto killed = fault(kill, 1, 4);
+    auto killed = fault_of(kill, 1, 4);
     killed.until = 20ms;
-    auto first = at_once(fault(cut, 1, 0)), second = at_once(fault(cut, 1, 0));
+    auto first = at_once(fault_of(cut, 1, 0)),
+         second = at_once(fault_of(cut, 1, 0));
     first.peer = 0;
     first.messages = messages;
     second.peer = 2;
@@ -532,10 +535,10 @@ TEST_F(SimulatedRecovery, AProcessThatIsCutOffWhileItJoinsTriesAgain) {
 // A process that joined asked another one for results that had joined itself,
 // and did not know them yet.
 TEST_F(SimulatedRecovery, OfTwoProcessesThatJoinEachGetsTheResultsOfCalls) {
-  auto first = fault(kill, 2, 13);
+  auto first = fault_of(kill, 2, 13);
   first.messages = 321;
   first.until = 305ms;
-  auto second = fault(kill, 0, 9);
+  auto second = fault_of(kill, 0, 9);
   second.when = process_fault::moment::view_message;
   second.messages = 145;
   second.until = 15ms;
@@ -545,10 +548,10 @@ TEST_F(SimulatedRecovery, OfTwoProcessesThatJoinEachGetsTheResultsOfCalls) {
                        .reconnects = true,
                        .latency = 1ms,
                        .faults = {first, second}});
-  auto stopped = fault(stop, 0, 13);
+  auto stopped = fault_of(stop, 0, 13);
   stopped.messages = 399;
   stopped.until = 1662ms;
-  auto killed = fault(kill, 1, 15);
+  auto killed = fault_of(kill, 1, 15);
   killed.messages = 879;
   killed.until = 190ms;
   run_seed(4'004'830, {.processes = 3,
@@ -578,9 +581,9 @@ TEST_F(SimulatedRecovery, NoProcessGivesUpBeforeItKnowsOfADeath) {
                  .user_code_time = 254ms,
                  .latency = 5ms,
                  .faults = {in_user_code(partition, 3, 20),
-                            at_once(fault(power_off, 3, 0)),
-                            at_once(fault(kill, 0, 0))}});
-  auto killed = fault(kill, 0, 15);
+                            at_once(fault_of(power_off, 3, 0)),
+                            at_once(fault_of(kill, 0, 0))}});
+  auto killed = fault_of(kill, 0, 15);
   killed.messages = 657;
   killed.until = 29ms;
   run_seed(243, {.processes = 3,
@@ -612,10 +615,10 @@ TEST_F(SimulatedRecovery, ADialOfAKilledProcessDoesNotDisturbItsSuccessor) {
 TEST_F(SimulatedRecovery, AStoppedProcessMayDieWhenTheOtherHasGivenUp) {
   std::set<std::size_t> completed;
   for (std::uint64_t messages = 760; messages <= 1000; messages += 20) {
-    auto stopped = fault(stop, 1, 1);
+    auto stopped = fault_of(stop, 1, 1);
     stopped.messages = 643;
     stopped.until = 2321ms;
-    auto killed = fault(kill, 1, 1);
+    auto killed = fault_of(kill, 1, 1);
     killed.messages = messages;
     killed.until = 30ms;
     const auto one = run_seed(3'011'535, {.processes = 2,
@@ -647,7 +650,7 @@ TEST_F(SimulatedRecovery, AProcessThatCannotJoinDisturbsNoOther) {
 TEST_F(SimulatedRecovery, AProcessMayJoinInASave) {
   std::size_t joined = 0;
   for (std::uint64_t seed = 1; seed <= test::seeds_of(60); ++seed) {
-    auto lost = fault(power_off, 2, 3);
+    auto lost = fault_of(power_off, 2, 3);
     lost.messages = 100 + 7 * seed % 60;
     lost.until = 25ms + 1ms * (seed % 20);
     const auto one =
@@ -656,7 +659,7 @@ TEST_F(SimulatedRecovery, AProcessMayJoinInASave) {
                       .has_launcher = true,
                       .latency = 1ms,
                       .duplicated = 0.02,
-                      .faults = {lost, at_once(fault(leave, 3, 0))}});
+                      .faults = {lost, at_once(fault_of(leave, 3, 0))}});
     EXPECT_EQ(one.fired, 2u) << one.plan;
     joined += one.joined;
   }
@@ -666,7 +669,7 @@ TEST_F(SimulatedRecovery, AProcessMayJoinInASave) {
 // A process knows that the chief has processed a step, and its successor does
 // not.
 TEST_F(SimulatedRecovery, NoCallbackIsRepeatedThatAnyProcessKnowsOf) {
-  auto cut_off = at_once(fault(cut, 0, 0));
+  auto cut_off = at_once(fault_of(cut, 0, 0));
   cut_off.peer = 1;
   run_seed(184, {.processes = 3,
                  .on_one_host = false,
@@ -710,10 +713,10 @@ TEST_F(SimulatedRecovery, TwoStopsInSuccessionExcludeNoProcess) {
 // The actors of all processes end, also those that wait for a process that was
 // silent before it was started again.
 TEST_F(SimulatedRecovery, AProcessThatWasSilentIsStartedAgain) {
-  auto killed = fault(kill, 1, 19);
+  auto killed = fault_of(kill, 1, 19);
   killed.messages = 169;
   killed.until = 4ms;
-  auto silent = fault(power_off, 0, 25);
+  auto silent = fault_of(power_off, 0, 25);
   silent.when = process_fault::moment::view_message;
   silent.messages = 3;
   silent.until = 14ms;

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t steps = 6;
 
-constexpr auto seeds = test::seeds_of(100);
+constexpr auto process_seeds = test::seeds_of(100);
 
 tensors train(replica_group& group) {
   test::tiny_training training{group.replicas()};
@@ -92,17 +92,17 @@ struct job_shape {
   std::vector<placement::id_list> replicas_by_process{};
 };
 
-std::string name_of(const testing::TestParamInfo<job_shape>& info) {
+std::string name_of(const ::testing::TestParamInfo<job_shape>& info) {
   return std::to_string(info.param.replicas) + "over"
          + std::to_string(info.param.processes);
 }
 
-class Processes : public testing::TestWithParam<job_shape> {
+class Processes : public ::testing::TestWithParam<job_shape> {
 protected:
   trial_options under(const network_options& network,
                       const faults& plan = {}) const {
     return {.plan = plan,
-            .seeds = seeds,
+            .seeds = process_seeds,
             .group = {.replicas = GetParam().replicas},
             .processes = GetParam().processes,
             .network = network,
@@ -111,17 +111,17 @@ protected:
 };
 
 INSTANTIATE_TEST_SUITE_P(Spread, Processes,
-                         testing::Values(job_shape{3, 1}, job_shape{3, 2},
-                                         job_shape{3, 3}, job_shape{4, 2},
-                                         job_shape{4, 3}, job_shape{4, 4},
-                                         job_shape{5, 2}, job_shape{5, 3},
-                                         job_shape{5, 4}),
+                         ::testing::Values(job_shape{3, 1}, job_shape{3, 2},
+                                           job_shape{3, 3}, job_shape{4, 2},
+                                           job_shape{4, 3}, job_shape{4, 4},
+                                           job_shape{5, 2}, job_shape{5, 3},
+                                           job_shape{5, 4}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Scattered, Processes,
-                         testing::Values(job_shape{3, 2, {{0, 2}, {1}}},
-                                         job_shape{4, 2, {{1, 3}, {0, 2}}},
-                                         job_shape{
-                                           5, 3, {{4}, {0, 3}, {1, 2}}}),
+                         ::testing::Values(job_shape{3, 2, {{0, 2}, {1}}},
+                                           job_shape{4, 2, {{1, 3}, {0, 2}}},
+                                           job_shape{
+                                             5, 3, {{4}, {0, 3}, {1, 2}}}),
                          name_of);
 
 TEST_P(Processes, GiveTheSameWeights) {
@@ -152,8 +152,8 @@ TEST_P(Processes, GiveTheSameWeightsThoughMessagesComeLateAndTwice) {
   const auto found = same_bits_of_group(
     train, under({}, faults{}.duplicate(0.2).delay(0.2, 20ms)));
   EXPECT_TRUE(found.same) << found.message;
-  EXPECT_GT(found.fired.duplicates, seeds);
-  EXPECT_GT(found.fired.delays, seeds);
+  EXPECT_GT(found.fired.duplicates, process_seeds);
+  EXPECT_GT(found.fired.delays, process_seeds);
 }
 
 TEST_P(Processes, GiveTheSameWeightsToFit) {

@@ -18,9 +18,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t steps = 6;
+constexpr std::uint64_t many_steps = 6;
 
-constexpr auto seeds = test::seeds_of(1000);
+constexpr auto many_seeds = test::seeds_of(1000);
 
 /// Trains a network. @returns the variables of each replica, and the step,
 /// examples and loss of each commit.
@@ -33,7 +33,7 @@ tensors train(replica_group& group) {
     commits.push_back(tensor::of<double>(
       {3}, {double(x.step), double(x.total.examples), x.total.sums.at(0)}));
   };
-  group.run({.steps = steps, .step = step, .on_commit = commit});
+  group.run({.steps = many_steps, .step = step, .on_commit = commit});
   auto all = training.state();
   all.insert(all.end(), commits.begin(), commits.end());
   return all;
@@ -61,14 +61,15 @@ tensors fit(const strategy& job_strategy) {
   return values_on_each(job_strategy, model.variables());
 }
 
-class ThousandSeeds : public testing::TestWithParam<std::uint32_t> {
+class ThousandSeeds : public ::testing::TestWithParam<std::uint32_t> {
 protected:
   trial_options under(const faults& plan = {}) const {
-    return {.plan = plan, .seeds = seeds, .group = {.replicas = GetParam()}};
+    return {
+      .plan = plan, .seeds = many_seeds, .group = {.replicas = GetParam()}};
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Replicas, ThousandSeeds, testing::Values(2u, 3u),
+INSTANTIATE_TEST_SUITE_P(Replicas, ThousandSeeds, ::testing::Values(2u, 3u),
                          testing::PrintToStringParamName{});
 
 TEST_P(ThousandSeeds, GiveTheSameWeights) {
@@ -85,8 +86,8 @@ TEST_P(ThousandSeeds, GiveTheSameWeightsThoughMessagesComeLateAndTwice) {
   const auto found =
     same_bits_of_group(train, under(faults{}.duplicate(0.2).delay(0.2, 20ms)));
   EXPECT_TRUE(found.same) << found.message;
-  EXPECT_GT(found.fired.duplicates, seeds);
-  EXPECT_GT(found.fired.delays, seeds);
+  EXPECT_GT(found.fired.duplicates, many_seeds);
+  EXPECT_GT(found.fired.delays, many_seeds);
 }
 
 TEST_P(ThousandSeeds, GiveTheSameWeightsThoughAStepIsBegunAnew) {

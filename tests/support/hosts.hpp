@@ -12,7 +12,7 @@ namespace troupe::test {
 enum class host { this_thread, detached_actor };
 
 /// Runs a test on a plain thread and on a detached actor.
-class OnEachHost : public testing::TestWithParam<host> {
+class OnEachHost : public ::testing::TestWithParam<host> {
 protected:
   void run_on_host(const std::function<void()>& fn) {
     if (GetParam() == host::this_thread)
@@ -25,7 +25,7 @@ protected:
 };
 
 inline const auto all_hosts =
-  testing::Values(host::this_thread, host::detached_actor);
+  ::testing::Values(host::this_thread, host::detached_actor);
 
 inline const auto name_of_host = [](const auto& info) {
   return info.param == host::this_thread ? "this_thread" : "detached_actor";

@@ -20,11 +20,11 @@ inline void PrintTo(group_kind x, std::ostream* out) {
   *out << names[static_cast<int>(x)];
 }
 
-inline const auto all_kinds = testing::Values(
+inline const auto all_kinds = ::testing::Values(
   group_kind::sequential, group_kind::actors, group_kind::simulated);
 
 inline const auto name_of_kind = [](const auto& info) {
-  return testing::PrintToString(info.param);
+  return ::testing::PrintToString(info.param);
 };
 
 /// A replica group of any kind, with its environment.

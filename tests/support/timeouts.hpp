@@ -5,6 +5,9 @@
 
 namespace troupe::test {
 
+/// How long a test waits for what happens at once on an idle machine.
+inline constexpr std::chrono::seconds patience{60};
+
 /// Calls `error_text(timeout)` with a timeout of 200 ms, which doubles up to
 /// about 13 s until the returned text contains `expected`. Returns the last
 /// text. For tests that name who is missing when a timeout ends: on a busy

@@ -75,7 +75,7 @@ TEST(Bfloat16, ATensorConvertsItsElements) {
 
 // -- ops ----------------------------------------------------------------------
 
-class OpInBfloat16 : public testing::TestWithParam<tried_op> {};
+class OpInBfloat16 : public ::testing::TestWithParam<tried_op> {};
 
 /// The ops that run the kernels for float32. Those of others are compared with
 /// the reference, as the kernels for any dtype are.
@@ -142,7 +142,8 @@ TEST_P(OpInBfloat16, HasTheRoundedResultsOfFloat32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, OpInBfloat16,
-                         testing::ValuesIn(ops_without_own_kernels()), name_of);
+                         ::testing::ValuesIn(ops_without_own_kernels()),
+                         name_of);
 
 /// Runs the kernels for float32 on converted tensors, and rounds each result
 /// once.

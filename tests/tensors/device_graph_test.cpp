@@ -8,14 +8,14 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-class DeviceGraph : public testing::TestWithParam<named_graph_check> {};
+class DeviceGraph : public ::testing::TestWithParam<named_graph_check> {};
 
 TEST_P(DeviceGraph, OfASimulatedDevice) {
   simulated_devices devices;
   GetParam().check({device_kind::cuda, 0});
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeviceGraph, testing::ValuesIn(graph_checks),
+INSTANTIATE_TEST_SUITE_P(All, DeviceGraph, ::testing::ValuesIn(graph_checks),
                          [](const auto& x) { return x.param.name; });
 
 } // namespace

@@ -23,7 +23,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-constexpr device gpu{device_kind::cuda, 0}, other_gpu{device_kind::cuda, 1};
+constexpr device other_gpu{device_kind::cuda, 1};
 
 std::string error_of(const std::function<void()>& fn) {
   try {

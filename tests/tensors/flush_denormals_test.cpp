@@ -42,7 +42,7 @@ tensor filled(const shape& dims, float value) {
   return x;
 }
 
-class FlushDenormals : public testing::Test {
+class FlushDenormals : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!test::denormals_can_be_flushed)

@@ -1,4 +1,5 @@
 #include "troupe/tensors/kernels.hpp"
+#include "troupe/tests/tensors/special_values.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +12,8 @@
 
 namespace {
 
-constexpr auto infinity = std::numeric_limits<float>::infinity();
-constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
+using troupe::test::infinity;
+using troupe::test::nan;
 
 /// Returns the error of a float in units of the last place of the true value.
 double ulps(float got, double truth) {

@@ -1,5 +1,6 @@
 #include "troupe/tensors/bfloat16.hpp"
 #include "troupe/tensors/kernels.hpp"
+#include "troupe/tests/tensors/special_values.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,12 +20,13 @@
 
 namespace {
 
+using troupe::test::infinity;
+using troupe::test::nan;
+
 using troupe::kernel_table;
 
 constexpr std::size_t buffer_size = 40'000;
 constexpr float untouched = -77.25f;
-constexpr auto infinity = std::numeric_limits<float>::infinity();
-constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
 
 /// Returns typical values of both signs, among them zeros and large values.
 std::vector<float> values(std::size_t n, unsigned seed) {
@@ -355,7 +357,7 @@ TEST(KernelsDeathTest, UseTheLevelInTheEnvironmentOrListTheLevels) {
     }
     std::_Exit(0);
   };
-  const auto fine = testing::ExitedWithCode(0);
+  const auto fine = ::testing::ExitedWithCode(0);
   EXPECT_EXIT(choose("baseline"), fine, "level: baseline");
   EXPECT_EXIT(choose("v9"), fine,
               "TROUPE_LEVEL is 'v9'; this processor runs baseline");

@@ -2,6 +2,7 @@
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/max_pool2d.hpp"
 #include "troupe/tensors/ops/unary.hpp"
+#include "troupe/tests/tensors/special_values.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@
 namespace troupe {
 namespace {
 
-constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
+using troupe::test::nan;
 
 bool has_nan(const tensor& x) {
   for (const float v : x.data<float>())

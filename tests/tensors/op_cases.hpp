@@ -21,7 +21,7 @@ inline std::vector<tried_op> op_grid() {
   return out;
 }
 
-inline std::string name_of(const testing::TestParamInfo<tried_op>& x) {
+inline std::string name_of(const ::testing::TestParamInfo<tried_op>& x) {
   return std::string{x.param.definition->name} + "_"
          + std::to_string(x.param.index);
 }

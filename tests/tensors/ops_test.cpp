@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-class EveryOp : public testing::TestWithParam<tried_op> {};
+class EveryOp : public ::testing::TestWithParam<tried_op> {};
 
 /// No failures.
 const std::vector<std::string> none;
@@ -44,7 +44,8 @@ TEST_P(EveryOp, ASliceHasTheBitsOfACopy) {
   EXPECT_EQ(detail::check_displaced_inputs(GetParam()), none);
 }
 
-INSTANTIATE_TEST_SUITE_P(Grid, EveryOp, testing::ValuesIn(op_grid()), name_of);
+INSTANTIATE_TEST_SUITE_P(Grid, EveryOp, ::testing::ValuesIn(op_grid()),
+                         name_of);
 
 TEST(OpList, NamesAreUniqueAndEveryOpHasCases) {
   std::vector<std::string_view> names;

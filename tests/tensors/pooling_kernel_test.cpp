@@ -11,8 +11,8 @@ namespace {
 
 using troupe::pool_window;
 
-const pool_window windows[] = {
-  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},  // Adjacent 2 x 2 windows.
+const pool_window pooling_windows[] = {
+  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},  // Adjacent 2 x 2 pooling_windows.
   {2, 7, 9, 33, 3, 4, 2, 2, 2, 2}, // No window covers the last row, column.
   {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // Padded and overlapping.
   {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // Overlapping.
@@ -38,7 +38,7 @@ struct pooled {
 };
 
 TEST(MaxPool, TheFirstOfEqualMaximaGetsTheGradient) {
-  for (const auto& window : windows) {
+  for (const auto& window : pooling_windows) {
     pooled p{window};
     const auto& k = troupe::kernels();
     k.max_pool(window, p.x.data(), p.out.data(), p.indices.data());
@@ -78,7 +78,7 @@ TEST(MaxPool, TheFirstOfEqualMaximaGetsTheGradient) {
 }
 
 TEST(MaxPool, PropagatesNanFromAnyElement) {
-  for (const auto& window : windows)
+  for (const auto& window : pooling_windows)
     for (std::size_t i = 0; i < window.window_height * window.window_width;
          ++i) {
       pooled p{window};

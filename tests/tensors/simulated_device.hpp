@@ -51,6 +51,9 @@
 
 namespace troupe::test {
 
+/// The simulated device.
+inline constexpr device gpu{device_kind::cuda, 0};
+
 class simulated_devices final : public device_backend {
 public:
   static constexpr std::uint32_t devices = 2, max_devices = 4;

@@ -38,15 +38,15 @@ source split_name(std::string_view name) {
   return {name.substr(0, colon), name.substr(colon + 1), true};
 }
 
-[[noreturn]] void reject(std::string_view name, const std::string& why) {
+[[noreturn]] void reject_data(std::string_view name, const std::string& why) {
   throw std::invalid_argument("data \"" + std::string{name} + "\" " + why);
 }
 
 void require_argument(std::string_view name, const source& x,
                       const char* placeholder) {
   if (x.argument.empty())
-    reject(name, "has no " + std::string{placeholder} + "; write "
-                   + std::string{x.kind} + ":" + placeholder);
+    reject_data(name, "has no " + std::string{placeholder} + "; write "
+                        + std::string{x.kind} + ":" + placeholder);
 }
 
 /// Returns the number of generated examples.
@@ -60,10 +60,10 @@ std::uint64_t number_of_examples(std::string_view name, const source& parsed,
   const auto [end, error] = std::from_chars(parsed.argument.data(), last, n);
   if (error != std::errc{} || end != last || n < examples_per_test_example
       || n > (std::uint64_t{1} << 24))
-    reject(name, "needs a number of examples from "
-                   + std::to_string(examples_per_test_example)
-                   + " to 16777216; write " + std::string{parsed.kind} + ":"
-                   + std::to_string(count));
+    reject_data(name, "needs a number of examples from "
+                        + std::to_string(examples_per_test_example)
+                        + " to 16777216; write " + std::string{parsed.kind}
+                        + ":" + std::to_string(count));
   return n;
 }
 
@@ -111,8 +111,8 @@ data::dataset::train_test open_mnist(std::string_view name, const source& x) {
   const auto [end, error] =
     std::from_chars(whole.data() + colon + 1, last, classes);
   if (error != std::errc{} || end != last || classes < 1 || classes > 256)
-    reject(name, "needs a number of classes from 1 to 256 after the last "
-                 "colon; write mnist:FOLDER:27");
+    reject_data(name, "needs a number of classes from 1 to 256 after the last "
+                      "colon; write mnist:FOLDER:27");
   return data::mnist(whole.substr(0, colon), classes);
 }
 
@@ -126,7 +126,7 @@ data::csv_table open_table(std::string_view name, const source& x,
                            const table_columns& wanted) {
   const auto table = split_table_name(name, x);
   if (!table.labelled)
-    reject(name, "has no label column to learn; write csv:FILE:COLUMN");
+    reject_data(name, "has no label column to learn; write csv:FILE:COLUMN");
   auto options = table_options();
   const auto labels = wanted.labels.empty() || !table.label.empty()
                         ? std::vector<std::string>{table.label}
@@ -156,8 +156,9 @@ data::dataset open_images(std::string_view name, const source& x) {
   const auto bytes = data::read_idx(std::string{x.argument});
   const auto& dims = bytes.dims();
   if (dims.rank() < 2)
-    reject(name, "holds " + to_string(bytes.spec())
-                   + ", which is not a set of images; give a file of images");
+    reject_data(name,
+                "holds " + to_string(bytes.spec())
+                  + ", which is not a set of images; give a file of images");
   std::vector<std::int64_t> extents(dims.begin(), dims.end());
   if (extents.size() == 3)
     extents.push_back(1); // One gray channel.
@@ -176,13 +177,14 @@ data::dataset open_images(std::string_view name, const source& x) {
   std::vector<std::string> kinds{"digits", "mnist", "csv", "clicks", "criteo"};
   if (to_predict)
     kinds.push_back("idx");
-  reject(name, (!to_predict && kind == "idx"
-                  ? "has no labels; idx:FILE is only for troupe predict;"
-                  : "is unknown;" + models::detail::guess(kind, kinds))
-                 + std::string{" give digits, digits:N, mnist:FOLDER, "
-                               "csv:FILE, csv:FILE:COLUMN, clicks, clicks:N, "
-                               "criteo:FILE"}
-                 + (to_predict ? ", csv:FILE: or idx:FILE" : ""));
+  reject_data(name,
+              (!to_predict && kind == "idx"
+                 ? "has no labels; idx:FILE is only for troupe predict;"
+                 : "is unknown;" + models::detail::guess(kind, kinds))
+                + std::string{" give digits, digits:N, mnist:FOLDER, "
+                              "csv:FILE, csv:FILE:COLUMN, clicks, clicks:N, "
+                              "criteo:FILE"}
+                + (to_predict ? ", csv:FILE: or idx:FILE" : ""));
 }
 
 } // namespace
@@ -239,7 +241,8 @@ data::dataset open_split(std::string_view name, data_split split,
   if (parsed.kind == "csv")
     return open_table(name, parsed, targets, wanted).examples;
   if (parsed.kind == "mnist")
-    reject(name, "has two sets of images; give the split training or test");
+    reject_data(name,
+                "has two sets of images; give the split training or test");
   reject_unknown(name, false);
 }
 

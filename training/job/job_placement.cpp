@@ -20,8 +20,6 @@ namespace troupe {
 
 namespace {
 
-constexpr auto reject = reject_option;
-
 /// Returns the value of --devices.
 std::string list_of(const std::vector<std::string>& names) {
   std::string out;
@@ -34,7 +32,7 @@ device parse_device_option(const std::string& name) {
   try {
     return parse_device(name);
   } catch (const std::invalid_argument& e) {
-    reject("--devices", name, e.what());
+    reject_option("--devices", name, e.what());
   }
 }
 
@@ -51,26 +49,27 @@ bool are_divided(const std::vector<device>& devices) {
 void check_devices(const std::vector<std::string>& names,
                    std::uint64_t workers) {
   if (names.size() > train_option_limits::replicas)
-    reject("--devices", std::to_string(names.size()) + " devices",
-           "at most " + std::to_string(train_option_limits::replicas));
+    reject_option("--devices", std::to_string(names.size()) + " devices",
+                  "at most " + std::to_string(train_option_limits::replicas));
   std::vector<device> seen;
   for (const auto& name : names) {
     const auto one = parse_device_option(name);
     if (std::ranges::find(seen, one) != seen.end())
-      reject(
+      reject_option(
         "--devices", name,
         "a device is named twice; name each device once, as in cpu:0,cpu:1");
     seen.push_back(one);
   }
   const auto list = list_of(names);
   if (const auto why = why_not_together(seen); !why.empty())
-    reject("--devices", list, why);
+    reject_option("--devices", list, why);
   if (are_divided(seen) && seen.size() % workers != 0)
-    reject("--devices", list,
-           std::to_string(workers)
-             + " workers cannot have equally many of them; give --workers "
-             + std::to_string(seen.size()) + ", or a multiple of "
-             + std::to_string(workers) + " devices");
+    reject_option(
+      "--devices", list,
+      std::to_string(workers)
+        + " workers cannot have equally many of them; give --workers "
+        + std::to_string(seen.size()) + ", or a multiple of "
+        + std::to_string(workers) + " devices");
 }
 
 /// @pre `out.collectives` and `out.devices` are set.
@@ -79,10 +78,11 @@ void check_nccl_devices(const train_config& out) {
       && std::ranges::any_of(out.devices, [](const std::string& name) {
            return parse_device(name).kind == device_kind::cpu;
          }))
-    reject("--collectives", out.collectives,
-           "NCCL adds on CUDA devices only, and the devices are "
-             + list_of(out.devices)
-             + "; leave it out, or name CUDA devices, as in --devices gpu:0");
+    reject_option(
+      "--collectives", out.collectives,
+      "NCCL adds on CUDA devices only, and the devices are "
+        + list_of(out.devices)
+        + "; leave it out, or name CUDA devices, as in --devices gpu:0");
 }
 
 /// Returns the number of devices that each worker has.
@@ -159,21 +159,24 @@ void resolve_devices(const train_options& options, std::uint64_t replicas,
                      train_config& out) {
   const auto count = std::to_string(replicas);
   if (out.devices.empty() && replicas == 0)
-    reject("--strategy", out.strategy,
-           "name its devices, as in --devices cpu:0,cpu:1, or give --replicas");
+    reject_option(
+      "--strategy", out.strategy,
+      "name its devices, as in --devices cpu:0,cpu:1, or give --replicas");
   name_devices(options, replicas, out);
   if (replicas > 0 && replicas != out.devices.size())
-    reject("--replicas", count,
-           out.strategy + " has one replica on each of its "
-             + std::to_string(out.devices.size())
-             + " devices; leave --replicas out, or name " + count + " devices");
+    reject_option("--replicas", count,
+                  out.strategy + " has one replica on each of its "
+                    + std::to_string(out.devices.size())
+                    + " devices; leave --replicas out, or name " + count
+                    + " devices");
   out.replicas = static_cast<std::uint32_t>(out.devices.size());
 }
 
 void resolve_one_device(std::uint64_t replicas, train_config& out) {
   if (out.devices.size() > 1)
-    reject("--devices", list_of(out.devices),
-           "one_device has one device; use --strategy mirrored for several");
+    reject_option(
+      "--devices", list_of(out.devices),
+      "one_device has one device; use --strategy mirrored for several");
   if (out.devices.empty())
     out.devices = {"cpu:0"};
   out.replicas =
@@ -182,12 +185,13 @@ void resolve_one_device(std::uint64_t replicas, train_config& out) {
 
 void resolve_default(std::uint64_t replicas, train_config& out) {
   if (replicas > 1)
-    reject("--replicas", std::to_string(replicas),
-           "the default strategy has one replica; use --strategy one_device");
+    reject_option(
+      "--replicas", std::to_string(replicas),
+      "the default strategy has one replica; use --strategy one_device");
   if (!out.devices.empty() && out.devices != std::vector<std::string>{"cpu:0"})
-    reject("--devices", list_of(out.devices),
-           "the default strategy computes on cpu:0; use --strategy "
-           "one_device or mirrored");
+    reject_option("--devices", list_of(out.devices),
+                  "the default strategy computes on cpu:0; use --strategy "
+                  "one_device or mirrored");
   out.devices = {"cpu:0"};
   out.replicas = 1;
 }
@@ -201,9 +205,9 @@ void resolve_workers(const train_options& options, std::uint64_t replicas,
       workers
       * std::max<std::uint64_t>(devices_of_each(out.devices, workers), 1);
   if (replicas < workers)
-    reject("--replicas", std::to_string(replicas),
-           "each of " + workers_text + " needs a replica; give at least "
-             + std::to_string(workers) + ", or fewer workers");
+    reject_option("--replicas", std::to_string(replicas),
+                  "each of " + workers_text + " needs a replica; give at least "
+                    + std::to_string(workers) + ", or fewer workers");
   const auto most = (replicas + workers - 1) / workers;
   name_devices(options, most, out);
   const auto each = devices_of_each(out.devices, workers);
@@ -212,16 +216,16 @@ void resolve_workers(const train_options& options, std::uint64_t replicas,
     return parse_device(name).kind == device_kind::cpu;
   });
   if (is_cpu ? most != each : replicas != workers * each)
-    reject("--replicas", std::to_string(replicas),
-           workers_text + " with " + std::to_string(each)
-             + (each == 1 ? " device each have " : " devices each have ")
-             + std::to_string(workers * each)
-             + "; leave --replicas or --devices out");
+    reject_option("--replicas", std::to_string(replicas),
+                  workers_text + " with " + std::to_string(each)
+                    + (each == 1 ? " device each have " : " devices each have ")
+                    + std::to_string(workers * each)
+                    + "; leave --replicas or --devices out");
   if (replicas > train_option_limits::replicas)
-    reject("--devices", std::to_string(out.devices.size()) + " devices",
-           "this results in " + std::to_string(replicas) + " replicas on "
-             + workers_text + "; the maximum is "
-             + std::to_string(train_option_limits::replicas));
+    reject_option("--devices", std::to_string(out.devices.size()) + " devices",
+                  "this results in " + std::to_string(replicas)
+                    + " replicas on " + workers_text + "; the maximum is "
+                    + std::to_string(train_option_limits::replicas));
   out.replicas = static_cast<std::uint32_t>(replicas);
   out.workers = static_cast<std::uint32_t>(workers);
 }
@@ -271,9 +275,10 @@ std::string kind_meant_by(const std::string& text,
 parameter_server::consistency parse_table_consistency(const std::string& text) {
   const auto found = read_consistency(text);
   if (!found)
-    reject("--table-consistency", "\"" + text + "\"",
-           kind_meant_by(text, std::array<std::string, 2>{"async", "ssp"})
-             + "give async or ssp:S, as in ssp:2");
+    reject_option(
+      "--table-consistency", "\"" + text + "\"",
+      kind_meant_by(text, std::array<std::string, 2>{"async", "ssp"})
+        + "give async or ssp:S, as in ssp:2");
   return *found;
 }
 
@@ -284,10 +289,11 @@ void resolve_table_consistency(const train_options& options,
   const auto of_tables = out.table_consistency_rule();
   if (of_tables
       && !allows_table_consistency(out.consistency_rule(), *of_tables))
-    reject("--table-consistency", out.table_consistency,
-           "tables cannot have it with --consistency " + out.consistency
-             + "; leave it out, or give async or ssp:S, with --consistency "
-               "sync or sync-backup:B");
+    reject_option(
+      "--table-consistency", out.table_consistency,
+      "tables cannot have it with --consistency " + out.consistency
+        + "; leave it out, or give async or ssp:S, with --consistency "
+          "sync or sync-backup:B");
 }
 
 /// @pre the number of servers is resolved.
@@ -297,10 +303,10 @@ void resolve_replication(const train_options& options, train_config& out) {
                    train_option_limits::servers));
   const auto text = std::to_string(out.replication);
   if (out.replication > out.servers)
-    reject("--replication", text,
-           "the copies of a server need as many servers, and there are "
-             + std::to_string(out.servers) + "; give --servers " + text
-             + " or more");
+    reject_option("--replication", text,
+                  "the copies of a server need as many servers, and there are "
+                    + std::to_string(out.servers) + "; give --servers " + text
+                    + " or more");
 }
 
 void resolve_servers(const train_options& options, std::uint64_t replicas,
@@ -314,30 +320,34 @@ void resolve_servers(const train_options& options, std::uint64_t replicas,
   const auto rule = parse_consistency(out.consistency);
   resolve_table_consistency(options, out);
   if (!out.devices.empty() && out.devices != std::vector<std::string>{"cpu:0"})
-    reject("--devices", list_of(out.devices),
-           "the workers of parameter servers compute on cpu:0; leave --devices "
-           "out");
+    reject_option(
+      "--devices", list_of(out.devices),
+      "the workers of parameter servers compute on cpu:0; leave --devices "
+      "out");
   out.devices = {"cpu:0"};
   if (replicas > 0 && replicas != out.workers
       && rule.kind == parameter_server::consistency_kind::asynchronous)
-    reject("--replicas", std::to_string(replicas),
-           "with --consistency async each of " + std::to_string(out.workers)
-             + " workers is a replica; leave it out");
+    reject_option("--replicas", std::to_string(replicas),
+                  "with --consistency async each of "
+                    + std::to_string(out.workers)
+                    + " workers is a replica; leave it out");
   out.replicas =
     replicas > 0 ? static_cast<std::uint32_t>(replicas) : out.workers;
   if (rule.backup_workers >= out.replicas)
-    reject("--consistency", out.consistency,
-           "the updates need a contribution, and there are "
-             + std::to_string(out.replicas)
-             + " replicas; give fewer backup workers than replicas");
+    reject_option("--consistency", out.consistency,
+                  "the updates need a contribution, and there are "
+                    + std::to_string(out.replicas)
+                    + " replicas; give fewer backup workers than replicas");
   if (options.patience)
-    reject("--patience", std::to_string(*options.patience),
-           "a run with parameter servers does not stop early; leave it out");
+    reject_option(
+      "--patience", std::to_string(*options.patience),
+      "a run with parameter servers does not stop early; leave it out");
   if (options.replica_shares)
-    reject("--replica-shares",
-           std::to_string(options.replica_shares->size()) + " shares",
-           "the parts of replicas are equal with parameter servers; leave it "
-           "out");
+    reject_option(
+      "--replica-shares",
+      std::to_string(options.replica_shares->size()) + " shares",
+      "the parts of replicas are equal with parameter servers; leave it "
+      "out");
 }
 
 } // namespace
@@ -345,10 +355,11 @@ void resolve_servers(const train_options& options, std::uint64_t replicas,
 parameter_server::consistency parse_consistency(const std::string& text) {
   if (const auto found = read_consistency(text))
     return *found;
-  reject("--consistency", "\"" + text + "\"",
-         kind_meant_by(text, std::array<std::string, 4>{"async", "ssp", "sync",
-                                                        "sync-backup"})
-           + "give async, ssp:S, sync or sync-backup:B, as in ssp:2");
+  reject_option(
+    "--consistency", "\"" + text + "\"",
+    kind_meant_by(
+      text, std::array<std::string, 4>{"async", "ssp", "sync", "sync-backup"})
+      + "give async, ssp:S, sync or sync-backup:B, as in ssp:2");
 }
 
 parameter_server::consistency train_config::consistency_rule() const {
@@ -385,7 +396,7 @@ void resolve_placement(const train_options& options, train_config& out) {
                "default", "one_device", "mirrored", "central_storage",
                "multi_worker_mirrored", "parameter_server"});
   if (options.devices && options.devices->empty())
-    reject("--devices", "\"\"", "name at least one, as in cpu:0");
+    reject_option("--devices", "\"\"", "name at least one, as in cpu:0");
   out.devices = options.devices.value_or(std::vector<std::string>{});
   const bool is_multi_worker = out.strategy == "multi_worker_mirrored";
   check_devices(out.devices, is_multi_worker ? workers_of(options) : 1);
@@ -401,37 +412,43 @@ void resolve_placement(const train_options& options, train_config& out) {
              std::array<std::string, 3>{"auto", "host", "nccl"});
   const bool has_servers = out.strategy == "parameter_server";
   if (options.servers && !has_servers)
-    reject("--servers", std::to_string(*options.servers),
-           "the " + out.strategy
-             + " strategy has no servers; use --strategy parameter_server");
+    reject_option(
+      "--servers", std::to_string(*options.servers),
+      "the " + out.strategy
+        + " strategy has no servers; use --strategy parameter_server");
   if (options.consistency && !has_servers)
-    reject("--consistency", *options.consistency,
-           "it applies to parameter servers; use --strategy parameter_server");
+    reject_option(
+      "--consistency", *options.consistency,
+      "it applies to parameter servers; use --strategy parameter_server");
   if (options.table_consistency && !has_servers)
-    reject("--table-consistency", *options.table_consistency,
-           "it applies to parameter servers; use --strategy parameter_server");
+    reject_option(
+      "--table-consistency", *options.table_consistency,
+      "it applies to parameter servers; use --strategy parameter_server");
   if (options.replication && !has_servers)
-    reject("--replication", std::to_string(*options.replication),
-           "it applies to parameter servers; use --strategy parameter_server");
+    reject_option(
+      "--replication", std::to_string(*options.replication),
+      "it applies to parameter servers; use --strategy parameter_server");
   if (options.workers && !is_multi_worker && !has_servers)
-    reject(
+    reject_option(
       "--workers", std::to_string(*options.workers),
       "the " + out.strategy
         + " strategy has one worker; use --strategy multi_worker_mirrored");
   if (options.transport && has_servers)
-    reject("--transport", out.transport,
-           "tensors between workers and servers pass through shared memory "
-           "on one machine, else over TCP or TLS; leave it out");
+    reject_option(
+      "--transport", out.transport,
+      "tensors between workers and servers pass through shared memory "
+      "on one machine, else over TCP or TLS; leave it out");
   if (options.transport && !is_multi_worker)
-    reject("--transport", out.transport,
-           "it applies to tensors between workers; give --workers too");
+    reject_option("--transport", out.transport,
+                  "it applies to tensors between workers; give --workers too");
   if (options.collectives && has_servers)
-    reject("--collectives", out.collectives,
-           "parameter servers have no collectives; leave it out");
+    reject_option("--collectives", out.collectives,
+                  "parameter servers have no collectives; leave it out");
   if (options.collectives && !is_multi_worker && out.strategy != "mirrored")
-    reject("--collectives", out.collectives,
-           "it applies to the sums of several workers or CUDA devices; give "
-           "--workers, or name several CUDA devices");
+    reject_option(
+      "--collectives", out.collectives,
+      "it applies to the sums of several workers or CUDA devices; give "
+      "--workers, or name several CUDA devices");
   if (is_multi_worker)
     resolve_workers(options, replicas, out);
   else if (has_servers)

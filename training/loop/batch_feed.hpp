@@ -14,6 +14,10 @@
 
 namespace troupe {
 
+/// Number of batches that a fit and an evaluation read ahead, unless the
+/// dataset says another.
+inline constexpr std::size_t default_read_ahead = 2;
+
 /// The rows of this process from the batch of a step.
 struct step_batch {
   local_batch rows; ///< As the dataset yields them.

@@ -25,10 +25,9 @@ namespace {
 
 /// Limits the memory that activations take in `predict`.
 constexpr std::int64_t max_rows_per_call = 256;
-constexpr std::size_t read_ahead = 2; // Batches.
 
 data::dataset prefetched(const data::dataset& x) {
-  return x.prefetch(x.prefetched().value_or(read_ahead));
+  return x.prefetch(x.prefetched().value_or(default_read_ahead));
 }
 
 void score(const model_state& state, const metric_list& metrics,

@@ -4,6 +4,7 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/net/base/text.hpp"
+#include "troupe/training/loop/batch_feed.hpp"
 #include "troupe/training/loop/finite_weights.hpp"
 #include "troupe/training/loop/fit_checks.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
@@ -75,8 +76,6 @@ history fit(const std::shared_ptr<model_state>& state,
 }
 
 namespace {
-
-constexpr std::size_t read_ahead = 2; // Batches.
 
 void check_early_stopping(const fit_options& options,
                           const metric_list& metrics) {
@@ -158,8 +157,8 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
                    std::function<void()> save_model)
   : shared_model_{std::move(state)},
     model_{*shared_model_},
-    batches_{batches.prefetch(
-      options.prefetch.value_or(batches.prefetched().value_or(read_ahead)))},
+    batches_{batches.prefetch(options.prefetch.value_or(
+      batches.prefetched().value_or(default_read_ahead)))},
     options_{options},
     save_model_{std::move(save_model)},
     step_view_{model_.strategy->views} {

@@ -24,7 +24,7 @@ namespace troupe {
 namespace {
 
 constexpr auto host_role = "parameter_server_copies";
-constexpr auto access_role = "parameter_server_copies_access";
+constexpr auto copies_access_role = "parameter_server_copies_access";
 /// Maximum duration of an attempt to connect, which is repeated.
 constexpr std::chrono::milliseconds max_connect_timeout{2'000};
 constexpr std::uint32_t max_shards = 4096;
@@ -120,7 +120,7 @@ void register_shard_host(runtime& actors, const client_options& to_servers,
       });
     });
   register_role<shard_host_actor, std::string>(
-    actors, access_role,
+    actors, copies_access_role,
     [directory](caf::actor_system& system, const std::string& job) {
       const auto found = directory->find(job);
       return found ? shard_host_actor{system.spawn(shard_host_access, found)}
@@ -143,7 +143,7 @@ host_connector make_shard_hosts(runtime& actors, const client_options& options,
 host_connector connect_shard_hosts(runtime& actors,
                                    const client_options& options,
                                    const std::string& job) {
-  return connector(actors, options, access_role, job);
+  return connector(actors, options, copies_access_role, job);
 }
 
 } // namespace troupe

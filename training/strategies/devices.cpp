@@ -29,6 +29,13 @@ std::vector<device> parse_devices(const std::vector<std::string>& names) {
   return devices;
 }
 
+std::vector<device> cpu_devices(std::uint32_t count) {
+  std::vector<device> devices;
+  for (std::uint32_t i = 0; i < count; ++i)
+    devices.push_back({device_kind::cpu, i});
+  return devices;
+}
+
 std::string why_not_together(const std::vector<device>& devices) {
   for (const auto& one : devices)
     if (one.kind != devices.front().kind)

@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/device.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace troupe {
 /// @errors throws std::invalid_argument if no device is named, a device does
 ///         not exist, a device is named twice, and as `why_not_together` says.
 std::vector<device> parse_devices(const std::vector<std::string>& names);
+
+/// Returns cpu:0, cpu:1 and so on.
+std::vector<device> cpu_devices(std::uint32_t count);
 
 /// Says why the replicas of one process cannot run on these devices. Empty:
 /// they can.

@@ -6,6 +6,7 @@
 #include "troupe/training/strategies/call_comparison.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/job_failure.hpp"
+#include "troupe/training/strategies/misuse.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
@@ -61,11 +62,6 @@ private:
   call_comparison& all_calls_;
   collective_options saved_options_;
 };
-
-[[noreturn]] void throw_misuse(const std::string& what,
-                               const std::string& why) {
-  throw std::logic_error(what + " was called " + why);
-}
 
 /// Returns an id for the job whose first view has these members. Zero: there
 /// are none. The incarnations are random, so two jobs have different ids.

@@ -7,7 +7,7 @@ namespace troupe {
 
 namespace {
 
-[[noreturn]] void throw_misuse(const std::string& operation) {
+[[noreturn]] void throw_called_in_step(const std::string& operation) {
   throw std::logic_error(
     operation
     + " was called in callback::on_step, while later steps of the fit may "
@@ -38,14 +38,14 @@ step_callback_scope::~step_callback_scope() {
 void check_no_step_callback(const strategy_state& strategy,
                             const std::string& operation) {
   if (model_of_callback(strategy))
-    throw_misuse(operation);
+    throw_called_in_step(operation);
 }
 
 void check_no_step_callback_of(const strategy_state& strategy,
                                const void* model,
                                const std::string& operation) {
   if (model_of_callback(strategy) == model)
-    throw_misuse(operation);
+    throw_called_in_step(operation);
 }
 
 } // namespace troupe

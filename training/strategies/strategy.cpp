@@ -5,6 +5,7 @@
 #include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/loop_call.hpp"
+#include "troupe/training/strategies/misuse.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
 
@@ -51,11 +52,6 @@ private:
 
   tensors started_; ///< Inputs of the started sums, in order.
 };
-
-[[noreturn]] void throw_misuse(const std::string& what,
-                               const std::string& why) {
-  throw std::logic_error(what + " was called " + why);
-}
 
 } // namespace
 

@@ -7,19 +7,13 @@
 
 namespace troupe {
 
-namespace {
-
-using message_kind = communicator_message_kind;
-
-} // namespace
-
 std::vector<std::byte> encode(const communicator_message& message) {
   net::writer out;
   if (const auto* const published = std::get_if<published_id>(&message)) {
-    out(message_kind::id, published->generation);
+    out(communicator_message_kind::id, published->generation);
     out.raw(published->id);
   } else {
-    out(message_kind::offer, std::get<device_offer>(message));
+    out(communicator_message_kind::offer, std::get<device_offer>(message));
   }
   return std::move(out).bytes();
 }
@@ -27,9 +21,9 @@ std::vector<std::byte> encode(const communicator_message& message) {
 std::string decode(std::span<const std::byte> bytes,
                    communicator_message& message) {
   net::reader from{bytes};
-  message_kind kind{};
+  communicator_message_kind kind{};
   from(kind);
-  if (kind == message_kind::id) {
+  if (kind == communicator_message_kind::id) {
     auto& published = message.emplace<published_id>();
     from(published.generation);
     std::ranges::copy(from.raw(published.id.size(), "id"),

@@ -78,7 +78,7 @@ struct first_step_fault final : fault_injector {
 };
 
 /// Process 0 of a job of two processes with one replica each.
-class LaneTransport : public testing::Test {
+class LaneTransport : public ::testing::Test {
 protected:
   void begin(const fault_injector::injected_fault& fault) {
     std::vector<peer_lanes> lanes(2);

@@ -3,6 +3,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/simulation/simulator.hpp"
+#include "troupe/tests/actors/coordinator/executions.hpp"
 
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
@@ -23,6 +24,7 @@ namespace troupe {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::execution;
 
 /// What the worker on the node has received and not answered.
 struct node_log {
@@ -68,7 +70,7 @@ struct owner_log {
 };
 
 closure_worker_owner_actor::behavior_type
-owner(closure_worker_owner_actor::pointer, owner_log* log) {
+recording_owner(closure_worker_owner_actor::pointer, owner_log* log) {
   return {
     [log](std::uint64_t, const coordinator::ended& x,
           const coordinator::payload& results) {
@@ -91,10 +93,6 @@ owner(closure_worker_owner_actor::pointer, owner_log* log) {
       log->stopped.insert(x.execution.ordinal);
     },
   };
-}
-
-coordinator::execution execution(std::uint64_t ordinal) {
-  return {.ordinal = ordinal};
 }
 
 remote_ends ended(std::vector<remote_end> all) {
@@ -143,7 +141,8 @@ struct link_fixture {
   owner_log heard;
   simulation::simulator simulator;
   remote_closure_worker_actor worker = simulator.spawn(node_worker, &node);
-  closure_worker_owner_actor scheduler = simulator.spawn(owner, &heard);
+  closure_worker_owner_actor scheduler =
+    simulator.spawn(recording_owner, &heard);
   closure_worker_actor link = simulator.spawn(
     closure_link, closure_link_config{.id = 5,
                                       .number = 3,

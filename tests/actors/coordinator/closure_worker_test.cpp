@@ -3,6 +3,7 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 using notice = std::shared_ptr<std::promise<void>>;
 
 /// A shard of which only reads matter.

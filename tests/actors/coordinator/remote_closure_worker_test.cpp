@@ -2,6 +2,7 @@
 #include "troupe/actors/coordinator/remote_closure_worker.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/simulation/simulator.hpp"
+#include "troupe/tests/actors/coordinator/executions.hpp"
 
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
@@ -18,6 +19,7 @@ namespace troupe {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::execution;
 
 using received_runs =
   std::vector<std::pair<coordinator::execution, shared_closure>>;
@@ -36,10 +38,6 @@ noting_worker(closure_worker_actor::pointer, received_runs* runs,
     [](atom::next) {},
     [](atom::wake) {},
   };
-}
-
-coordinator::execution execution(std::uint64_t ordinal) {
-  return {.ordinal = ordinal};
 }
 
 /// An answer to a request, or its error.

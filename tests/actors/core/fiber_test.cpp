@@ -282,7 +282,7 @@ TEST(FiberDeathTest, AnOverflowOfTheStackIsReported) {
   constexpr auto text =
     "^troupe: a step or a simulated process overflowed its stack of 1048576 "
     "bytes; put large arrays on the heap, in a std::vector or a tensor\n$";
-  const testing::KilledBySignal killed{SIGSEGV};
+  const ::testing::KilledBySignal killed{SIGSEGV};
   EXPECT_EXIT(run_on_fiber([] { recurse(0); }), killed, text);
   EXPECT_EXIT(run_on_fiber(use_large_array), killed, text);
 }
@@ -290,7 +290,7 @@ TEST(FiberDeathTest, AnOverflowOfTheStackIsReported) {
 TEST(FiberDeathTest, OtherSegmentationFaultsAndHandlersAreUnchanged) {
   if (test::slowness > 1)
     GTEST_SKIP() << "sanitizers handle this signal";
-  const testing::KilledBySignal killed{SIGSEGV};
+  const ::testing::KilledBySignal killed{SIGSEGV};
   EXPECT_EXIT(run_on_fiber([] { ::raise(SIGSEGV); }), killed, "^$");
   EXPECT_EXIT(run_on_fiber([] {
                 // A write to a page without access.
@@ -304,7 +304,7 @@ TEST(FiberDeathTest, OtherSegmentationFaultsAndHandlersAreUnchanged) {
                 ::signal(SIGSEGV, [](int) { ::_exit(7); });
                 ::raise(SIGSEGV);
               }),
-              testing::ExitedWithCode(7), "^$");
+              ::testing::ExitedWithCode(7), "^$");
 }
 
 TEST(FiberStack, HasTheGivenSize) {

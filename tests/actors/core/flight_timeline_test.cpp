@@ -9,7 +9,7 @@ namespace {
 using namespace troupe;
 using enum flight_event_kind;
 
-constexpr std::int64_t ms = 1'000'000;
+constexpr std::int64_t millisecond = 1'000'000;
 
 flight_record record_of(std::uint32_t task, std::int64_t wall_ns,
                         std::vector<flight_event> events) {
@@ -39,13 +39,13 @@ TEST(FlightTimeline, AlignsProcessesByTheirWallClocks) {
   // The clock of worker 1 began 5 ms after that of worker 0.
   const std::vector<flight_record> records{
     record_of(0, 0,
-              {{.kind = connected, .time_ns = 1 * ms, .process = 1},
+              {{.kind = connected, .time_ns = 1 * millisecond, .process = 1},
                {.kind = disconnected,
-                .time_ns = 9 * ms,
+                .time_ns = 9 * millisecond,
                 .process = 2,
                 .text = "closed"}}),
-    record_of(1, 5 * ms,
-              {{.kind = connected, .time_ns = 1 * ms, .process = 0}})};
+    record_of(1, 5 * millisecond,
+              {{.kind = connected, .time_ns = 1 * millisecond, .process = 0}})};
   expect_parts_in_order(timeline_text(records),
                         {"0.000000 s  worker 0  connected, worker 1",
                          "0.005000 s  worker 1  connected, worker 0",
@@ -58,7 +58,7 @@ TEST(FlightTimeline, ShowsConsecutiveCommitsInOneLine) {
   for (std::uint64_t step = 0; step < 5; ++step) {
     events.push_back(
       {.kind = steps_granted, .time_ns = std::int64_t(step), .step = step});
-    events.push_back(commit_at(std::int64_t(step) * ms, step));
+    events.push_back(commit_at(std::int64_t(step) * millisecond, step));
   }
   const std::vector records{record_of(0, 0, events)};
   const auto brief = timeline_text(records);
@@ -70,17 +70,17 @@ TEST(FlightTimeline, ShowsConsecutiveCommitsInOneLine) {
 }
 
 TEST(FlightTimeline, CallsStepsThatTheUserDoesNotCountOperations) {
-  const std::vector records{
-    record_of(0, 0,
-              {{.kind = run_begun, .time_ns = 0, .run = 1, .text = "evaluate"},
-               commit_at(1 * ms, 0),
-               commit_at(2 * ms, 1),
-               {.kind = run_begun, .time_ns = 3 * ms, .view = 2, .run = 1},
-               {.kind = step_committed,
-                .time_ns = 4 * ms,
-                .view = 2,
-                .run = 1,
-                .step = 9}})};
+  const std::vector records{record_of(
+    0, 0,
+    {{.kind = run_begun, .time_ns = 0, .run = 1, .text = "evaluate"},
+     commit_at(1 * millisecond, 0),
+     commit_at(2 * millisecond, 1),
+     {.kind = run_begun, .time_ns = 3 * millisecond, .view = 2, .run = 1},
+     {.kind = step_committed,
+      .time_ns = 4 * millisecond,
+      .view = 2,
+      .run = 1,
+      .step = 9}})};
   expect_parts_in_order(
     timeline_text(records),
     {"run begun, run 1: evaluate", "operations 0 to 1 committed, run 1",
@@ -88,19 +88,19 @@ TEST(FlightTimeline, CallsStepsThatTheUserDoesNotCountOperations) {
 }
 
 TEST(FlightTimeline, NamesWhoWasMissingInWhichOperationSinceWhen) {
-  auto failed =
-    record_of(0, 0,
-              {commit_at(100 * ms, 6),
-               {.kind = role_missing,
-                .time_ns = 600 * ms,
-                .run = 1,
-                .step = 7,
-                .process = 1,
-                .replica = 3,
-                .text = "the sum of bucket 2"},
-               {.kind = run_failed, .time_ns = 600 * ms, .run = 1, .step = 7}});
+  auto failed = record_of(
+    0, 0,
+    {commit_at(100 * millisecond, 6),
+     {.kind = role_missing,
+      .time_ns = 600 * millisecond,
+      .run = 1,
+      .step = 7,
+      .process = 1,
+      .replica = 3,
+      .text = "the sum of bucket 2"},
+     {.kind = run_failed, .time_ns = 600 * millisecond, .run = 1, .step = 7}});
   failed.error = "step 7 stalled";
-  failed.written_ns = 700 * ms;
+  failed.written_ns = 700 * millisecond;
   failed.recorded = 50;
   const std::vector records{failed};
   expect_parts_in_order(

@@ -10,7 +10,7 @@ namespace {
 
 using namespace troupe;
 
-class Log : public testing::Test {
+class Log : public ::testing::Test {
 protected:
   void SetUp() override {
     log_to([this](log_level level, std::string_view line) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/group/replica_group.hpp"
+#include "troupe/tests/support/mentions.hpp"
 
 #include <cmath>
 #include <map>
@@ -94,8 +95,6 @@ std::string job_error_of(F&& fn, ec wanted) {
   return "";
 }
 
-inline bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::mentions;
 
 } // namespace troupe::testing

@@ -6,6 +6,7 @@
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tests/actors/membership/clusters.hpp"
 #include "troupe/tests/net/session/raw_sockets.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 
 #include <future>
 
@@ -16,7 +17,7 @@ using namespace troupe::testing;
 
 namespace {
 
-constexpr auto long_enough = 20s;
+using troupe::test::patience;
 
 /// A process that joins a cluster. The test chooses each message that this
 /// process sends.
@@ -39,11 +40,11 @@ struct impostor {
     const auto done =
       std::make_shared<std::promise<net::endpoint::dial_result>>();
     auto result = done->get_future();
-    endpoint.dial(address, hello, long_enough,
+    endpoint.dial(address, hello, patience,
                   [done](net::endpoint::dial_result&& x) {
                     done->set_value(std::move(x));
                   });
-    if (result.wait_for(2 * long_enough) != std::future_status::ready)
+    if (result.wait_for(2 * patience) != std::future_status::ready)
       throw std::runtime_error{"the connection attempt did not end"};
     return result.get();
   }
@@ -83,7 +84,7 @@ void expect_disconnect(std::uint32_t channel, std::vector<std::byte> payload,
     wire->open(channel)->post({net::frame_kind::oneway, net::priority::control,
                                0, 1, std::move(payload)});
     auto why = end.get_future();
-    if (why.wait_for(long_enough) == std::future_status::ready)
+    if (why.wait_for(patience) == std::future_status::ready)
       EXPECT_TRUE(mentions(why.get(), reason));
     else
       ADD_FAILURE() << "the connection stays open";
@@ -164,7 +165,7 @@ TEST(ClusterHostile, AMemberThatDiesBeforeItsLanesAreOpenIsReportedAtOnce) {
     std::get<std::shared_ptr<net::connection>>(*x.connection)
       ->open(membership_channel)
       ->set_listener(listener);
-    EXPECT_EQ(listener->received.get_future().wait_for(long_enough),
+    EXPECT_EQ(listener->received.get_future().wait_for(patience),
               std::future_status::ready);
   }
   leader.join();
@@ -188,7 +189,7 @@ TEST(ClusterHostile, AnotherIncarnationIsNoPeerOfAParticipant) {
     ->on_closed(
       [&](net::close_reason, const std::string& why) { end.set_value(why); });
   auto why = end.get_future();
-  ASSERT_EQ(why.wait_for(long_enough), std::future_status::ready);
+  ASSERT_EQ(why.wait_for(patience), std::future_status::ready);
   EXPECT_TRUE(mentions(why.get(), "the job has begun"));
   EXPECT_EQ(processes.members[1].joined_cluster->current_view().view_id, 1u);
 }

@@ -1,6 +1,7 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/tests/actors/membership/clusters.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::testing;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 
 /// A second process for task 2 of a job.
 struct second_process {

@@ -3,6 +3,7 @@
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/tests/support/loopback_channel.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
@@ -21,7 +22,7 @@ namespace {
 using namespace troupe;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 
 /// A connection that only tells that it was closed.
 class fake_connection final : public net::connection {

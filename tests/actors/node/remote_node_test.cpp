@@ -9,6 +9,7 @@
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/tests/actors/remoting/counter.hpp"
 #include "troupe/tests/net/security/certificates.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/support/variable_is.hpp"
 
 #include <caf/exit_reason.hpp>
@@ -27,7 +28,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto long_enough = 20s;
+using troupe::test::patience;
 
 struct server_side {
   explicit server_side(const node_server_options& options = {})
@@ -44,7 +45,7 @@ int add(runtime& local_runtime, const counter_actor& to, int x) {
   int total = -1;
   {
     caf::scoped_actor self{local_runtime.system()};
-    self->request(to, long_enough, x)
+    self->request(to, patience, x)
       .receive([&](int now) { total = now; },
                [&](const caf::error& e) {
                  ADD_FAILURE() << local_runtime.system().render(e);
@@ -64,7 +65,7 @@ caf::error exit_reason_of(runtime& local_runtime, const Handle& actor,
     self->monitor(actor);
     meanwhile();
     self->receive([&](const caf::down_msg& x) { reason = x.reason; },
-                  caf::after(long_enough) >> [] { ADD_FAILURE(); });
+                  caf::after(patience) >> [] { ADD_FAILURE(); });
   }
   release_caf_logger();
   return reason;
@@ -114,7 +115,7 @@ TEST(RemoteNode, IsToldItsWrongSecretWhichTheNodeLogsByDefault) {
       << why.what();
     std::unique_lock hold{lock};
     EXPECT_TRUE(
-      arrived.wait_for(hold, long_enough, [&] { return !lines.empty(); }));
+      arrived.wait_for(hold, patience, [&] { return !lines.empty(); }));
   }
   log_to(nullptr);
   ASSERT_FALSE(lines.empty());
@@ -255,7 +256,7 @@ TEST(RemoteNode, EndsItsRolesWhenItIsDestroyed) {
     EXPECT_EQ(other_client.info().running.size(), 1u);
   }
   EXPECT_EQ(exit_reason_of(client_runtime, kept, [] {}), ec::peer_lost);
-  const auto deadline = std::chrono::steady_clock::now() + long_enough;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!other_client.info().running.empty()
          && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
@@ -289,7 +290,7 @@ TEST(RemoteNode, StopsANode) {
   // The end of the role or the end of the connection may arrive first, and the
   // two have different exit reasons. Therefore the test accepts any error.
   EXPECT_TRUE(exit_reason_of(client_runtime, role, [&] { node.stop(); }));
-  EXPECT_TRUE(server.node.wait_for_stop(long_enough));
+  EXPECT_TRUE(server.node.wait_for_stop(patience));
 }
 
 namespace {
@@ -349,7 +350,7 @@ struct moody_node : server_side {
 template <class... Ts>
 int ask_for_int(runtime& client_runtime, const moody_actor& role,
                 const Ts&... xs) {
-  return ask<int>(client_runtime.system(), "adding", role, long_enough, xs...);
+  return ask<int>(client_runtime.system(), "adding", role, patience, xs...);
 }
 
 } // namespace

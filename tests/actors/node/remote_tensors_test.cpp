@@ -5,6 +5,7 @@
 #include "troupe/tensors/memory.hpp"
 #include "troupe/tests/net/security/certificates.hpp"
 #include "troupe/tests/strategies/tensor_transfer/transfer_ends.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 
 #include <caf/scoped_actor.hpp>
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ using tensor_transfer::testing::bytes_tensor;
 
 namespace {
 
-constexpr auto long_enough = 60s;
+using troupe::test::patience;
 constexpr std::int64_t mib = std::int64_t{1} << 20;
 
 /// Keeps a role from handling messages until the test opens the gate.
@@ -33,7 +34,7 @@ class gate {
 public:
   void wait() {
     std::unique_lock hold{lock_};
-    changed_.wait_for(hold, long_enough, [this] { return is_open_; });
+    changed_.wait_for(hold, patience, [this] { return is_open_; });
   }
   void open() {
     const std::lock_guard hold{lock_};
@@ -116,7 +117,7 @@ struct connected_node : net::testing::certificate_test {
     server.emplace(server_runtime, options);
     client.emplace(client_runtime, server->address(),
                    client_options{.connection = {.credentials = credentials},
-                                  .request_timeout = long_enough,
+                                  .request_timeout = patience,
                                   .shared_memory = kind == "shm"});
     role = client->spawn<store_actor>("store");
   }
@@ -124,7 +125,7 @@ struct connected_node : net::testing::certificate_test {
 
   template <class T, class... Ts>
   T ask(const Ts&... xs) {
-    return troupe::ask<T>(client_runtime.system(), "request", role, long_enough,
+    return troupe::ask<T>(client_runtime.system(), "request", role, patience,
                           xs...);
   }
 
@@ -138,7 +139,7 @@ struct connected_node : net::testing::certificate_test {
 
 /// Waits until the process uses at least this memory for tensors.
 void wait_for_memory(std::size_t bytes) {
-  const auto deadline = std::chrono::steady_clock::now() + long_enough;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   while (memory::used().live < bytes
          && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
@@ -185,14 +186,14 @@ TEST_P(RemoteTensors, ForAStoppedRoleBoundTheMemoryOfTheNode) {
     caf::scoped_actor self{pair.client_runtime.system()};
     std::vector<decltype(self->request(pair.role, 1s, value))> asked;
     for (int i = 0; i < count; ++i)
-      asked.push_back(self->request(pair.role, long_enough, value));
+      asked.push_back(self->request(pair.role, patience, value));
     // The credits for tensors are 256 MiB. Each tensor uses a little more than
     // its elements.
     wait_for_memory(before + 15 * block);
     for (auto& other : {1, 2}) { // another role is not delayed
       const auto more = pair.client->spawn<store_actor>("store");
       EXPECT_EQ(troupe::ask<std::int64_t>(pair.client_runtime.system(), "other",
-                                          more, long_enough,
+                                          more, patience,
                                           bytes_tensor(mib + other, 1)),
                 mib + other);
     }
@@ -218,7 +219,7 @@ TEST_P(RemoteTensors, OfRequestsThatWaitForEachOtherArrive) {
     caf::scoped_actor self{pair.client_runtime.system()};
     std::vector<decltype(self->request(role, 1s, value))> asked;
     for (int i = 0; i < 3; ++i)
-      asked.push_back(self->request(role, long_enough, value));
+      asked.push_back(self->request(role, patience, value));
     for (auto& one : asked)
       one.receive([&](std::int64_t x) { responses += x == 3; },
                   [&](const caf::error& e) {
@@ -241,7 +242,7 @@ TEST_P(RemoteTensors, InFlightFailWithTheReasonOfTheLostConnection) {
       clients.emplace_back([&] {
         try {
           troupe::ask<std::int64_t>(pair.client_runtime.system(), "the role",
-                                    pair.role, long_enough, value);
+                                    pair.role, patience, value);
           ADD_FAILURE() << "the role is blocked, so it cannot respond";
         } catch (const job_error& e) {
           // A request that begins after the loss, but before the proxy hears
@@ -284,7 +285,7 @@ TEST(RemoteTensors, ForAnUnknownChannelEndTheConnection) {
                                std::span<const std::byte>{}));
   opened.lanes.front()->flush();
   auto reason = ended.get_future();
-  ASSERT_EQ(reason.wait_for(long_enough), std::future_status::ready);
+  ASSERT_EQ(reason.wait_for(patience), std::future_status::ready);
   const auto text = reason.get();
   EXPECT_NE(text.find("channel 99, which does not exist"), text.npos) << text;
 }

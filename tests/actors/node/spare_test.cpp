@@ -7,6 +7,7 @@
 #include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/tests/net/security/certificates.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ namespace {
 using namespace troupe;
 using namespace std::chrono_literals;
 
-constexpr auto long_enough = 60s;
+using troupe::test::patience;
 
 /// Sentences that other threads report.
 class sentences {
@@ -40,7 +41,7 @@ public:
     const auto contains = [&](const std::string& x) {
       return x.find(text) != x.npos;
     };
-    const auto found = changed_.wait_for(hold, long_enough, [&] {
+    const auto found = changed_.wait_for(hold, patience, [&] {
       return std::ranges::count_if(all_, contains) >= count;
     });
     if (!found)
@@ -57,7 +58,7 @@ private:
 
 template <class F>
 bool becomes_true(F holds) {
-  const auto deadline = std::chrono::steady_clock::now() + long_enough;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!holds() && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
   return holds();
@@ -288,7 +289,7 @@ TEST(SpareAnnouncer, OfANodeMakesTheWaitForItsEndThrow) {
     });
   node_server node{local, {.join = client.acceptor->address()}};
   try {
-    node.wait_for_stop(long_enough);
+    node.wait_for_stop(patience);
     ADD_FAILURE() << "no exception was thrown";
   } catch (const job_error& e) {
     EXPECT_EQ(e.code, ec::refused);
@@ -428,8 +429,7 @@ TEST(SpareAcceptor, RejectsMalformedHellosWithASentenceAndGoesOn) {
   const auto refusal = [&](std::vector<std::byte> payload) -> std::string {
     try {
       connect(*endpoint, client.acceptor->address(),
-              {{}, "hostile", 7, spare_purpose, std::move(payload)},
-              long_enough);
+              {{}, "hostile", 7, spare_purpose, std::move(payload)}, patience);
     } catch (const job_error& e) {
       EXPECT_EQ(e.code, ec::refused);
       return e.what();

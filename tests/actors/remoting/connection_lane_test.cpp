@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::int64_t mib = std::int64_t{1} << 20;
+constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 
 /// The lane of a connection. The test is the peer: it has the other end of the
 /// lane.
@@ -88,20 +88,21 @@ struct ConnectionLane : ::testing::TestWithParam<std::string> {};
 TEST_P(ConnectionLane, PassesTensorsOfAChannelBothWays) {
   lane_with_peer pair{GetParam()};
   pair.peer.receiver().open_channel(2);
-  pair.peer.sender().send(2, 5, {bytes_tensor(3 * mib, 1)});
-  pair.channel->send(6, {bytes_tensor(mib, 2)});
+  pair.peer.sender().send(2, 5, {bytes_tensor(3 * mebibyte, 1)});
+  pair.channel->send(6, {bytes_tensor(mebibyte, 2)});
   pair.run_until([&] {
     return !pair.arrivals.empty() && pair.peer.receiver().allocated_bytes() > 0;
   });
   ASSERT_EQ(pair.arrivals.size(), 1u);
   EXPECT_EQ(pair.arrivals[0].message, 5u);
-  EXPECT_TRUE(same_bits(pair.arrivals[0].tensors[0], bytes_tensor(3 * mib, 1)));
+  EXPECT_TRUE(
+    same_bits(pair.arrivals[0].tensors[0], bytes_tensor(3 * mebibyte, 1)));
 }
 
 TEST_P(ConnectionLane, RefusesTensorsForAChannelThatWasClosed) {
   lane_with_peer pair{GetParam()};
   pair.channel->close();
-  pair.peer.sender().send(2, 5, {bytes_tensor(mib)});
+  pair.peer.sender().send(2, 5, {bytes_tensor(mebibyte)});
   pair.run_until([&] { return pair.peer.sender().transfers() == 0; });
   EXPECT_EQ(pair.peer.sender().transfers(), 0u);
   EXPECT_EQ(pair.peer.sender().held_bytes(), 0u);
@@ -111,7 +112,7 @@ TEST_P(ConnectionLane, RefusesTensorsForAChannelThatWasClosed) {
 
 TEST_P(ConnectionLane, EndsOnTensorsForAChannelThatDoesNotExist) {
   lane_with_peer pair{GetParam()};
-  pair.peer.sender().send(3, 5, {bytes_tensor(mib)});
+  pair.peer.sender().send(3, 5, {bytes_tensor(mebibyte)});
   EXPECT_TRUE(has(pair.violation(), "channel 3, which does not exist"));
 }
 
@@ -125,7 +126,7 @@ TEST_P(ConnectionLane, EndsIfTheTensorsOfAMessageDoNotArrive) {
 /// The message may wait in the mailbox of a busy actor.
 TEST_P(ConnectionLane, KeepsTensorsWhoseMessageIsReadMuchLater) {
   lane_with_peer pair{GetParam(), 10ms};
-  pair.peer.sender().send(2, 5, {bytes_tensor(mib)});
+  pair.peer.sender().send(2, 5, {bytes_tensor(mebibyte)});
   const auto late = std::chrono::steady_clock::now() + 50ms;
   pair.run_until([&] {
     return !pair.arrivals.empty() && std::chrono::steady_clock::now() > late;

@@ -11,7 +11,7 @@ namespace {
 using namespace troupe::net;
 
 /// Unsets TF_CONFIG before and after each test.
-class TfConfig : public testing::Test {
+class TfConfig : public ::testing::Test {
 protected:
   TfConfig() { ::unsetenv("TF_CONFIG"); }
   ~TfConfig() override { ::unsetenv("TF_CONFIG"); }

@@ -43,7 +43,7 @@ int verify_result(const certified_key& authority,
   return X509_STORE_CTX_get_error(context.get());
 }
 
-class Certificates : public testing::Test {
+class Certificates : public ::testing::Test {
 protected:
   certified_key authority = make_authority({.name = "an authority"});
 };

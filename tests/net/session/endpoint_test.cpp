@@ -1,6 +1,7 @@
 #include "troupe/net/io/socket_address.hpp"
 #include "troupe/tests/net/io/streams.hpp"
 #include "troupe/tests/net/session/endpoints.hpp"
+#include "troupe/tests/support/mentions.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 
+using troupe::test::mentions;
 using namespace troupe::net;
 using namespace troupe::net::testing;
 
@@ -15,10 +17,6 @@ namespace {
 
 using control = std::shared_ptr<connection>;
 using raw = std::unique_ptr<stream>;
-
-bool mentions(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
-}
 
 } // namespace
 

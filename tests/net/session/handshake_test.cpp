@@ -2,11 +2,13 @@
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/session/handshake.hpp"
 #include "troupe/tests/net/io/streams.hpp"
+#include "troupe/tests/support/mentions.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
+using troupe::test::mentions;
 using namespace troupe::net;
 using namespace troupe::net::testing;
 using side = handshake::side;
@@ -19,14 +21,14 @@ const hello worker{.job = "job",
                    .incarnation = 77,
                    .purpose = "control",
                    .payload = {std::byte{5}}};
-hello hello_of(const std::string& name) {
+hello named_hello(const std::string& name) {
   hello x;
   x.name = name;
   return x;
 }
 
 const hello_response yes{.payload = {std::byte{6}, std::byte{7}},
-                         .responder = hello_of("chief")};
+                         .responder = named_hello("chief")};
 
 nonce some_nonce(unsigned seed) {
   std::mt19937 random{seed};
@@ -108,10 +110,6 @@ bool is_greeting_and_verdict(std::span<const std::byte> sent_bytes) {
   return sent_bytes.size() == 72
          && std::ranges::equal(sent_bytes.subspan(40),
                                bytes_of(wrong_secret_verdict));
-}
-
-bool mentions(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "troupe/tests/net/io/streams.hpp"
 #include "troupe/tests/net/session/endpoints.hpp"
 #include "troupe/tests/net/session/raw_sockets.hpp"
+#include "troupe/tests/support/mentions.hpp"
 #include "troupe/tests/support/sanitizers.hpp"
 
 #include <gtest/gtest.h>
@@ -17,15 +18,12 @@
 // Tests of an endpoint with peers that do not authenticate or violate the
 // protocol, over real sockets.
 
+using troupe::test::mentions;
 using namespace troupe::net;
 using namespace troupe::net::testing;
 using state = handshake::state;
 
 namespace {
-
-bool mentions(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
-}
 
 void wait_for_line(mailbox<std::string>& log, const std::string& what) {
   while (!mentions(log.take(), what))

@@ -1,8 +1,10 @@
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/tests/net/session/multiplexers.hpp"
+#include "troupe/tests/support/mentions.hpp"
 
 #include <gtest/gtest.h>
 
+using troupe::test::mentions;
 using namespace troupe::net;
 using namespace troupe::net::testing;
 
@@ -25,10 +27,6 @@ std::string fault_after(std::uint64_t what,
   return end_state && end_state->cause == close_reason::protocol_error
            ? end_state->reason
            : "none";
-}
-
-bool mentions(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
 }
 
 template <class... Ts>

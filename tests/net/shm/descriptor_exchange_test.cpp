@@ -15,7 +15,7 @@ using namespace troupe::net;
 
 namespace {
 
-class DescriptorExchange : public testing::Test {
+class DescriptorExchange : public ::testing::Test {
 protected:
   const descriptor segment{::memfd_create("test", MFD_CLOEXEC)};
   const event_notifier notifier;

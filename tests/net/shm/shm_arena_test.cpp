@@ -1,4 +1,5 @@
 #include "troupe/tests/net/lanes/lanes.hpp"
+#include "troupe/tests/net/shm/sealed_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,13 +22,6 @@ bool is_refused(int fd) {
   } catch (const std::runtime_error&) {
     return true;
   }
-}
-
-descriptor file_of(std::size_t bytes, int seals) {
-  descriptor fd{::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
-  EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, seals), 0);
-  return fd;
 }
 
 /// A lane whose ends have arenas, so that they can post zero-copy.

@@ -1,4 +1,5 @@
 #include "troupe/tests/net/lanes/lanes.hpp"
+#include "troupe/tests/net/shm/sealed_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,15 +10,6 @@ using namespace troupe::net;
 using namespace troupe::net::testing;
 
 namespace {
-
-/// Returns a memfd of that size with these seals, such as a peer may send.
-descriptor file_of(std::size_t bytes, int seals) {
-  descriptor fd{::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0
-      || ::fcntl(fd.get(), F_ADD_SEALS, seals) != 0)
-    throw std::runtime_error("cannot create a memfd");
-  return fd;
-}
 
 std::size_t size_of(int fd) {
   return static_cast<std::size_t>(::lseek(fd, 0, SEEK_END));

@@ -2,6 +2,7 @@
 #include "troupe/net/transport/lane_set.hpp"
 #include "troupe/net/transport/message_stream.hpp"
 #include "troupe/tests/net/lanes/lanes.hpp"
+#include "troupe/tests/support/mentions.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include <sys/wait.h>
 #include <thread>
 
+using troupe::test::mentions;
 using namespace troupe::net;
 using namespace troupe::net::testing;
 
@@ -81,10 +83,6 @@ void expect_lane_set(const opened_pair& pair, const std::string& transport,
     expect_carried(*dialer_lanes[i], *acceptor_lanes[i]);
     expect_carried(*acceptor_lanes[i], *dialer_lanes[i]);
   }
-}
-
-bool mentions(const std::string& text, const std::string& expected) {
-  return text.find(expected) != std::string::npos;
 }
 
 lane_options options_with(lane_policy policy, const std::string& host = {}) {

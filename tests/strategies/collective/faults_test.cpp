@@ -11,10 +11,6 @@ using namespace troupe::collective::testing;
 
 namespace {
 
-std::string reason_of(const state_machine& x) {
-  return x.error() ? x.error()->reason : "nothing is wrong";
-}
-
 template <class F>
 std::string refusal(F&& fn) {
   try {
@@ -23,10 +19,6 @@ std::string refusal(F&& fn) {
     return e.what();
   }
   return "";
-}
-
-tensor ones(std::int64_t n) {
-  return tensor::full({n}, 1);
 }
 
 /// Two processes with one replica each, which sum a bucket. Process 1 has sent

@@ -328,4 +328,12 @@ with_scattered(const std::vector<firsts>& contiguous) {
   return out;
 }
 
+inline std::string reason_of(const state_machine& x) {
+  return x.error() ? x.error()->reason : "nothing is wrong";
+}
+
+inline tensor ones(std::int64_t elements) {
+  return tensor::full({elements}, 1);
+}
+
 } // namespace troupe::collective::testing

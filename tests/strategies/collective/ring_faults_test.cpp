@@ -11,14 +11,6 @@ namespace {
 
 using ids = std::vector<std::uint32_t>;
 
-std::string reason_of(const state_machine& x) {
-  return x.error() ? x.error()->reason : "nothing is wrong";
-}
-
-tensor ones(std::int64_t n) {
-  return tensor::full({n}, 1);
-}
-
 /// Lets each replica contribute `n` ones to bucket 6 in step 3.
 void contribute_ones(process_group& group, std::int64_t n) {
   group.begin_generation(1);

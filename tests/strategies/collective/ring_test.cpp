@@ -11,18 +11,18 @@ namespace {
 
 /// Placements on 1 to 5 processes, with equal and unequal numbers of replicas
 /// per process.
-const auto layouts = with_scattered({{0, 1},
-                                     {0, 3},
-                                     {0, 1, 2},
-                                     {0, 3, 4},
-                                     {0, 1, 6},
-                                     {0, 1, 2, 3},
-                                     {0, 3, 5, 6},
-                                     {0, 1, 2, 3, 4},
-                                     {0, 1, 4, 5, 9},
-                                     {0, 2, 4, 6, 8},
-                                     {0, 1, 2, 3, 4, 5},
-                                     {0, 4, 5, 8, 10, 11}});
+const auto ring_layouts = with_scattered({{0, 1},
+                                          {0, 3},
+                                          {0, 1, 2},
+                                          {0, 3, 4},
+                                          {0, 1, 6},
+                                          {0, 1, 2, 3},
+                                          {0, 3, 5, 6},
+                                          {0, 1, 2, 3, 4},
+                                          {0, 1, 4, 5, 9},
+                                          {0, 2, 4, 6, 8},
+                                          {0, 1, 2, 3, 4, 5},
+                                          {0, 4, 5, 8, 10, 11}});
 
 /// Numbers of elements of a bucket: one element, full chunks, and one element
 /// more or less than full chunks.
@@ -71,7 +71,7 @@ struct scripted_run {
 
   explicit scripted_run(std::uint64_t seed)
     : rng{seed},
-      layout{layouts[rng() % layouts.size()]},
+      layout{ring_layouts[rng() % ring_layouts.size()]},
       group{layout, 1 + rng() % 2, rng() % 2 == 0, seed} {
     for (std::uint32_t b = 0; b < buckets; ++b) {
       constexpr std::array<std::size_t, 6> some{0, 1, 300, 8192, 9000, 30'000};
@@ -150,7 +150,7 @@ struct scripted_run {
 // -- bits ---------------------------------------------------------------------
 
 TEST(Ring, GivesTheBitsOfItsOrderInEveryPlacement) {
-  for (const auto& layout : layouts)
+  for (const auto& layout : ring_layouts)
     for (const bool views : {true, false})
       for (const auto size : sizes)
         walk<float>(layout, views, size);
@@ -161,12 +161,12 @@ TEST(Ring, GivesTheBitsOfItsOrderForManyGroupsOfChunks) {
 }
 
 TEST(Ring, AddsDoublesInTheSameOrder) {
-  for (const auto& layout : layouts)
+  for (const auto& layout : ring_layouts)
     walk<double>(layout, true, 30'000);
 }
 
 TEST(Ring, SumsIntegersExactly) {
-  for (const auto& layout : layouts) {
+  for (const auto& layout : ring_layouts) {
     SCOPED_TRACE(text_of(layout));
     process_group group{layout};
     const auto replicas = std::int64_t(group.placed.replicas());

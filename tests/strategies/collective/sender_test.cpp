@@ -8,7 +8,7 @@ using namespace troupe::collective::testing;
 
 namespace {
 
-constexpr auto contributions = lane_id::contributions;
+constexpr auto contribution_lane = lane_id::contributions;
 
 /// Process 0 of two processes, and queues of one packet. Process 0 hosts
 /// `local` replicas.
@@ -16,10 +16,10 @@ struct sending {
   explicit sending(std::uint32_t local)
     : parts{placement::contiguous({local, 1}), 0} {}
 
-  std::deque<queued_packet>& queue(lane_id lane = contributions) {
+  std::deque<queued_packet>& queue(lane_id lane = contribution_lane) {
     return queues.between(0, 1, lane);
   }
-  bool send(lane_id lane = contributions) {
+  bool send(lane_id lane = contribution_lane) {
     return parts.out.send(transport, 1, lane);
   }
 
@@ -37,7 +37,8 @@ TEST(Sender, WaitsWhileTheQueueIsFull) {
   EXPECT_TRUE(setup.send());
   EXPECT_FALSE(setup.send()) << "the queue is full";
   EXPECT_EQ(read(setup.queue().front().header).bucket, 4u);
-  EXPECT_EQ(setup.parts.positions.sent(1, contributions), (cursor{1, 0, 0}));
+  EXPECT_EQ(setup.parts.positions.sent(1, contribution_lane),
+            (cursor{1, 0, 0}));
   setup.queue().clear();
   EXPECT_TRUE(setup.send());
   EXPECT_EQ(read(setup.queue().front().header).bucket, 5u);

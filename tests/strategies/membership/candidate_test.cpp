@@ -1,4 +1,5 @@
 #include "troupe/strategies/membership/candidate.hpp"
+#include "troupe/tests/strategies/membership/receivers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +7,9 @@ namespace troupe::membership {
 
 namespace {
 
-constexpr std::uint64_t own_id = 77;
+constexpr std::uint64_t candidate_id = 77;
 
-const join_request self{1, own_id, "127.0.0.1", 1001, 1, {}};
+const join_request self{1, candidate_id, "127.0.0.1", 1001, 1, {}};
 
 /// Task 1 was lost in view 1.
 view second_view() {
@@ -42,16 +43,6 @@ const Effect* find(const reaction& all) {
     if (const auto* one = std::get_if<Effect>(&x))
       return one;
   return nullptr;
-}
-
-/// Returns the tasks to which a reaction sends messages of a kind.
-std::vector<std::uint32_t> receivers(const reaction& all, message_kind kind) {
-  std::vector<std::uint32_t> out;
-  for (const auto& x : all)
-    if (const auto* one = std::get_if<send>(&x);
-        one && one->message.kind == kind)
-      out.push_back(one->task);
-  return out;
 }
 
 using tasks = std::vector<std::uint32_t>;
@@ -130,14 +121,14 @@ TEST(Candidate, CanEnterAViewThatContainsItAfterItHasAsked) {
   next.view_id = 3;
   next.members[0].replicas = {0};
   next.members.insert(next.members.begin() + 1,
-                      member{1, own_id, "127.0.0.1", 1001, {1}, 1});
+                      member{1, candidate_id, "127.0.0.1", 1001, {1}, 1});
   auto one = informed();
   EXPECT_FALSE(one.can_enter(next));
   one.ask();
   EXPECT_TRUE(one.can_enter(next));
   EXPECT_FALSE(one.can_enter(second_view()));
   auto of_another = next;
-  of_another.members[1].incarnation = own_id + 1;
+  of_another.members[1].incarnation = candidate_id + 1;
   EXPECT_FALSE(one.can_enter(of_another));
   auto impossible = next;
   impossible.members[1].replicas = {0};

@@ -1,5 +1,6 @@
 #include "troupe/strategies/membership/leader.hpp"
 #include "troupe/strategies/placement.hpp"
+#include "troupe/tests/strategies/membership/receivers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -47,15 +48,6 @@ std::vector<Effect> effects_of(const reaction& all) {
   for (const auto& x : all)
     if (const auto* one = std::get_if<Effect>(&x))
       out.push_back(*one);
-  return out;
-}
-
-/// Tasks to which a message of a kind is sent.
-std::vector<std::uint32_t> receivers(const reaction& all, message_kind kind) {
-  std::vector<std::uint32_t> out;
-  for (const auto& x : effects_of<send>(all))
-    if (x.message.kind == kind)
-      out.push_back(x.task);
   return out;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using kind = part_change::kind;
 
-tensor floats(std::vector<float> xs) {
+tensor vector_of(std::vector<float> xs) {
   return tensor::of<float>({std::int64_t(xs.size())}, xs);
 }
 
@@ -22,14 +22,14 @@ const update_rule some_rule = adam{.learning_rate = 0.5f};
 
 part_change gradient(std::uint32_t optimizer, std::vector<float> xs) {
   return {.what = kind::gradient,
-          .all = floats(std::move(xs)),
+          .all = vector_of(std::move(xs)),
           .optimizer = optimizer,
           .rule = some_rule};
 }
 
 part_change contribution(std::uint64_t step, std::uint32_t replica) {
   return {.what = kind::contribute,
-          .all = floats({float(step), float(replica)}),
+          .all = vector_of({float(step), float(replica)}),
           .step = step,
           .replica = replica};
 }
@@ -44,7 +44,7 @@ part_change apply_step(std::uint64_t step, std::vector<std::uint32_t> from) {
 
 /// A part with two optimizers, and gradients that wait for steps 5 and 7.
 stored_part used_part() {
-  stored_part out{floats({1, 2})};
+  stored_part out{vector_of({1, 2})};
   out.apply(gradient(1, {0.5f, -1}));
   out.apply(gradient(3, {2, 1}));
   out.apply(contribution(4, 0));
@@ -143,7 +143,7 @@ TEST(PartImage, SaysWhatIsImpossible) {
   EXPECT_EQ(
     problem_with([](auto& x) { x.image.waiting[1].replicas[0] = 1u << 20; }),
     begin + "the replicas of step 7 are impossible");
-  EXPECT_EQ(problem_with([](auto& x) { x.beside[2] = floats({1}); }),
+  EXPECT_EQ(problem_with([](auto& x) { x.beside[2] = vector_of({1}); }),
             begin + "slot 1 of optimizer 1 is float32[1], the part float32[2]");
   EXPECT_EQ(problem_with([](auto& x) {
               x.beside[0] = tensor::full({2}, 1, dtype::uint8);
@@ -153,7 +153,7 @@ TEST(PartImage, SaysWhatIsImpossible) {
 
 /// Changes that were checked together can leave more steps than `check` allows.
 TEST(PartImage, HasAllStepsThatWait) {
-  stored_part part{floats({1, 2})};
+  stored_part part{vector_of({1, 2})};
   for (std::uint64_t step = 0; step <= max_waiting_steps; ++step)
     part.apply(contribution(step, 0));
   const auto saved = save(part);

@@ -12,7 +12,7 @@ namespace troupe::parameter_server {
 
 namespace {
 
-constexpr std::uint64_t timeout = 60;
+constexpr std::uint64_t copies_tick_interval = 60;
 constexpr std::uint64_t chief_name = 1;
 
 template <class... Fs>
@@ -81,7 +81,7 @@ std::string random_copies_job::run() {
   for (const auto& one : servers_)
     names.push_back(one.first);
   react(chief_.start(names));
-  at(timeout, [this] { tick(); });
+  at(copies_tick_interval, [this] { tick(); });
   const auto faults = below(9);
   for (std::uint64_t i = 0; i < faults; ++i) {
     run_until(now_ + below(400), [] { return false; });
@@ -134,7 +134,7 @@ void random_copies_job::tick() {
           send(id, s, open.what);
   }
   react(chief_.on_timeout());
-  at(timeout, [this] { tick(); });
+  at(copies_tick_interval, [this] { tick(); });
 }
 
 // -- the chief ----------------------------------------------------------------

@@ -14,7 +14,7 @@ namespace troupe::parameter_server {
 
 namespace {
 
-constexpr std::uint64_t timeout = 60;
+constexpr std::uint64_t tick_interval = 60;
 
 template <class... Fs>
 struct overloaded : Fs... {
@@ -113,7 +113,7 @@ std::string random_server_job::run() {
   change_view();
   for (const auto& [id, host] : hosts_)
     start_replica(host, id, false);
-  at(timeout, [this] { tick(); });
+  at(tick_interval, [this] { tick(); });
   const auto faults = below(7);
   for (std::uint64_t i = 0; i < faults; ++i) {
     run_until(now_ + below(200), [this] { return is_done(); });
@@ -150,7 +150,7 @@ void random_server_job::tick() {
   for (auto& [process, one] : chiefs_)
     if (one.is_alive)
       perform(process, one.machine->on_timeout());
-  at(timeout, [this] { tick(); });
+  at(tick_interval, [this] { tick(); });
 }
 
 std::string random_server_job::state_of(std::uint64_t process) const {

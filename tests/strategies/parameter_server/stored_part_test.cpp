@@ -1,4 +1,5 @@
 #include "troupe/strategies/parameter_server/stored_part.hpp"
+#include "troupe/tests/strategies/parameter_server/floats.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,21 +12,6 @@ namespace troupe::parameter_server {
 namespace {
 
 using kind = part_change::kind;
-
-tensor floats(const shape& dims, std::vector<float> xs) {
-  return tensor::of<float>(dims, xs);
-}
-
-std::vector<float> values(const tensor& x) {
-  const auto all = x.data<float>();
-  return {all.begin(), all.end()};
-}
-
-sparse_rows rows_of(const shape& dims, std::vector<std::int64_t> ids,
-                    const tensor& rows) {
-  return {dims, tensor::of<std::int64_t>({std::int64_t(ids.size())}, ids),
-          rows};
-}
 
 TEST(StoredPart, ChangesAllElements) {
   stored_part part{floats({3}, {1, 5, 3})};
@@ -136,7 +122,7 @@ TEST(StoredPart, EachOptimizerHasSlotsOfItsOwn) {
   EXPECT_EQ(part.bytes(), 12u);
 }
 
-std::string error_of(const part_change& change) {
+std::string error_of_part(const part_change& change) {
   stored_part part{floats({2}, {1, 2})};
   try {
     part.apply(change);
@@ -149,13 +135,13 @@ std::string error_of(const part_change& change) {
 }
 
 TEST(StoredPart, RejectsWhatDoesNotFit) {
-  EXPECT_EQ(error_of({.what = kind::add, .all = floats({3}, {1, 2, 3})}),
+  EXPECT_EQ(error_of_part({.what = kind::add, .all = floats({3}, {1, 2, 3})}),
             "assign_add: the variable is float32[2], the value float32[3]");
-  EXPECT_EQ(error_of({.all = tensor::zeros({2}, dtype::int64)}),
+  EXPECT_EQ(error_of_part({.all = tensor::zeros({2}, dtype::int64)}),
             "assign: the variable is float32[2], the value int64[2]");
-  EXPECT_EQ(error_of({}),
+  EXPECT_EQ(error_of_part({}),
             "assign: needs a value for all elements or for some rows");
-  EXPECT_EQ(error_of({.what = kind::gradient, .all = floats({2}, {1, 2})}),
+  EXPECT_EQ(error_of_part({.what = kind::gradient, .all = floats({2}, {1, 2})}),
             "apply: needs an update rule");
   EXPECT_THROW(stored_part{tensor::zeros({2}, dtype::boolean)},
                std::invalid_argument);

@@ -1,5 +1,6 @@
 #include "troupe/strategies/parameter_server/table_image.hpp"
 #include "troupe/strategies/parameter_server/table_part.hpp"
+#include "troupe/tests/strategies/parameter_server/floats.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,21 +13,6 @@ namespace troupe::parameter_server {
 namespace {
 
 using kind = part_change::kind;
-
-tensor floats(const shape& dims, std::vector<float> xs) {
-  return tensor::of<float>(dims, xs);
-}
-
-std::vector<float> values(const tensor& x) {
-  const auto all = x.data<float>();
-  return {all.begin(), all.end()};
-}
-
-sparse_rows rows_of(const shape& dims, std::vector<std::int64_t> ids,
-                    const tensor& rows) {
-  return {dims, tensor::of<std::int64_t>({std::int64_t(ids.size())}, ids),
-          rows};
-}
 
 /// Returns the rows of a table of ones.
 table_rules ones(std::uint32_t min_touches = 1,
@@ -331,7 +317,7 @@ TEST(TablePart, GoesOnAsASnapshotOfIt) {
   EXPECT_THROW(restored_from(slots, beside), std::invalid_argument);
 }
 
-std::string error_of(const part_change& change) {
+std::string error_of_table(const part_change& change) {
   table_part table{{4, 2}, {0, 4}, ones()};
   try {
     table.apply(change);
@@ -345,19 +331,22 @@ std::string error_of(const part_change& change) {
 
 TEST(TablePart, RejectsWhatDoesNotFit) {
   const auto four = tensor::zeros({4, 2});
-  EXPECT_EQ(error_of({.what = kind::gradient, .all = four, .rule = sgd{}}),
-            "apply: needs a gradient of some rows, as the variable is a table");
-  EXPECT_EQ(error_of({.what = kind::contribute, .all = four}),
+  EXPECT_EQ(
+    error_of_table({.what = kind::gradient, .all = four, .rule = sgd{}}),
+    "apply: needs a gradient of some rows, as the variable is a table");
+  EXPECT_EQ(error_of_table({.what = kind::contribute, .all = four}),
             "contribute: needs a gradient of some rows, as the variable is a "
             "table");
-  EXPECT_EQ(error_of({.what = kind::add,
-                      .rows = rows_of({5, 2}, {4}, tensor::zeros({1, 2}))}),
-            "assign_add: the table is float32[4, 2], the value float32[5, 2]");
-  EXPECT_EQ(error_of({}),
+  EXPECT_EQ(
+    error_of_table(
+      {.what = kind::add, .rows = rows_of({5, 2}, {4}, tensor::zeros({1, 2}))}),
+    "assign_add: the table is float32[4, 2], the value float32[5, 2]");
+  EXPECT_EQ(error_of_table({}),
             "assign: needs a value for all elements or for some rows");
-  EXPECT_EQ(error_of({.what = kind::gradient,
-                      .rows = rows_of({4, 2}, {3}, tensor::zeros({1, 2}))}),
-            "apply: needs an update rule");
+  EXPECT_EQ(
+    error_of_table({.what = kind::gradient,
+                    .rows = rows_of({4, 2}, {3}, tensor::zeros({1, 2}))}),
+    "apply: needs an update rule");
   EXPECT_THROW((table_part{{}, {0, 1}, ones()}), std::invalid_argument);
   EXPECT_THROW((table_part{{3, 0}, {0, 1}, ones()}), std::invalid_argument);
   const auto longest = std::int64_t(max_row_elements);

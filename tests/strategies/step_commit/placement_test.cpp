@@ -14,10 +14,10 @@ using step_commit::testing::two;
 namespace {
 
 /// A state machine whose replicas are configured and have an active run.
-struct chief_fixture {
-  explicit chief_fixture(std::uint64_t step_window = 4,
-                         const placement& where = two,
-                         std::uint64_t steps = 100)
+struct two_process_chief {
+  explicit two_process_chief(std::uint64_t step_window = 4,
+                             const placement& where = two,
+                             std::uint64_t steps = 100)
     : machine{step_window, where} {
     record(machine.open());
     acknowledge_all();
@@ -65,7 +65,7 @@ failure_report loss_in(std::uint64_t step, std::uint32_t bucket) {
 } // namespace
 
 TEST(StepCommitOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
-  chief_fixture d;
+  two_process_chief d;
   d.report_all(0);
   d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed by the peer"));
   EXPECT_EQ(d.effects_of<send_probe>().back().message.step, 1u);
@@ -82,7 +82,7 @@ TEST(StepCommitOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
 }
 
 TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
-  chief_fixture d;
+  two_process_chief d;
   d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed by the peer"));
   d.record(
     d.machine.on(wait_report{1, 0, false, 4, activity::all_reduce, 3, {}}));
@@ -103,7 +103,7 @@ TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
 // Whichever path to a process ends first, the report is that of the loss.
 TEST(StepCommitOverProcesses, ASuspicionDoesNotChangeTheReportOfALoss) {
   for (const bool suspected_first : {true, false}) {
-    chief_fixture d;
+    two_process_chief d;
     const wait_report suspicious{1,
                                  0,
                                  false,
@@ -127,7 +127,7 @@ TEST(StepCommitOverProcesses, ASuspicionDoesNotChangeTheReportOfALoss) {
 // The chief decides: without a loss a suspicion aborts the run only when the
 // answers to the probe are due.
 TEST(StepCommitOverProcesses, ASuspicionWithoutALossAbortsAtTheTimeout) {
-  chief_fixture d;
+  two_process_chief d;
   d.report_all(0);
   d.record(
     d.machine.on(wait_report{1,
@@ -172,7 +172,7 @@ wait_report suspicion_in(std::uint64_t step) {
 
 // The suspected process lives, so its loss is not waited for.
 TEST(StepCommitOverProcesses, ASuspicionAbortsAtOnceIfAllReplicasAnswer) {
-  chief_fixture d;
+  two_process_chief d;
   d.record(d.machine.on(suspicion_in(0)));
   d.record(d.machine.on(wait_report{1, 0, false, 1, activity::idle, 0, {}}));
   d.record(d.machine.on(wait_report{1, 0, false, 2, activity::idle, 0, {}}));
@@ -189,7 +189,7 @@ TEST(StepCommitOverProcesses, ASuspicionAbortsAtOnceIfAllReplicasAnswer) {
 // suspicion. A replica that still suspects the process in a later step reports
 // it again.
 TEST(StepCommitOverProcesses, ACommitEndsASuspicion) {
-  chief_fixture d;
+  two_process_chief d;
   d.record(d.machine.on(suspicion_in(0)));
   EXPECT_TRUE(d.machine.probing());
   d.report_all(0);
@@ -205,7 +205,7 @@ TEST(StepCommitOverProcesses, ACommitEndsASuspicion) {
 // If all granted steps are committed, the machine waits for no replica, so a
 // slow callback of the caller aborts nothing.
 TEST(StepCommitOverProcesses, ASuspicionDoesNotOutliveTheGrantedSteps) {
-  chief_fixture d{1};
+  two_process_chief d{1};
   const auto report_step = [&](std::uint64_t step) {
     for (std::uint32_t r = 0; r < 4; ++r)
       d.record(d.machine.on(step_done{1, step, r, 1, {}}));
@@ -221,7 +221,7 @@ TEST(StepCommitOverProcesses, ASuspicionDoesNotOutliveTheGrantedSteps) {
 // A collective of a call with a short timeout ends before the answers to the
 // probe are due. The reason is the suspected process, not a stall.
 TEST(StepCommitOverProcesses, ATimeoutOfACallNamesTheSuspectedProcess) {
-  chief_fixture d;
+  two_process_chief d;
   d.record(d.machine.on(suspicion_in(0)));
   const role_wait wait{false, 0, activity::all_reduce, 3, {2, 3}};
   d.record(d.machine.on(failed{1,
@@ -248,7 +248,7 @@ TEST(StepCommitOverProcesses, ATimeoutOfACallNamesTheSuspectedProcess) {
 // A peer can send any suspicion; only possible ones have an effect.
 TEST(StepCommitOverProcesses, IgnoresImpossibleSuspicions) {
   const auto has_effect = [](const auto& change) {
-    chief_fixture d;
+    two_process_chief d;
     auto report = suspicion_in(0);
     change(report);
     d.record(d.machine.on(report));
@@ -270,7 +270,7 @@ TEST(StepCommitOverProcesses, IgnoresImpossibleSuspicions) {
 // A replica can fail for few reasons; a peer that sends another code does not
 // choose what the caller of the run sees.
 TEST(StepCommitOverProcesses, AFailureWithAForeignCodeIsInvalid) {
-  chief_fixture d;
+  two_process_chief d;
   auto failure = thrown(1, 2, "x");
   failure.report.code = ec::cancelled;
   d.record(d.machine.on(failure));
@@ -283,7 +283,7 @@ TEST(StepCommitOverProcesses, AFailureWithAForeignCodeIsInvalid) {
 // step, but its content does not reach the caller of the run.
 TEST(StepCommitOverProcesses, DropsTheContentOfImpossibleReports) {
   const auto report_after = [](const auto& change) {
-    chief_fixture d;
+    two_process_chief d;
     auto failure = thrown(1, 3, "no such file");
     change(failure.report);
     d.record(d.machine.on(failure));
@@ -314,7 +314,7 @@ TEST(StepCommitOverProcesses, DropsTheContentOfImpossibleReports) {
 }
 
 TEST(StepCommitOverProcesses, DoesNotWaitForeverForReplicasThatDoNotAnswer) {
-  chief_fixture d;
+  two_process_chief d;
   d.record(d.machine.on_process_lost(1, ec::unreachable, "silent for 1 s"));
   d.record(d.machine.on_timeout(1000));
   d.record(
@@ -325,7 +325,7 @@ TEST(StepCommitOverProcesses, DoesNotWaitForeverForReplicasThatDoNotAnswer) {
 }
 
 TEST(StepCommitOverProcesses, NamesTheReplicaWhoseStepFunctionFailed) {
-  chief_fixture d;
+  two_process_chief d;
   d.record(d.machine.on(thrown(1, 3, "no such file")));
   d.acknowledge_all();
   EXPECT_EQ(d.effects_of<aborted>().at(0).report,
@@ -338,7 +338,7 @@ TEST(StepCommitOverProcesses, NamesTheReplicaWhoseStepFunctionFailed) {
 }
 
 TEST(StepCommitOverProcesses, GrantsAQuarterOfAWideWindowAtATime) {
-  chief_fixture d{16};
+  two_process_chief d{16};
   for (std::uint64_t s = 0; s < 40; ++s)
     d.report_all(s);
   EXPECT_EQ(d.effects_of<committed>().size(), 40u);
@@ -347,7 +347,7 @@ TEST(StepCommitOverProcesses, GrantsAQuarterOfAWideWindowAtATime) {
 }
 
 TEST(StepCommitOverProcesses, GrantsThePartialBatchAtTheEnd) {
-  chief_fixture d{16, two, 18};
+  two_process_chief d{16, two, 18};
   for (std::uint64_t s = 0; s < 18; ++s)
     d.report_all(s);
   EXPECT_EQ(d.effects_of<completed>().at(0).next, 18u);
@@ -367,7 +367,7 @@ TEST(StepCommit, RejectsRunsAfterAReducerWasLost) {
 }
 
 TEST(StepCommit, IgnoresMessagesOfAnotherIncarnation) {
-  chief_fixture d{4, one_process(4)};
+  two_process_chief d{4, one_process(4)};
   for (std::uint32_t r = 0; r < 4; ++r)
     d.record(d.machine.on(step_done{1, 0, r, 2, {}}));
   d.record(d.machine.on(thrown(1, 1, "not mine", 2)));
@@ -377,7 +377,7 @@ TEST(StepCommit, IgnoresMessagesOfAnotherIncarnation) {
 }
 
 TEST(StepCommit, CountsOneWaitReportPerRole) {
-  chief_fixture d{4, one_process(4)};
+  two_process_chief d{4, one_process(4)};
   d.record(d.machine.on_timeout(1000));
   d.record(
     d.machine.on(wait_report{1, 0, false, 0, activity::computing, 0, {}}));

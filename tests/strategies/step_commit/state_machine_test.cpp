@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint64_t step_window = 4;
 
 /// A state machine whose effects are recorded. All its replicas are configured.
-struct chief_fixture {
-  explicit chief_fixture(std::uint32_t replicas)
+struct one_process_chief {
+  explicit one_process_chief(std::uint32_t replicas)
     : replicas{replicas}, machine{step_window, one_process(replicas)} {
     record(machine.open());
     acknowledge_all();
@@ -64,7 +64,7 @@ struct chief_fixture {
 } // namespace
 
 TEST(StepCommit, GrantsTheWindowAndOneMoreStepPerCommit) {
-  chief_fixture d{2};
+  one_process_chief d{2};
   d.record(d.machine.run(10, 6));
   EXPECT_EQ(d.last<send_start>().message.first, 10u);
   EXPECT_EQ(d.last<send_start>().message.until, 14u);
@@ -82,7 +82,7 @@ TEST(StepCommit, CommitsInOrderForAnyOrderOfReports) {
   std::mt19937_64 rng{3};
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE("seed 3, round " + std::to_string(round));
-    chief_fixture d{3};
+    one_process_chief d{3};
     d.record(d.machine.run(0, 20));
     std::uint64_t next[3] = {};
     for (int left = 60; left > 0;) {
@@ -108,7 +108,7 @@ TEST(StepCommit, CommitsInOrderForAnyOrderOfReports) {
 }
 
 TEST(StepCommit, StopGrantsNoMoreSteps) {
-  chief_fixture d{2};
+  one_process_chief d{2};
   d.record(d.machine.run(0, 100));
   d.record(d.machine.stop());
   for (std::uint64_t s = 0; s < step_window; ++s) {
@@ -130,7 +130,7 @@ TEST(StepCommit, StartsStepsWhenAllReplicasAreConfigured) {
 }
 
 TEST(StepCommit, IgnoresReportsOfAnOlderGeneration) {
-  chief_fixture d{1};
+  one_process_chief d{1};
   d.record(d.machine.run(0, 2));
   d.record(d.machine.on(thrown(1, 0)));
   EXPECT_EQ(d.machine.generation(), 2u);
@@ -144,7 +144,7 @@ TEST(StepCommit, IgnoresReportsOfAnOlderGeneration) {
 }
 
 TEST(StepCommit, ReportsTheReasonWhenAllReplicasLeftTheStep) {
-  chief_fixture d{3};
+  one_process_chief d{3};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on(thrown(1, 2)));
   EXPECT_EQ(d.last<send_configure>().message.generation, 2u);
@@ -156,7 +156,7 @@ TEST(StepCommit, ReportsTheReasonWhenAllReplicasLeftTheStep) {
 }
 
 TEST(StepCommit, ALostReplicaAbortsTheRunAndAllLaterOnes) {
-  chief_fixture d{2};
+  one_process_chief d{2};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on_lost(1, "killed"));
   EXPECT_TRUE(
@@ -170,7 +170,7 @@ TEST(StepCommit, ALostReplicaAbortsTheRunAndAllLaterOnes) {
 }
 
 TEST(StepCommit, ProbesBeforeItAborts) {
-  chief_fixture d{3};
+  one_process_chief d{3};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on_timeout(5000));
   EXPECT_EQ(d.last<send_probe>().message.step, 0u);
@@ -195,7 +195,7 @@ TEST(StepCommit, ProbesBeforeItAborts) {
 }
 
 TEST(StepCommit, AReportDuringAProbeIsProgress) {
-  chief_fixture d{2};
+  one_process_chief d{2};
   d.record(d.machine.run(0, 1));
   d.record(d.machine.on_timeout(5000));
   EXPECT_TRUE(d.machine.probing());
@@ -206,7 +206,7 @@ TEST(StepCommit, AReportDuringAProbeIsProgress) {
 }
 
 TEST(StepCommit, AReportOfAStepNotGrantedIsAProtocolError) {
-  chief_fixture d{1};
+  one_process_chief d{1};
   d.record(d.machine.run(0, 1));
   d.report_step(0, 5);
   d.acknowledge_all();
@@ -214,7 +214,7 @@ TEST(StepCommit, AReportOfAStepNotGrantedIsAProtocolError) {
 }
 
 TEST(StepCommit, BeginsANewGenerationUnlessTheRunIsContiguous) {
-  chief_fixture d{1};
+  one_process_chief d{1};
   d.record(d.machine.run(0, 1));
   d.report_step(0, 0);
   d.record(d.machine.run(1, 1));
@@ -225,7 +225,7 @@ TEST(StepCommit, BeginsANewGenerationUnlessTheRunIsContiguous) {
 }
 
 TEST(StepCommit, GrantsAtMostTwoWindowsBeyondTheAcknowledgedStep) {
-  chief_fixture d{1};
+  one_process_chief d{1};
   d.acknowledges = false;
   d.record(d.machine.run(0, 100));
   for (std::uint64_t s = 0; s < 2 * step_window; ++s)
@@ -241,7 +241,7 @@ TEST(StepCommit, GrantsAtMostTwoWindowsBeyondTheAcknowledgedStep) {
 }
 
 TEST(StepCommit, StopCompletesAtOnceIfAllGrantedStepsAreCommitted) {
-  chief_fixture d{1};
+  one_process_chief d{1};
   d.acknowledges = false;
   d.record(d.machine.run(0, 100));
   for (std::uint64_t s = 0; s < 2 * step_window; ++s)

@@ -1,14 +1,16 @@
 #include "troupe/tests/strategies/tensor_transfer/transfer_ends.hpp"
+#include "troupe/tests/support/mentions.hpp"
 
 #include <gtest/gtest.h>
 
+using troupe::test::mentions;
 using namespace troupe;
 using namespace troupe::tensor_transfer;
 using namespace troupe::tensor_transfer::testing;
 
 namespace {
 
-constexpr std::size_t mib = std::size_t{1} << 20;
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 packet_header of_left(packet_kind kind, std::uint64_t transfer) {
   packet_header x;
@@ -56,10 +58,6 @@ transfer_end after(const std::vector<packet>& packets,
 std::string violation_after(const std::vector<packet>& packets,
                             const receiver_limits& limits = {}) {
   return after(packets, limits).error;
-}
-
-bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 const tensor_spec thousand{{1000}, dtype::uint8};
@@ -154,12 +152,13 @@ TEST(TensorTransfer, IgnoresRepeatedPackets) {
 }
 
 TEST(TensorTransfer, RejectsMoreThanWasGranted) {
-  const tensor_spec spec{{4 * std::int64_t{mib}}, dtype::uint8};
+  const tensor_spec spec{{4 * std::int64_t{mebibyte}}, dtype::uint8};
   const receiver_limits limits{.window_bytes = 100'000};
-  EXPECT_TRUE(mentions(violation_after({offer_of(1, 4 * mib), spec_of(1, spec),
-                                        chunk_of(1, 0, 100'001)},
-                                       limits),
-                       "only 100000 bytes were granted"));
+  EXPECT_TRUE(
+    mentions(violation_after({offer_of(1, 4 * mebibyte), spec_of(1, spec),
+                              chunk_of(1, 0, 100'001)},
+                             limits),
+             "only 100000 bytes were granted"));
 }
 
 TEST(TensorTransfer, RejectsPacketsOfTransfersThatWereNotAdmitted) {

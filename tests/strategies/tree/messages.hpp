@@ -3,6 +3,7 @@
 #include "troupe/strategies/tree/reduction.hpp"
 
 #include <limits>
+#include <string>
 
 // Makes messages of the tree protocol for its tests.
 
@@ -28,6 +29,12 @@ inline slice_key key_of(std::uint64_t step, std::uint32_t replica,
 
 inline tensor ones(std::size_t elements = 4) {
   return tensor::full({std::int64_t(elements)}, 1);
+}
+
+/// Returns why a peer violated the protocol, or "no fault".
+inline std::string reason_of(const reaction& x) {
+  const auto* const fault = std::get_if<protocol_error>(&x);
+  return fault ? fault->reason : "no fault";
 }
 
 } // namespace troupe::tree::testing

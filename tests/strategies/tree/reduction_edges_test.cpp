@@ -14,15 +14,6 @@ using namespace troupe;
 using namespace troupe::tree;
 using namespace troupe::tree::testing;
 
-namespace {
-
-std::string reason_of(const reaction& x) {
-  auto* it = std::get_if<protocol_error>(&x);
-  return it ? it->reason : "no fault";
-}
-
-} // namespace
-
 TEST(TreeReduction, RestartedKeepsNoOutputOfTheLastStep) {
   const auto output = ones(10);
   reduction machine{spec_of(2)};

@@ -65,11 +65,6 @@ tensor run(reduction& machine, const tensors& inputs,
   return done ? done->sum : tensor{};
 }
 
-std::string reason_of(const reaction& x) {
-  auto* it = std::get_if<protocol_error>(&x);
-  return it ? it->reason : "no fault";
-}
-
 bool is_ignored(const reaction& x) {
   return std::holds_alternative<ignored>(x);
 }

@@ -17,8 +17,6 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-constexpr device gpu{device_kind::cuda, 0};
-
 /// 22 examples in batches of 4, of which the last is short. The elements of
 /// example i are i, and its label is i.
 data::dataset counted() {

@@ -3,6 +3,7 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/embedding_lookup.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
@@ -22,24 +23,15 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-constexpr device gpu{device_kind::cuda, 0};
-
 one_device_strategy turns_on(const std::string& device,
                              std::uint32_t replicas = 1) {
   return one_device_strategy{device, {.replicas = replicas}};
 }
 
-std::string text_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using test::text_of;
 
 /// 60 digits in batches of 16, of which the last is short.
-data::dataset batches() {
+data::dataset digit_batches() {
   return digits_200().take(60).batch(16);
 }
 
@@ -71,7 +63,7 @@ outcome outcome_of(model& it, const history& seen = {}) {
     for (const auto& metric : x.metrics)
       out.numbers.push_back(metric.value);
   }
-  const auto found = it.evaluate(batches());
+  const auto found = it.evaluate(digit_batches());
   out.numbers.push_back(found.loss);
   out.numbers.push_back(found.accuracy);
   out.predicted = it.predict(many_images());
@@ -84,7 +76,7 @@ outcome fitted(const strategy& on, const models::model_description& net,
   model it{net, rule};
   EXPECT_EQ(it.variables()[0].device(),
             on.devices()[0].kind == device_kind::cpu ? device{} : gpu);
-  const auto seen = it.fit(batches(), options);
+  const auto seen = it.fit(digit_batches(), options);
   return outcome_of(it, seen);
 }
 
@@ -149,7 +141,7 @@ TEST(DeviceTraining, AStepWaitsOnceForTheDevice) {
     const auto strategy = turns_on("cuda:0", replicas);
     const auto scope = strategy.scope();
     model it{small_net(), adam{}};
-    it.fit(batches(), {.epochs = 2});
+    it.fit(digit_batches(), {.epochs = 2});
     constexpr int steps = 2 * 4;
     EXPECT_EQ(devices.waits, steps);
     EXPECT_EQ(devices.updates, steps);
@@ -157,7 +149,7 @@ TEST(DeviceTraining, AStepWaitsOnceForTheDevice) {
       << "the losses of each replica, and the sum of the gradients";
     const auto copies_to_host = [&](std::uint64_t epochs) {
       const int before = devices.copies_to_host;
-      it.fit(batches(), {.epochs = epochs});
+      it.fit(digit_batches(), {.epochs = epochs});
       return devices.copies_to_host - before;
     };
     EXPECT_EQ(copies_to_host(1), copies_to_host(3)) << "a step makes none";
@@ -180,13 +172,13 @@ TEST(DeviceTraining, AStepWhoseMetricThrowsCounts) {
         sums[1] += 1;
       }};
     model it{small_net(), adam{}}, other{small_net(), adam{}};
-    EXPECT_EQ(text_of([&] { it.fit(batches(), {.metrics = {{own}}}); }),
+    EXPECT_EQ(text_of([&] { it.fit(digit_batches(), {.metrics = {{own}}}); }),
               "no metric");
-    other.fit(batches(), {.max_steps = 2});
+    other.fit(digit_batches(), {.max_steps = 2});
     EXPECT_EQ(it.weights_sha256(), other.weights_sha256());
     const fit_options again{.first_epoch = 0};
-    it.fit(batches(), again);
-    other.fit(batches(), again);
+    it.fit(digit_batches(), again);
+    other.fit(digit_batches(), again);
     EXPECT_EQ(it.weights_sha256(), other.weights_sha256());
   }
 }
@@ -222,7 +214,7 @@ TEST(DeviceTraining, WeightsOfClassesAndUnequalSharesHaveTheBitsOfTheCpu) {
 TEST(DeviceTraining, WeightsOfExamplesHaveTheBitsOfTheCpu) {
   simulated_devices devices;
   const auto hash_on = [](const std::string& name) {
-    const auto weighted = batches().map([](batch x) {
+    const auto weighted = digit_batches().map([](batch x) {
       x.others.push_back(
         {"weights", tensor::full({x.rows()}, 0.25, dtype::float64)});
       return x;
@@ -274,14 +266,14 @@ TEST(DeviceTraining, EarlyStoppingRestoresTheBestWeights) {
     const auto scope = strategy.scope();
     model it{small_net(), sgd{.learning_rate = 0.1f}};
     std::vector<std::string> by_epoch;
-    fit_options options{.epochs = 6, .validation = batches()};
+    fit_options options{.epochs = 6, .validation = digit_batches()};
     options.early_stopping = {{.patience = 2}};
     options.callbacks = {{.on_epoch_end = [&](const epoch_record& x) {
       by_epoch.push_back(it.weights_sha256());
       if (x.epoch == 2)
         it.optimizer().set_learning_rate(50);
     }}};
-    const auto seen = it.fit(batches(), options);
+    const auto seen = it.fit(digit_batches(), options);
     EXPECT_EQ(seen.end, fit_end::stopped_early);
     EXPECT_LT(seen.best_epoch, by_epoch.size());
     EXPECT_EQ(it.weights_sha256(), by_epoch[seen.best_epoch - 1]);
@@ -295,7 +287,7 @@ using DeviceFiles = scratch_test;
 /// The file is read on another kind of device than it was written on.
 TEST_F(DeviceFiles, AFitIsResumedOnAnotherDevice) {
   simulated_devices devices;
-  fit_options options{.epochs = 3, .validation = batches()};
+  fit_options options{.epochs = 3, .validation = digit_batches()};
   options.early_stopping = {{.patience = 9}};
   const auto want = fitted(turns_on("cpu:0", 2), small_net(), adam{}, options);
   for (const auto& [first, second] : {std::pair{"cuda:0", "cpu:0"},
@@ -309,7 +301,7 @@ TEST_F(DeviceFiles, AFitIsResumedOnAnotherDevice) {
       model it{small_net(), adam{}};
       auto half = options;
       half.max_steps = 6;
-      EXPECT_EQ(it.fit(batches(), half).end, fit_end::max_steps);
+      EXPECT_EQ(it.fit(digit_batches(), half).end, fit_end::max_steps);
       it.save(file);
     }
     const auto strategy = turns_on(second, 2);
@@ -317,7 +309,7 @@ TEST_F(DeviceFiles, AFitIsResumedOnAnotherDevice) {
     auto it = model::load(file);
     auto rest = options;
     rest.resume = true;
-    expect_equal(outcome_of(it, it.fit(batches(), rest)), want);
+    expect_equal(outcome_of(it, it.fit(digit_batches(), rest)), want);
   }
 }
 
@@ -382,7 +374,7 @@ TEST(DeviceTraining, AnInfiniteLossIsSkipped) {
     const auto scope = strategy.scope();
     model it{small_net(), adam{}, {.loss = "infinite_loss_of_the_device_test"}};
     const auto before = it.weights_sha256();
-    it.fit(batches(), {.on_nan = on_nan::skip});
+    it.fit(digit_batches(), {.on_nan = on_nan::skip});
     EXPECT_EQ(it.weights_sha256(), before);
   }
 }
@@ -402,7 +394,7 @@ TEST(DeviceTraining, LargeFiniteGradientsAreApplied) {
              sgd{.learning_rate = 2e-38f},
              {.loss = "huge_loss_of_the_device_test"}};
     const auto before = it.weights_sha256();
-    it.fit(batches());
+    it.fit(digit_batches());
     EXPECT_NE(it.weights_sha256(), before);
     return it.weights_sha256();
   };
@@ -486,7 +478,7 @@ looped(const strategy& on, const update_rule& rule, reduce_op op) {
   model with_own{small_net(), rule};
   optimizer own{rule};
   std::vector<float> losses;
-  for (const auto& x : on.distribute(batches())) {
+  for (const auto& x : on.distribute(digit_batches())) {
     const auto loss = on.run(
       [&](replica_context& replica, const batch& b) {
         EXPECT_EQ(b.inputs.device(), replica.device());

@@ -10,8 +10,6 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-constexpr device gpu{device_kind::cuda, 0};
-
 tensor counted(std::int64_t n) {
   tensor out{shape{n}};
   std::ranges::generate(out.mutable_data<float>(),

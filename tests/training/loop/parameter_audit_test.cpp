@@ -1,3 +1,4 @@
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/tests/training/strategies/losses.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
@@ -16,7 +17,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 constexpr std::uint64_t epoch_steps = 13;
 
 /// A bit that flips in a replica's copy of the state, in the forward pass of a
@@ -96,7 +97,7 @@ std::shared_ptr<model_state> audited_model(const strategy& on) {
   return out;
 }
 
-struct outcome {
+struct audit_outcome {
   tensor weights;
   history past;
   step_list steps;    ///< Without repeated calls of the callback.
@@ -115,7 +116,7 @@ fit_options audited(std::uint64_t audit_steps,
 }
 
 void train(const strategy& on, const std::vector<flip>& flips, fit_options how,
-           outcome& out,
+           audit_outcome& out,
            const std::function<void(const step_record&)>& on_step = {},
            const std::function<void(std::uint64_t)>& on_forward = {}) {
   const auto scope = on.scope();
@@ -141,15 +142,15 @@ void train(const strategy& on, const std::vector<flip>& flips, fit_options how,
   finish();
 }
 
-outcome undisturbed(std::uint32_t replicas, std::uint64_t epochs = 2) {
-  outcome out;
+audit_outcome undisturbed(std::uint32_t replicas, std::uint64_t epochs = 2) {
+  audit_outcome out;
   auto how = audited(0);
   how.epochs = epochs;
   train(turns(replicas), {}, how, out);
   return out;
 }
 
-void expect_equal(const outcome& found, const outcome& expected) {
+void expect_equal(const audit_outcome& found, const audit_outcome& expected) {
   EXPECT_TRUE(same_bits(found.weights, expected.weights));
   ASSERT_EQ(found.past.epochs.size(), expected.past.epochs.size());
   for (std::size_t e = 0; e < found.past.epochs.size(); ++e) {
@@ -160,7 +161,7 @@ void expect_equal(const outcome& found, const outcome& expected) {
   }
 }
 
-int flips_in(const std::vector<outcome>& all) {
+int flips_in(const std::vector<audit_outcome>& all) {
   int out = 0;
   for (const auto& x : all)
     out += x.flips;
@@ -172,7 +173,7 @@ int flips_in(const std::vector<outcome>& all) {
 std::vector<std::string> fit_on(std::uint32_t workers, std::uint32_t each,
                                 const std::vector<flip>& flips,
                                 const fit_options& how,
-                                std::vector<outcome>& found,
+                                std::vector<audit_outcome>& found,
                                 const device& each_on = {}) {
   found.assign(workers, {});
   std::vector<std::string> texts;
@@ -203,7 +204,7 @@ class Healing : public ::testing::TestWithParam<healing_case> {};
 
 TEST_P(Healing, EndsWithTheUndisturbedBits) {
   const auto& x = GetParam();
-  std::vector<outcome> found;
+  std::vector<audit_outcome> found;
   const auto texts =
     fit_on(x.workers, x.each, {x.fault}, audited(x.audit_steps), found);
   EXPECT_EQ(flips_in(found), 1);
@@ -242,7 +243,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(HealingCases, CopiesOnADevice) {
   const simulated_devices devices;
   for (const auto& fault : {flip{1, 5}, flip{0, 9, 1}}) {
-    std::vector<outcome> found;
+    std::vector<audit_outcome> found;
     const auto texts =
       fit_on(3, 1, {fault}, audited(4), found, {device_kind::cuda, 0});
     EXPECT_EQ(flips_in(found), 1);
@@ -255,7 +256,7 @@ TEST(HealingCases, CopiesOnADevice) {
 
 /// The loss is not finite then, which ends a fit by `on_nan::stop`.
 TEST(HealingCases, AFlipThatMakesTheLossInfinite) {
-  std::vector<outcome> found;
+  std::vector<audit_outcome> found;
   const auto texts =
     fit_on(3, 1, {{.replica = 1, .step = 5, .bit = 30}}, audited(100), found);
   EXPECT_EQ(flips_in(found), 1);
@@ -267,7 +268,7 @@ TEST(HealingCases, AFlipThatMakesTheLossInfinite) {
 }
 
 TEST(HealingCases, EndWithAnErrorIfTheCopyDeviatesAgainAndAgain) {
-  std::vector<outcome> found;
+  std::vector<audit_outcome> found;
   const auto texts = fit_on(
     3, 1, {{.replica = 2, .step = 5, .each_time = true}}, audited(4), found);
   EXPECT_EQ(flips_in(found), 4);
@@ -283,10 +284,10 @@ TEST(HealingCases, EndWithAnErrorIfTheCopyDeviatesAgainAndAgain) {
 TEST(HealingCases, KeepTheNumberOfSteps) {
   auto how = audited(4);
   how.max_steps = 10;
-  std::vector<outcome> found;
+  std::vector<audit_outcome> found;
   const auto texts = fit_on(2, 1, {{.replica = 1, .step = 9}}, how, found);
   EXPECT_EQ(flips_in(found), 1);
-  outcome expected;
+  audit_outcome expected;
   train(turns(2), {}, how, expected);
   for (std::uint32_t w = 0; w < 2; ++w) {
     EXPECT_EQ(texts[w], "");
@@ -301,7 +302,7 @@ TEST(HealingCases, CopiesOnSeveralDevicesAreHealed) {
   const simulated_devices devices;
   runtime actors;
   for (const std::uint64_t step : {9, 24}) {
-    outcome found, expected;
+    audit_outcome found, expected;
     train(mirrored_strategy{actors, {"cuda:0", "cuda:1"}},
           {{.replica = 1, .step = step}}, audited(4), found);
     train(turns(2), {}, audited(4), expected);
@@ -342,7 +343,7 @@ TEST_P(LossInHealing, EndsWithTheUndisturbedBits) {
   const auto faults = std::make_shared<cut_in_healing>(GetParam());
   multi_worker_options options;
   options.faults = faults;
-  std::vector<outcome> found(3);
+  std::vector<audit_outcome> found(3);
   const auto thrown =
     run_on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
       if (w == 2)
@@ -369,7 +370,7 @@ INSTANTIATE_TEST_SUITE_P(All, LossInHealing, ::testing::Values(1, 2, 3));
 /// chief is lost in its second call for step 6, after those of the others.
 TEST(HealingCases, TheSuccessorOfAChiefMissesNoStepThatIsMadeAgain) {
   constexpr std::uint64_t lost_in = 6;
-  std::vector<outcome> found(3);
+  std::vector<audit_outcome> found(3);
   step_list of_successor; // the calls that worker 1 makes as the chief
   call_counter of_others;
   std::atomic<bool> is_cut = false;
@@ -412,7 +413,7 @@ TEST(Audit, NamesTheReplicaAndTheStepsIfThreeCopiesDiffer) {
       flip fault{.replica = bad, .step = 5};
       if (in_slot)
         fault.slot = 0;
-      std::vector<outcome> found;
+      std::vector<audit_outcome> found;
       const auto texts =
         fit_on(3, 1, {fault}, audited(4, on_deviation::stop), found);
       EXPECT_EQ(flips_in(found), 1);
@@ -432,11 +433,11 @@ TEST(Audit, NamesTheReplicaAndTheStepsIfThreeCopiesDiffer) {
 /// flip in step 7 changes the update that replica 1 makes in that step. The
 /// audit before the update of step 8 finds it.
 TEST(Audit, LeavesTheWeightsBeforeTheStepInWhichItStops) {
-  std::vector<outcome> found;
+  std::vector<audit_outcome> found;
   const auto texts = fit_on(3, 1, {{.replica = 1, .step = 7, .slot = 0}},
                             audited(4, on_deviation::stop), found);
   EXPECT_EQ(flips_in(found), 1);
-  outcome expected;
+  audit_outcome expected;
   auto how = audited(0);
   how.max_steps = 8;
   train(turns(3), {}, how, expected);
@@ -447,7 +448,7 @@ TEST(Audit, LeavesTheWeightsBeforeTheStepInWhichItStops) {
 }
 
 TEST(Audit, NamesBothReplicasIfTwoCopiesDiffer) {
-  std::vector<outcome> found;
+  std::vector<audit_outcome> found;
   const auto texts = fit_on(2, 1, {{.replica = 1, .step = 12}},
                             audited(5, on_deviation::stop), found);
   EXPECT_EQ(flips_in(found), 1);
@@ -461,7 +462,7 @@ TEST(Audit, NamesBothReplicasIfTwoCopiesDiffer) {
 }
 
 TEST(Audit, IsOffIfItsNumberOfStepsIsZero) {
-  std::vector<outcome> found;
+  std::vector<audit_outcome> found;
   const auto texts = fit_on(2, 1, {{.replica = 1, .step = 5}},
                             audited(0, on_deviation::stop), found);
   EXPECT_EQ(flips_in(found), 1);
@@ -477,7 +478,7 @@ TEST(Audit, IsOffIfItsNumberOfStepsIsZero) {
 /// @returns the text of each worker's exception. Empty: none.
 std::vector<std::string> fit_with_a_loss(std::uint64_t lost_in,
                                          on_deviation reaction,
-                                         std::vector<outcome>& found) {
+                                         std::vector<audit_outcome>& found) {
   found.assign(3, {});
   call_counter of_others;
   std::atomic<bool> is_cut = false;
@@ -507,7 +508,7 @@ std::vector<std::string> fit_with_a_loss(std::uint64_t lost_in,
 
 TEST(Audit, FindsADeviationInTheViewAfterALoss) {
   constexpr std::uint64_t lost_in = 8;
-  std::vector<outcome> found;
+  std::vector<audit_outcome> found;
   const auto texts = fit_with_a_loss(lost_in, on_deviation::heal, found);
   for (const std::uint32_t w : {0, 1}) {
     EXPECT_EQ(texts[w], "");
@@ -520,7 +521,7 @@ TEST(Audit, FindsADeviationInTheViewAfterALoss) {
 /// The copy of the replica that worker 0 has adopted is made from its own one.
 /// With a vote it would make worker 0 a majority of two copies against one.
 TEST(Audit, NamesAllReplicasIfTheLastTwoProcessesDiffer) {
-  std::vector<outcome> found;
+  std::vector<audit_outcome> found;
   const auto texts = fit_with_a_loss(8, on_deviation::stop, found);
   for (const std::uint32_t w : {0, 1}) {
     EXPECT_EQ(texts[w],
@@ -538,7 +539,7 @@ TEST(Audit, DoesNotFindADeviationOfTheOnlyStateThatIsLeft) {
   const auto faults = std::make_shared<one_step_apart>();
   multi_worker_options options;
   options.faults = faults;
-  std::vector<outcome> found(3);
+  std::vector<audit_outcome> found(3);
   const auto thrown =
     run_on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
       if (w == 2)
@@ -571,7 +572,7 @@ TEST(Audit, HealsBeforeAndAfterAJoin) {
     std::promise<void> may_join;
     auto joins = may_join.get_future();
     std::once_flag once;
-    std::vector<outcome> found(3);
+    std::vector<audit_outcome> found(3);
     int lives = 0;
     const auto wait_for_join = [&](const strategy& on) {
       auto& peers = peers_of(on);
@@ -665,7 +666,7 @@ fit_options thousand_steps() {
   return how;
 }
 
-void expect_thousand_steps(const outcome& found) {
+void expect_thousand_steps(const audit_outcome& found) {
   EXPECT_EQ(found.past.epochs.back().steps, 1001u);
   EXPECT_TRUE(found.repeated.empty());
 }
@@ -675,7 +676,7 @@ TEST(Audit, RaisesNoFalseAlarmInOneProcess) {
   for (const strategy& on :
        {strategy{turns(2)},
         strategy{mirrored_strategy{actors, {"cpu:0", "cpu:1"}}}}) {
-    outcome found;
+    audit_outcome found;
     train(on, {}, thousand_steps(), found);
     expect_thousand_steps(found);
   }
@@ -684,7 +685,7 @@ TEST(Audit, RaisesNoFalseAlarmInOneProcess) {
 TEST(Audit, RaisesNoFalseAlarmOverALossAndAJoin) {
   std::promise<void> is_reached;
   auto reached = is_reached.get_future();
-  std::vector<outcome> found(3);
+  std::vector<audit_outcome> found(3);
   int lives = 0;
   const auto thrown =
     run_on_cluster(3, {}, [&](const strategy& on, std::uint32_t w) {

@@ -18,16 +18,14 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-constexpr device gpu{device_kind::cuda, 0};
-
 /// What a program sees of a fit, and how many graphs there were.
-struct outcome {
+struct graph_outcome {
   std::string weights;
   std::vector<double> losses; ///< By step.
   int captures = 0, launches = 0;
 };
 
-void expect_equal(const outcome& got, const outcome& want) {
+void expect_equal(const graph_outcome& got, const graph_outcome& want) {
   EXPECT_EQ(got.weights, want.weights);
   EXPECT_EQ(got.losses, want.losses);
 }
@@ -37,7 +35,7 @@ data::dataset batches() {
   return digits_200().take(60).batch(16);
 }
 
-struct job {
+struct graph_job {
   models::model_description net = small_net();
   update_rule rule = adam{};
   std::uint32_t replicas = 1;
@@ -47,13 +45,13 @@ struct job {
   std::size_t limit = std::size_t{1} << 30; ///< Bytes of the device.
 };
 
-outcome fitted(const job& x, graph_capture graph) {
+graph_outcome fitted(const graph_job& x, graph_capture graph) {
   simulated_devices devices;
   devices.limit = x.limit;
   const one_device_strategy where{x.device, {.replicas = x.replicas}};
   const auto scope = where.scope();
   model it{x.net, x.rule};
-  outcome out;
+  graph_outcome out;
   auto options = x.options;
   options.graph = graph;
   options.callbacks = {{.on_step = [&](const step_record& step) {
@@ -70,7 +68,7 @@ outcome fitted(const job& x, graph_capture graph) {
 
 /// Fits with and without graphs, and expects the same bits.
 /// @returns the fit with graphs.
-outcome fitted_with_graphs(const job& x) {
+graph_outcome fitted_with_graphs(const graph_job& x) {
   const auto got = fitted(x, graph_capture::on);
   const auto want = fitted(x, graph_capture::off);
   EXPECT_EQ(want.captures, 0);
@@ -81,7 +79,7 @@ outcome fitted_with_graphs(const job& x) {
 
 /// Each of three epochs has three whole batches. Two of the nine are computed
 /// without a graph, and so is each short batch.
-void expect_a_graph_for_each_replica(const job& x) {
+void expect_a_graph_for_each_replica(const graph_job& x) {
   SCOPED_TRACE(x.net.name + ", " + std::string{x.rule.name()} + ", "
                + std::to_string(x.replicas) + " replicas");
   const auto got = fitted_with_graphs(x);
@@ -109,7 +107,7 @@ TEST(StepGraph, ChangesNoBit) {
 }
 
 TEST(StepGraph, IsCapturedOnlyIfTheOptionSaysSo) {
-  job x;
+  graph_job x;
   EXPECT_EQ(fit_options{}.graph, graph_capture::off);
   x.device = "cpu:0";
   EXPECT_EQ(fitted_with_graphs(x).captures, 0) << "the CPU has no graphs";
@@ -117,7 +115,7 @@ TEST(StepGraph, IsCapturedOnlyIfTheOptionSaysSo) {
 
 /// The masks of a step are those of the CPU, which differ from step to step.
 TEST(StepGraph, DropoutDrawsTheNumbersOfTheStep) {
-  job x{.net = small_net(/*with_dropout*/ true)};
+  graph_job x{.net = small_net(/*with_dropout*/ true)};
   for (const std::uint32_t replicas : {1, 2}) {
     x.replicas = replicas;
     expect_a_graph_for_each_replica(x);
@@ -125,7 +123,7 @@ TEST(StepGraph, DropoutDrawsTheNumbersOfTheStep) {
 }
 
 TEST(StepGraph, ReadsTheWeightsOfClassesOfTheStep) {
-  job x;
+  graph_job x;
   x.options.class_weights = {1, 2, 3, 0, 1, 2, 3, 1, 0.5f, 2};
   expect_a_graph_for_each_replica(x);
   x.replicas = 2;
@@ -134,7 +132,7 @@ TEST(StepGraph, ReadsTheWeightsOfClassesOfTheStep) {
 }
 
 TEST(StepGraph, ReadsTheWeightsOfExamplesOfTheStep) {
-  job x;
+  graph_job x;
   x.data = batches().map([](batch rows) {
     auto weights = tensor{{rows.rows()}, dtype::float64};
     for (std::size_t i = 0; i < weights.size(); ++i)
@@ -148,7 +146,7 @@ TEST(StepGraph, ReadsTheWeightsOfExamplesOfTheStep) {
 }
 
 TEST(StepGraph, LeavesLearningRateAndFrozenVariablesToTheStep) {
-  job x;
+  graph_job x;
   x.options.schedule = function_schedule(
     [](std::uint64_t step) { return 0.01f / float(step + 1); });
   x.options.trainable = [](const variable& v) { return v.dims().rank() == 2; };
@@ -156,7 +154,7 @@ TEST(StepGraph, LeavesLearningRateAndFrozenVariablesToTheStep) {
 }
 
 TEST(StepGraph, WorksWithBatchesThatAreNotReadAhead) {
-  job x;
+  graph_job x;
   x.options.prefetch = 0;
   expect_a_graph_for_each_replica(x);
 }
@@ -187,7 +185,7 @@ data::dataset batches_of(const std::vector<std::int64_t>& sizes) {
 }
 
 TEST(StepGraph, IsThatOfTheLargestBatch) {
-  job x;
+  graph_job x;
   x.data = batches_of({8, 8, 8, 8, 16, 16, 8, 16, 16});
   x.options.epochs = 1;
   const auto got = fitted_with_graphs(x);
@@ -238,7 +236,7 @@ data::dataset with_bad_batch(std::size_t bad,
 }
 
 TEST(StepGraph, AStepThatIsNotFiniteIsSkipped) {
-  job x;
+  graph_job x;
   x.options.epochs = 1;
   x.options.on_nan = on_nan::skip;
   for (const float value : {std::numeric_limits<float>::quiet_NaN(), 3e38f}) {
@@ -279,7 +277,7 @@ TEST(StepGraph, AnInvalidLabelMakesNoUpdate) {
 
 /// Expects that two captures fail and no other one is tried.
 /// @param reason in the log.
-void expect_no_graph(const job& x, const std::string& reason) {
+void expect_no_graph(const graph_job& x, const std::string& reason) {
   const graph_log log;
   const auto got = fitted_with_graphs(x);
   EXPECT_EQ(got.captures, 2);
@@ -320,7 +318,7 @@ models::model_description net_with() {
 }
 
 TEST(StepGraph, ALayerThatReadsElementsOnTheHostHasNone) {
-  job x{.net = net_with<host_layer>()};
+  graph_job x{.net = net_with<host_layer>()};
   for (const std::uint32_t replicas : {1, 2}) {
     x.replicas = replicas;
     expect_no_graph(x, "a copy between the CPU and a device cannot be in a "
@@ -350,7 +348,7 @@ public:
 };
 
 TEST(StepGraph, AFailedCaptureIsTriedOnceMore) {
-  const job x{.net = net_with<once_failing_layer>()};
+  const graph_job x{.net = net_with<once_failing_layer>()};
   const graph_log log;
   once_failing_layer::calls() = 0;
   const auto got = fitted(x, graph_capture::on),
@@ -390,7 +388,7 @@ TEST(StepGraph, TheWarmUpHasTheOperandsOfTheCapture) {
 }
 
 TEST(StepGraph, TooLittleMemoryForAGraphIsNoError) {
-  job x;
+  graph_job x;
   x.options.prefetch = 0;
   std::size_t peak = 0;
   {

@@ -4,6 +4,8 @@
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/support/tf_values.hpp"
+#include "troupe/tests/support/timeouts.hpp"
+#include "troupe/tests/training/parameter_server/number_of.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
@@ -27,7 +29,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Maximum wait for anything.
-constexpr auto patience = 60s;
+using troupe::test::patience;
 
 /// A coordinator with its servers.
 struct fixture {
@@ -45,10 +47,6 @@ struct fixture {
   parameter_server_strategy on;
   cluster_coordinator coordinator;
 };
-
-float number(const server_variable& x) {
-  return x.value().item<float>();
-}
 
 TEST(ClusterCoordinator, ReturnsResultsInTheOrderOfTheCaller) {
   fixture f;
@@ -400,10 +398,10 @@ TEST(ClusterCoordinator, KeepsTheResultOfARemovedWorker) {
 }
 
 /// The parameter is the number of closures that a worker executes at a time.
-class CoordinatorWithFaults : public testing::TestWithParam<std::uint32_t> {};
+class CoordinatorWithFaults : public ::testing::TestWithParam<std::uint32_t> {};
 
 INSTANTIATE_TEST_SUITE_P(Interleaved, CoordinatorWithFaults,
-                         testing::Values(1U, 3U));
+                         ::testing::Values(1U, 3U));
 
 /// Closures move 1 from x to y, or back, while workers are removed and added.
 TEST_P(CoordinatorWithFaults, CountsEachClosureOnceWhileWorkersComeAndGo) {

@@ -2,6 +2,8 @@
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/shard/copy_supervisor.hpp"
+#include "troupe/tests/support/timeouts.hpp"
+#include "troupe/tests/training/parameter_server/ids_of.hpp"
 #include "troupe/tests/training/parameter_server/server_nodes.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
@@ -33,11 +35,7 @@ using namespace std::chrono_literals;
 
 using test::make_nodes, test::on, test::server_node, test::server_nodes;
 
-constexpr auto patience = 60s;
-
-tensor ids_of(const std::vector<std::int64_t>& ids) {
-  return tensor::of<std::int64_t>({std::int64_t(ids.size())}, ids);
-}
+using troupe::test::patience;
 
 /// Changes a table in steps. What a step changes follows from its number.
 class table_program {

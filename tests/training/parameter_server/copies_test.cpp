@@ -1,5 +1,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/tests/support/timeouts.hpp"
+#include "troupe/tests/training/parameter_server/number_of.hpp"
 #include "troupe/tests/training/parameter_server/server_nodes.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
@@ -23,13 +25,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 
 using test::make_nodes, test::on, test::server_node;
-
-float number(const server_variable& x) {
-  return x.value().item<float>();
-}
 
 class CopiesOfServers : public ::testing::Test {
 protected:

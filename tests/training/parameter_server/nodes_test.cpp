@@ -1,6 +1,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
 
@@ -19,11 +20,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 
 /// A node that can be a parameter server.
-struct server_node {
-  server_node() {
+struct plain_node {
+  plain_node() {
     register_parameter_server(actors);
     server = std::make_unique<node_server>(
       actors,
@@ -33,7 +34,7 @@ struct server_node {
   std::unique_ptr<node_server> server;
 };
 
-parameter_server_options on(const std::vector<server_node>& nodes,
+parameter_server_options on(const std::vector<plain_node>& nodes,
                             bool shared_memory = true) {
   parameter_server_options out{.workers = 2};
   for (const auto& one : nodes)
@@ -60,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Tensors, ServersOnNodes, ::testing::Bool(),
                          });
 
 TEST_P(ServersOnNodes, HoldLargeVariables) {
-  const std::vector<server_node> nodes(2);
+  const std::vector<plain_node> nodes(2);
   runtime actors;
   const parameter_server_strategy strategy{actors, on(nodes, GetParam())};
   // Each part is larger than a tensor in a frame.
@@ -83,7 +84,7 @@ TEST_P(ServersOnNodes, HoldLargeVariables) {
 }
 
 TEST(ServersOnNodes, CountClosuresOnce) {
-  const std::vector<server_node> nodes(3);
+  const std::vector<plain_node> nodes(3);
   runtime actors;
   const parameter_server_strategy strategy{actors, on(nodes)};
   const std::vector<server_variable> all{
@@ -114,7 +115,7 @@ TEST(ServersOnNodes, CountClosuresOnce) {
 
 /// A connection takes few requests at once; the others are sent again.
 TEST(ServersOnNodes, TakeManyRequestsAtOnce) {
-  const std::vector<server_node> nodes(1);
+  const std::vector<plain_node> nodes(1);
   runtime actors;
   auto options = on(nodes);
   options.workers = 8;
@@ -132,7 +133,7 @@ TEST(ServersOnNodes, TakeManyRequestsAtOnce) {
 }
 
 TEST(ServersOnNodes, UpdateByOptimizers) {
-  const std::vector<server_node> nodes(2);
+  const std::vector<plain_node> nodes(2);
   runtime actors;
   const parameter_server_strategy here{actors, {.servers = 1}};
   const parameter_server_strategy there{actors, on(nodes)};
@@ -155,7 +156,7 @@ TEST(ServersOnNodes, UpdateByOptimizers) {
 
 /// A27: the loss of a server has a defined outcome.
 TEST(ServersOnNodes, TheLossOfAServerIsReported) {
-  std::vector<server_node> nodes(2);
+  std::vector<plain_node> nodes(2);
   runtime actors;
   const parameter_server_strategy strategy{actors, on(nodes)};
   const auto x = strategy.make_variable("x", tensor::full({}, 0));

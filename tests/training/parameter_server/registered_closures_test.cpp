@@ -3,6 +3,9 @@
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tests/support/timeouts.hpp"
+#include "troupe/tests/training/parameter_server/number_of.hpp"
+#include "troupe/tests/training/parameter_server/server_nodes.hpp"
 #include "troupe/training/parameter_server/registered_closures.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
 
@@ -25,13 +28,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 
-client_options without_secret() {
-  client_options out{.window = 4096};
-  out.connection.credentials = net::credentials{};
-  return out;
-}
+using test::without_secret;
 
 /// Executions that have begun in this process.
 std::atomic<int> executions{0};
@@ -139,10 +138,6 @@ struct fixture {
   server_variable x{nullptr}, y{nullptr}, n{nullptr};
   std::unique_ptr<cluster_coordinator> coordinator;
 };
-
-float number(const server_variable& x) {
-  return x.value().item<float>();
-}
 
 TEST(RegisteredClosures, ReturnResultsOfWorkersOnNodes) {
   fixture f;

@@ -2,6 +2,7 @@
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/layers.hpp"
 #include "troupe/tests/support/error_text.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/training/parameter_server/server_nodes.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
@@ -21,7 +22,7 @@ using namespace std::chrono_literals;
 using parameter_server::fixed_shards_partitioner;
 using test::make_nodes;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 
 struct held {
   std::uint64_t parts = 0, bytes = 0;
@@ -170,7 +171,7 @@ TEST(VariableThatFails, LeavesNothing) {
 TEST(RemovedModel, FreesItsVariablesWithItsEnd) {
   using namespace models;
   const model_description net{
-    .name = "net", .input = {2}, .layers = stack(dense{100})};
+    .name = "net", .input = {2}, .layers = stack(models::dense{100})};
   const auto batches =
     data::dataset{tensor::zeros({4, 2}), tensor::zeros({4}, dtype::int32), 3}
       .batch(2);
@@ -191,11 +192,11 @@ TEST(RemovedModel, FreesItsVariablesWithItsEnd) {
 
 TEST(ModelThatFails, LeavesNothing) {
   using namespace models;
-  const model_description net{.name = "net",
-                              .input = {2},
-                              .layers =
-                                stack(category_embedding{50, 4}, dense{100}),
-                              .categories = 1};
+  const model_description net{
+    .name = "net",
+    .input = {2},
+    .layers = stack(category_embedding{50, 4}, models::dense{100}),
+    .categories = 1};
   runtime actors;
   const parameter_server_strategy on{actors, {.max_server_bytes = 100}};
   EXPECT_THROW((server_model{on, "net", net, adam{}}), job_error);

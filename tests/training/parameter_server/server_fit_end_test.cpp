@@ -30,7 +30,7 @@ models::model_description line() {
 const model_options squares{.loss = "mean_squared_error"};
 
 /// Two batches. @param input of all examples.
-data::dataset rows(float input = 1) {
+data::dataset rows_of(float input = 1) {
   return data::dataset{tensor::full({4, 2}, input), tensor::full({4, 1}, 9)}
     .batch(2);
 }
@@ -56,7 +56,7 @@ void with_servers(const models::model_description& net, const update_rule& rule,
 TEST(ServerFitEnd, WeightsThatAreNotFiniteAreAnError) {
   const adam rule{.learning_rate = 3e38F};
   model alone{line(), rule, squares};
-  const auto batches = rows().take(1);
+  const auto batches = rows_of().take(1);
   const auto expected = text_of([&] { alone.fit(batches); });
   EXPECT_EQ(expected,
             "the weights of \"dense_1/kernel\" are not finite after 1 step "
@@ -103,20 +103,23 @@ TEST(ServerFitEnd, ALearningRateOf0IsWarnedAbout) {
   fit_options of_model;
   zero(of_model);
   model alone{line(), sgd{.learning_rate = 1e-3F}, squares};
-  alone.fit(rows(), of_model);
-  const auto expected = said_by([&] { alone.fit(rows(), of_model); });
+  alone.fit(rows_of(), of_model);
+  const auto expected = said_by([&] { alone.fit(rows_of(), of_model); });
   EXPECT_NE(expected.find("the learning rate was 0 in all 2 steps"),
             expected.npos);
   server_fit_options of_servers;
   zero(of_servers);
-  with_servers(
-    line(), sgd{.learning_rate = 1e-3F}, squares,
-    [&](auto&, auto& trained, auto& coordinator) {
-      EXPECT_EQ(said_by([&] { trained.fit(coordinator, rows(), of_servers); }),
-                "no error");
-      EXPECT_EQ(said_by([&] { trained.fit(coordinator, rows(), of_servers); }),
-                expected);
-    });
+  with_servers(line(), sgd{.learning_rate = 1e-3F}, squares,
+               [&](auto&, auto& trained, auto& coordinator) {
+                 EXPECT_EQ(said_by([&] {
+                             trained.fit(coordinator, rows_of(), of_servers);
+                           }),
+                           "no error");
+                 EXPECT_EQ(said_by([&] {
+                             trained.fit(coordinator, rows_of(), of_servers);
+                           }),
+                           expected);
+               });
 }
 
 TEST(ServerFitEnd, AnEpochWithoutAnUpdateIsWarnedAbout) {
@@ -124,7 +127,8 @@ TEST(ServerFitEnd, AnEpochWithoutAnUpdateIsWarnedAbout) {
     line(), sgd{.learning_rate = 1e-3F}, squares,
     [](auto&, auto& trained, auto& coordinator) {
       const auto said = said_by([&] {
-        trained.fit(coordinator, rows(std::numeric_limits<float>::infinity()),
+        trained.fit(coordinator,
+                    rows_of(std::numeric_limits<float>::infinity()),
                     {.on_nan = on_nan::skip});
       });
       EXPECT_NE(said.find("no step of epoch 1 has made its update, because the "
@@ -143,15 +147,16 @@ TEST(ServerFitEnd, AScheduleThatOverflowsIsRefusedBefore) {
   fit_options of_model;
   overflows(of_model);
   model alone{line(), sgd{}, squares};
-  const auto expected = text_of([&] { alone.fit(rows(), of_model); });
+  const auto expected = text_of([&] { alone.fit(rows_of(), of_model); });
   EXPECT_NE(expected.find("no finite learning rate at step 199"),
             expected.npos);
   server_fit_options of_servers;
   overflows(of_servers);
   with_servers(
     line(), sgd{}, squares, [&](auto&, auto& trained, auto& coordinator) {
-      EXPECT_EQ(text_of([&] { trained.fit(coordinator, rows(), of_servers); }),
-                expected);
+      EXPECT_EQ(
+        text_of([&] { trained.fit(coordinator, rows_of(), of_servers); }),
+        expected);
       EXPECT_EQ(trained.steps(), 0u);
     });
 }

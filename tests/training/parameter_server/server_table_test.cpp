@@ -3,6 +3,9 @@
 #include "troupe/actors/protocol/closure.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/support/error_text.hpp"
+#include "troupe/tests/support/timeouts.hpp"
+#include "troupe/tests/training/parameter_server/ids_of.hpp"
+#include "troupe/tests/training/parameter_server/server_nodes.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/registered_closures.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
@@ -24,17 +27,9 @@ using namespace std::chrono_literals;
 
 using test::text_of;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 
-client_options without_secret() {
-  client_options out{.window = 4096};
-  out.connection.credentials = net::credentials{};
-  return out;
-}
-
-tensor ids_of(std::vector<std::int64_t> ids) {
-  return tensor::of<std::int64_t>({std::int64_t(ids.size())}, ids);
-}
+using test::without_secret;
 
 /// Returns a gradient of some rows of a table with 40 rows of 3 elements.
 parameter_gradient gradient_of(std::vector<std::int64_t> ids, float first) {

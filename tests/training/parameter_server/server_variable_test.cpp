@@ -1,4 +1,5 @@
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/training/parameter_server/ids_of.hpp"
 #include "troupe/tests/training/parameter_server/server_nodes.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"
@@ -19,10 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using parameter_server::fixed_shards_partitioner;
-
-tensor ids_of(std::vector<std::int64_t> ids) {
-  return tensor::of<std::int64_t>({std::int64_t(ids.size())}, ids);
-}
 
 /// Returns 0, 1, 2, ...
 tensor counted(const shape& dims) {

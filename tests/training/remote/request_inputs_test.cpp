@@ -1,5 +1,6 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/step.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/remote/request_inputs.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace {
 using namespace troupe;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
+using troupe::test::patience;
 
 tensor number(double x) {
   return tensor::full({}, x);

@@ -4,6 +4,7 @@
 #include "nodes.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ namespace troupe::test {
 using namespace std::chrono_literals;
 
 inline constexpr std::int64_t global_batch = 16;
-inline constexpr auto patience = 60s;
+using troupe::test::patience;
 
 /// What the functions of the nodes call, on any node.
 struct hooks {

@@ -1,4 +1,5 @@
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/remote/worker_client.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -14,7 +15,7 @@ namespace {
 using namespace troupe;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 30s;
+using troupe::test::patience;
 
 worker_reply failed(ec code, bool here, std::string text) {
   return {{.done = false,

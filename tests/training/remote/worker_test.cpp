@@ -1,4 +1,5 @@
 #include "nodes.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/remote/worker_client.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 30s;
+using troupe::test::patience;
 
 /// The workers of a job with two nodes, and their client.
 struct two_workers {

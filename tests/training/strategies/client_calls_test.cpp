@@ -1,5 +1,6 @@
 #include "losses.hpp"
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/strategies/client_calls.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/job_call.hpp"
@@ -16,8 +17,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
-constexpr std::uint32_t workers = 3;
+using troupe::test::patience;
 
 /// Worker 0 makes no call when worker 2 is lost, and worker 1 waits for it in a
 /// call that worker 0 makes later.

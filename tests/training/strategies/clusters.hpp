@@ -10,6 +10,9 @@
 
 namespace troupe::test {
 
+/// Number of workers of the cluster in most tests.
+inline constexpr std::uint32_t workers = 3;
+
 /// Thrown by a worker to end its process and to start another one in its place,
 /// which joins the running job.
 struct start_again {

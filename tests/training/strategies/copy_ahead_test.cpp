@@ -3,6 +3,7 @@
 #include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/training/strategies/state_item.hpp"
 #include "troupe/training/strategies/state_source.hpp"
@@ -21,8 +22,8 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
-constexpr std::uint32_t workers = 4;
+using troupe::test::patience;
+constexpr std::uint32_t four_workers = 4;
 constexpr std::uint64_t lost_after = 3, gate_step = 40, last_gate = 190;
 
 /// What is trained.
@@ -94,7 +95,8 @@ public:
       EXPECT_TRUE(peers.wait(hold, peer_table::clock::now() + patience,
                              [&] {
                                return peers.stop.requested
-                                      || peers.view.members.size() == workers;
+                                      || peers.view.members.size()
+                                           == four_workers;
                              }))
         << "no process asked to join";
     }
@@ -124,24 +126,24 @@ private:
   std::atomic<bool> is_followed_ = false;
 };
 
-struct outcome {
-  std::vector<std::string> weights{workers};
+struct join_outcome {
+  std::vector<std::string> weights{four_workers};
   std::vector<flight_event> events; ///< Of the worker that has joined.
 };
 
 /// Trains one epoch. One worker is lost, and joins again.
 /// @param joined called by the worker that joins, before its fit.
-outcome train_with_join(training what, std::uint32_t lost,
-                        const std::function<void(const strategy&)>& joined,
-                        const std::string& device = "cpu:0") {
+join_outcome train_with_join(training what, std::uint32_t lost,
+                             const std::function<void(const strategy&)>& joined,
+                             const std::string& device = "cpu:0") {
   two_gates all;
-  outcome out;
+  join_outcome out;
   int lives = 0; // of the lost worker
   multi_worker_options options;
   options.copy_ahead_bytes = 1;
   options.devices = {device};
-  const auto thrown =
-    run_on_cluster(workers, options, [&](const strategy& on, std::uint32_t w) {
+  const auto thrown = run_on_cluster(
+    four_workers, options, [&](const strategy& on, std::uint32_t w) {
       const bool is_first = w == lost && lives++ == 0;
       const auto scope = on.scope();
       auto it = make_model(what);
@@ -173,8 +175,8 @@ outcome train_with_join(training what, std::uint32_t lost,
   return out;
 }
 
-std::string undisturbed(training what) {
-  const auto on = turns(workers);
+std::string weights_without_loss(training what) {
+  const auto on = turns(four_workers);
   const auto scope = on.scope();
   auto it = make_model(what);
   it.fit(batches_of(what), options_of(what));
@@ -198,7 +200,7 @@ struct CopyAhead
 
 TEST_P(CopyAhead, GivesTheUndisturbedWeightsWithoutACopyAfterTheJoin) {
   const auto& [lost, what] = GetParam();
-  const auto expected = undisturbed(what);
+  const auto expected = weights_without_loss(what);
   std::ptrdiff_t copies = 1;
   for (int i = 0; i < max_runs && copies > 0; ++i) {
     const auto found = train_with_join(what, lost, [](const strategy&) {});
@@ -221,7 +223,7 @@ TEST(CopyAheadCases, OnADevice) {
   const auto found = train_with_join(
     training::small, 2, [](const strategy&) {}, "cuda:0");
   for (const auto& x : found.weights)
-    EXPECT_EQ(x, undisturbed(training::small));
+    EXPECT_EQ(x, weights_without_loss(training::small));
   EXPECT_EQ(count(found.events, state_copied_ahead), 1);
 }
 
@@ -319,8 +321,8 @@ private:
 
 /// Trains with a join of worker 3, whose first sources are false.
 /// @param tasks gets the tasks that it asks.
-outcome train_with_false_sources(source_function act, int count,
-                                 std::vector<std::uint32_t>& tasks) {
+join_outcome train_with_false_sources(source_function act, int count,
+                                      std::vector<std::uint32_t>& tasks) {
   std::shared_ptr<state_source> real;
   return train_with_join(training::small, 3, [&](const strategy& on) {
     const auto model = on.state()->observers.front().lock();
@@ -335,7 +337,7 @@ outcome train_with_false_sources(source_function act, int count,
 TEST(CopyAheadFaults, TwoSourcesThatAreLostAreReplacedByAThird) {
   std::vector<std::uint32_t> tasks;
   const auto found = train_with_false_sources(lose_source, 2, tasks);
-  const auto expected = undisturbed(training::small);
+  const auto expected = weights_without_loss(training::small);
   for (const auto& x : found.weights)
     EXPECT_EQ(x, expected);
   EXPECT_EQ(tasks, (std::vector<std::uint32_t>{2, 1, 0}));
@@ -345,7 +347,7 @@ TEST(CopyAheadFaults, TwoSourcesThatAreLostAreReplacedByAThird) {
 TEST(CopyAheadFaults, IfAllSourcesAreLostTheStateIsCopiedAfterTheJoin) {
   std::vector<std::uint32_t> tasks;
   const auto found = train_with_false_sources(lose_source, 100, tasks);
-  const auto expected = undisturbed(training::small);
+  const auto expected = weights_without_loss(training::small);
   for (const auto& x : found.weights)
     EXPECT_EQ(x, expected);
   EXPECT_EQ(tasks, (std::vector<std::uint32_t>{2, 1, 0}));
@@ -357,7 +359,7 @@ TEST(CopyAheadFaults, IfAllSourcesAreLostTheStateIsCopiedAfterTheJoin) {
 TEST(CopyAheadFaults, AProcessThatStaysBehindCopiesTheStateAfterTheJoin) {
   std::vector<std::uint32_t> tasks;
   const auto found = train_with_false_sources(stay_ahead, 100, tasks);
-  const auto expected = undisturbed(training::small);
+  const auto expected = weights_without_loss(training::small);
   for (const auto& x : found.weights)
     EXPECT_EQ(x, expected);
   EXPECT_EQ(tasks, (std::vector<std::uint32_t>{2}));

@@ -80,7 +80,7 @@ std::vector<float> sums_with_denormals(const strategy& on,
   return out;
 }
 
-class Denormals : public testing::Test {
+class Denormals : public ::testing::Test {
 protected:
   void SetUp() override {
     if (!denormals_can_be_flushed)

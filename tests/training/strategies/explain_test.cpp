@@ -4,6 +4,7 @@
 #include "troupe/net/base/descriptor.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/tests/support/scratch.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/support/flight_file.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 30s;
+using troupe::test::patience;
 
 /// Asks until the status has what the test expects.
 job_status

@@ -1,4 +1,5 @@
 #include "losses.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,8 +18,8 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
-constexpr std::uint32_t workers = 3, lost = 0;
+using troupe::test::patience;
+constexpr std::uint32_t lost = 0;
 
 /// A call of `on_epoch_end`, with the loss that its evaluation gives.
 struct epoch_call {

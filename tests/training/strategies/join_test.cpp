@@ -1,4 +1,5 @@
 #include "losses.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 
 #include <gtest/gtest.h>
@@ -20,8 +21,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
-constexpr std::uint32_t workers = 3;
+using troupe::test::patience;
 
 /// Where the lost worker joins. The survivors wait there until it has asked.
 struct join_point {
@@ -56,7 +56,7 @@ void PrintTo(const case_of_join& x, std::ostream* out) {
 
 /// Lets the lost worker start again when the survivors have come to a point,
 /// and lets them wait there until a view change has begun.
-class gate {
+class join_gate {
 public:
   /// Called by a survivor.
   void wait_for_join(const strategy& on) {
@@ -166,7 +166,7 @@ TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
   const simulated_devices devices;
   multi_worker_options options;
   options.devices = of_each;
-  gate all;
+  join_gate all;
   std::vector<program_outcome> found(workers);
   std::vector<step_list> steps(workers);
   int lives = 0; // of the lost worker

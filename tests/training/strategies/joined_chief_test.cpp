@@ -1,4 +1,5 @@
 #include "losses.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
 
 #include <gtest/gtest.h>
@@ -17,8 +18,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
-constexpr std::uint32_t workers = 3;
+using troupe::test::patience;
 constexpr std::uint64_t last_steps = 50; // of the last fit
 
 /// Where worker 1 joins.

@@ -26,7 +26,7 @@ data::dataset small_batches() {
   return digits_200().shuffle().batch(4);
 }
 constexpr std::uint64_t epoch_steps = 50;
-constexpr std::uint64_t all_steps = 2 * epoch_steps;
+constexpr std::uint64_t steps_of_both = 2 * epoch_steps;
 constexpr std::uint64_t max_further_steps = 32;
 
 struct leaving_worker {
@@ -204,7 +204,7 @@ TEST(LeaveCases, SeveralReplicasInEachProcess) {
 
 /// The flag is set too late for another run.
 TEST(LeaveCases, AWorkerStaysIfNoStepFollows) {
-  const auto found = fit_with_leavers(2, {{1, all_steps - 1}});
+  const auto found = fit_with_leavers(2, {{1, steps_of_both - 1}});
   const auto expected = undisturbed(2);
   for (const auto& one : found.processes)
     expect_equal(one, expected.processes.front());

@@ -16,7 +16,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-constexpr std::uint32_t workers = 2;
+constexpr std::uint32_t two_workers = 2;
 
 /// The run in which the gather of the step is complete in worker 1, but not
 /// in worker 0.
@@ -135,7 +135,7 @@ private:
   int runs_ = 0;
 };
 
-struct outcome {
+struct call_outcome {
   std::string weights;
   std::vector<double> sums;
   std::uint64_t updates = 0;
@@ -143,11 +143,11 @@ struct outcome {
 };
 
 /// Makes three steps with an optimizer that has slots of its own.
-outcome three_steps(const strategy& on) {
+call_outcome three_steps(const strategy& on) {
   const auto scope = on.scope();
   model it{small_net(), sgd{}};
   optimizer own{sgd{.learning_rate = 0.1f, .momentum = 0.9f}};
-  outcome out;
+  call_outcome out;
   std::atomic<int> calls = 0;
   for (int step = 0; step < 3; ++step) {
     const auto results = on.run([&](replica_context& self) {
@@ -176,12 +176,12 @@ void expect_roll_forward(int split, int unheard = -1) {
   const auto losses = unheard < 0 ? 1u : 2u;
   runtime actors;
   const auto joint = std::make_shared<combined_group>(
-    make_replica_group(actors, {.replicas = workers}), workers);
-  std::vector<outcome> found(workers);
-  std::vector<std::string> errors(workers);
-  std::vector<std::vector<view_change::job_position>> positions(workers);
+    make_replica_group(actors, {.replicas = two_workers}), two_workers);
+  std::vector<call_outcome> found(two_workers);
+  std::vector<std::string> errors(two_workers);
+  std::vector<std::vector<view_change::job_position>> positions(two_workers);
   std::vector<std::thread> threads;
-  for (std::uint32_t w = 0; w < workers; ++w)
+  for (std::uint32_t w = 0; w < two_workers; ++w)
     threads.emplace_back([&, w] {
       try {
         auto group = std::make_unique<split_group>(joint->group_of(w), plan);
@@ -196,8 +196,8 @@ void expect_roll_forward(int split, int unheard = -1) {
     });
   for (auto& one : threads)
     one.join();
-  const auto expected = three_steps(turns(workers));
-  for (std::uint32_t w = 0; w < workers; ++w) {
+  const auto expected = three_steps(turns(two_workers));
+  for (std::uint32_t w = 0; w < two_workers; ++w) {
     EXPECT_EQ(errors[w], "");
     EXPECT_EQ(found[w].weights, expected.weights) << "worker " << w;
     EXPECT_EQ(found[w].sums, expected.sums) << "worker " << w;

@@ -2,6 +2,7 @@
 #include "replica_ends.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/training/strategies/end_of_worker.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"
 
@@ -18,6 +19,8 @@
 // Loops of one's own that go on when workers are lost.
 
 namespace {
+
+using test::end_of_worker;
 
 using namespace troupe;
 using namespace troupe::test;
@@ -41,14 +44,14 @@ constexpr std::array all_places{
   place::before_reduce,       place::in_reduce};
 
 /// What a loop gives in one process.
-struct outcome {
+struct loop_outcome {
   std::vector<std::string> weights;
   std::vector<float> losses;      ///< Reduced, by step.
   std::vector<double> row_counts; ///< Reduced, by step.
   std::uint64_t first_updates = 0, second_updates = 0;
 };
 
-void expect_equal(const outcome& found, const outcome& expected) {
+void expect_equal(const loop_outcome& found, const loop_outcome& expected) {
   EXPECT_EQ(found.weights, expected.weights);
   EXPECT_EQ(found.losses, expected.losses);
   EXPECT_EQ(found.row_counts, expected.row_counts);
@@ -64,12 +67,12 @@ struct step_values {
 
 /// Called at each place of each step, on the thread of the program or of the
 /// replica.
-using hook = std::function<void(place, std::uint64_t step)>;
+using iteration_hook = std::function<void(place, std::uint64_t step)>;
 
 /// A loop with two models and two optimizers, of which one has its own slots.
 /// Its second sum depends on the first update. An epoch has seven steps, of
 /// which the last one has 8 rows, and the others 32.
-outcome run_loop(const strategy& on, const hook& at) {
+loop_outcome run_loop(const strategy& on, const iteration_hook& at) {
   const auto scope = on.scope();
   auto first = small_model();
   auto second = small_model();
@@ -81,7 +84,7 @@ outcome run_loop(const strategy& on, const hook& at) {
       / mine.global_rows;
     return std::pair{loss.detach(), t.gradient(loss, of.variables())};
   };
-  outcome out;
+  loop_outcome out;
   std::uint64_t step = 0;
   const auto batches = on.distribute(digits_200().shuffle().batch(32));
   for (int epoch = 0; epoch < 2; ++epoch)
@@ -128,10 +131,6 @@ struct lost_worker {
 };
 
 /// Thrown by a worker that is lost, so that it sends nothing more.
-struct end_of_worker : std::runtime_error {
-  end_of_worker() : std::runtime_error{"the test ends this worker"} {}
-};
-
 /// Cuts off a worker when its first replica contributes to a reduce.
 class cut_in_reduce final : public fault_injector {
 public:
@@ -152,14 +151,14 @@ public:
   std::atomic<bool> was_cut = false;
 };
 
-/// Runs the loop, loses workers, and expects the undisturbed outcome in the
-/// others.
+/// Runs the loop, loses workers, and expects the undisturbed loop_outcome in
+/// the others.
 void expect_recovery(std::uint32_t workers,
                      const std::vector<lost_worker>& losses,
                      multi_worker_options options = {}) {
   const auto faults = std::make_shared<cut_in_reduce>();
   options.faults = faults;
-  std::vector<outcome> found(workers);
+  std::vector<loop_outcome> found(workers);
   std::vector<std::atomic<bool>> is_cut(losses.size());
   const auto thrown =
     run_on_cluster(workers, options, [&](const strategy& on, std::uint32_t w) {
@@ -228,7 +227,7 @@ TEST(LoopRecoveryCases, AReplicaWhoseActorEndsIsMadeAgain) {
       std::make_shared<failing_reports>(victim, step_set{0, 5, 20});
     multi_worker_options options;
     options.faults = faults;
-    std::vector<outcome> found(2);
+    std::vector<loop_outcome> found(2);
     const auto thrown =
       run_on_cluster(2, options, [&](const strategy& on, std::uint32_t w) {
         found[w] = run_loop(on, [](place, auto) {});

@@ -17,7 +17,7 @@ using namespace troupe;
 
 /// Has the default strategy, a strategy with two replicas in turn, and a
 /// strategy with two replicas on threads of their own.
-class OwnLoop : public testing::Test {
+class OwnLoop : public ::testing::Test {
 protected:
   runtime actors;
   const std::vector<strategy> strategies{

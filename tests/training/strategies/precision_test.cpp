@@ -195,7 +195,7 @@ TEST(Tf32, OnTheCpuHasTheBitsOfFloat32AndIsSaved) {
   const auto rounded = fit_in(turns(2), precision::tf32),
              exact = fit_in(turns(2), precision::float32);
   EXPECT_EQ(rounded.weights, exact.weights);
-  const auto file = std::filesystem::path{testing::TempDir()} / "tf32.troupe";
+  const auto file = std::filesystem::path{::testing::TempDir()} / "tf32.troupe";
   model_in(precision::tf32).save(file);
   EXPECT_EQ(model::load(file).precision(), precision::tf32);
   std::filesystem::remove(file);

@@ -84,7 +84,7 @@ private:
   std::optional<net::cluster_spec> spec_;
 };
 
-struct outcome {
+struct reconnect_outcome {
   std::string weights; ///< Empty: the fit threw.
   step_list steps;
   history past;
@@ -102,10 +102,10 @@ using fault_function = std::function<void(const strategy&, std::uint32_t worker,
                                           std::uint64_t step)>;
 
 /// Trains on proxied workers.
-std::vector<outcome>
+std::vector<reconnect_outcome>
 fit_with_faults(proxied_workers& workers, const fault_function& fault,
                 std::vector<std::exception_ptr>* thrown = nullptr) {
-  std::vector<outcome> out(workers.proxies.size());
+  std::vector<reconnect_outcome> out(workers.proxies.size());
   const auto exceptions = workers.run([&](const strategy& on, std::uint32_t w) {
     const auto scope = on.scope();
     auto it = small_model();
@@ -126,8 +126,8 @@ fit_with_faults(proxied_workers& workers, const fault_function& fault,
   return out;
 }
 
-const outcome& undisturbed(std::uint32_t replicas) {
-  static std::map<std::uint32_t, outcome> all;
+const reconnect_outcome& undisturbed(std::uint32_t replicas) {
+  static std::map<std::uint32_t, reconnect_outcome> all;
   const auto [it, is_new] = all.try_emplace(replicas);
   if (is_new) {
     const auto on = turns(replicas);
@@ -140,7 +140,8 @@ const outcome& undisturbed(std::uint32_t replicas) {
   return it->second;
 }
 
-void expect_undisturbed(const outcome& found, std::uint32_t replicas) {
+void expect_undisturbed(const reconnect_outcome& found,
+                        std::uint32_t replicas) {
   const auto& expected = undisturbed(replicas);
   EXPECT_EQ(found.weights, expected.weights);
   EXPECT_EQ(found.steps, expected.steps);
@@ -155,7 +156,7 @@ void expect_undisturbed(const outcome& found, std::uint32_t replicas) {
 
 /// Expects the undisturbed result from all workers, and that all of them are
 /// members in the end.
-void expect_healed(const std::vector<outcome>& found,
+void expect_healed(const std::vector<reconnect_outcome>& found,
                    std::uint64_t min_view_id = 2) {
   const auto workers = static_cast<std::uint32_t>(found.size());
   for (const auto& x : found) {
@@ -380,7 +381,7 @@ TEST(FitReconnects, ACutDuringALossExcludesNoOther) {
 /// The call throws, because its state is not known. The next fit goes on.
 TEST(FitReconnects, ALoopOfOnesOwnGoesOnAndAllStayMembers) {
   proxied_workers three{3};
-  std::vector<outcome> found(3);
+  std::vector<reconnect_outcome> found(3);
   const auto thrown = three.run([&](const strategy& on, std::uint32_t w) {
     const auto scope = on.scope();
     auto it = small_model();

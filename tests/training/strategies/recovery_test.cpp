@@ -16,7 +16,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-struct outcome {
+struct recovery_outcome {
   std::string weights; ///< Empty: the fit threw.
   step_list steps;
   history past;
@@ -28,10 +28,10 @@ struct lost_worker {
 };
 
 /// Trains on a cluster, and cuts off workers in their callbacks of a step.
-std::vector<outcome> fit_with_losses(std::uint32_t workers,
-                                     const std::vector<lost_worker>& losses,
-                                     const multi_worker_options& options = {}) {
-  std::vector<outcome> out(workers);
+std::vector<recovery_outcome>
+fit_with_losses(std::uint32_t workers, const std::vector<lost_worker>& losses,
+                const multi_worker_options& options = {}) {
+  std::vector<recovery_outcome> out(workers);
   const auto thrown =
     run_on_cluster(workers, options, [&](const strategy& on, std::uint32_t w) {
       const auto scope = on.scope();
@@ -59,20 +59,21 @@ std::vector<outcome> fit_with_losses(std::uint32_t workers,
 }
 
 /// What one process gives.
-outcome undisturbed(std::uint32_t replicas) {
+recovery_outcome outcome_without_loss(std::uint32_t replicas) {
   const auto on = turns(replicas);
   const auto scope = on.scope();
   auto it = small_model();
   fit_options how{.epochs = 2};
   how.validation = uneven_batches();
-  outcome out;
+  recovery_outcome out;
   out.past = it.fit(uneven_batches(), how);
   out.weights = it.weights_sha256();
   out.steps = steps_to(it.steps());
   return out;
 }
 
-void expect_equal(const outcome& found, const outcome& expected) {
+void expect_equal(const recovery_outcome& found,
+                  const recovery_outcome& expected) {
   EXPECT_EQ(found.weights, expected.weights);
   EXPECT_EQ(found.steps, expected.steps);
   ASSERT_EQ(found.past.epochs.size(), expected.past.epochs.size());
@@ -96,8 +97,8 @@ void expect_recovery(std::uint32_t workers,
                      const std::vector<lost_worker>& losses,
                      const multi_worker_options& options = {}) {
   const auto found = fit_with_losses(workers, losses, options);
-  const auto expected =
-    undisturbed(workers * static_cast<std::uint32_t>(options.devices.size()));
+  const auto expected = outcome_without_loss(
+    workers * static_cast<std::uint32_t>(options.devices.size()));
   for (std::uint32_t w = 0; w < workers; ++w)
     if (std::ranges::none_of(
           losses, [w](const lost_worker& x) { return x.worker == w; }))
@@ -151,7 +152,7 @@ TEST(FitRecoveryCases, AWorkerThatIsAStepBehindCopiesTheState) {
   const auto faults = std::make_shared<one_step_apart>();
   multi_worker_options options;
   options.faults = faults;
-  std::vector<outcome> found(3);
+  std::vector<recovery_outcome> found(3);
   const auto thrown =
     run_on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
       if (w == 2)
@@ -169,7 +170,7 @@ TEST(FitRecoveryCases, AWorkerThatIsAStepBehindCopiesTheState) {
     });
   EXPECT_TRUE(faults->ahead);
   EXPECT_NE(exception_text(thrown[2]), "");
-  const auto expected = undisturbed(3);
+  const auto expected = outcome_without_loss(3);
   for (const std::uint32_t w : {0, 1}) {
     EXPECT_EQ(exception_text(thrown[w]), "");
     expect_equal(found[w], expected);

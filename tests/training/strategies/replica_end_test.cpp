@@ -10,7 +10,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-struct outcome {
+struct end_outcome {
   std::string weights; ///< Empty: the fit threw.
   step_list steps;
   membership::view view;   ///< At the end.
@@ -18,7 +18,7 @@ struct outcome {
 };
 
 struct job_outcome {
-  std::vector<outcome> processes;
+  std::vector<end_outcome> processes;
   std::vector<std::string> errors;
   int ends = 0;
 };
@@ -61,7 +61,7 @@ job_outcome fit_with_ends(std::uint32_t workers, std::uint32_t replica,
   return out;
 }
 
-void expect_undisturbed(const outcome& found, std::uint32_t replicas) {
+void expect_undisturbed(const end_outcome& found, std::uint32_t replicas) {
   EXPECT_EQ(found.weights, weights_after_fit(turns(replicas)));
   EXPECT_EQ(found.steps, steps_to(26));
 }

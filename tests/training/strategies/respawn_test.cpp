@@ -103,22 +103,22 @@ void PrintTo(const killed_role& x, std::ostream* out) {
        << x.number << " after step " << x.step;
 }
 
-struct outcome {
+struct respawn_outcome {
   std::string weights;
   history past;
   step_list steps;
 };
 
 /// Fits epochs of 13 steps.
-outcome fit_on(const strategy& on,
-               const std::function<void(std::uint64_t)>& on_step = {},
-               std::uint64_t epochs = 2,
-               graph_capture graph = graph_capture::off) {
+respawn_outcome fit_on(const strategy& on,
+                       const std::function<void(std::uint64_t)>& on_step = {},
+                       std::uint64_t epochs = 2,
+                       graph_capture graph = graph_capture::off) {
   const auto scope = on.scope();
   auto it = small_model();
   fit_options how{.epochs = epochs, .graph = graph};
   how.validation = uneven_batches();
-  outcome out;
+  respawn_outcome out;
   how.callbacks.push_back({.on_step = [&](const step_record& x) {
     out.steps.push_back(x.step);
     if (on_step)
@@ -129,7 +129,8 @@ outcome fit_on(const strategy& on,
   return out;
 }
 
-void expect_equal(const outcome& found, const outcome& expected) {
+void expect_equal(const respawn_outcome& found,
+                  const respawn_outcome& expected) {
   EXPECT_EQ(found.weights, expected.weights);
   EXPECT_EQ(found.steps, expected.steps);
   ASSERT_EQ(found.past.epochs.size(), expected.past.epochs.size());

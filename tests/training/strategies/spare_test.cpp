@@ -1,6 +1,7 @@
 #include "losses.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/net/session/endpoint.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,8 +17,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
-constexpr std::uint32_t workers = 3;
+using troupe::test::patience;
 
 net::endpoint::dial_result dial(net::endpoint& from,
                                 const membership::member& target,

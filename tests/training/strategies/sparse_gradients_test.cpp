@@ -134,7 +134,7 @@ tensor train_by_definition(const update_rule& rule, reduce_op op) {
   return value;
 }
 
-class SparseGradients : public testing::TestWithParam<update_rule> {};
+class SparseGradients : public ::testing::TestWithParam<update_rule> {};
 
 TEST_P(SparseGradients, GiveTheSameBitsUnderEveryStrategy) {
   for (const auto op : {sum, mean}) {
@@ -155,13 +155,13 @@ TEST_P(SparseGradients, GiveTheSameBitsUnderEveryStrategy) {
 
 INSTANTIATE_TEST_SUITE_P(
   Rules, SparseGradients,
-  testing::Values(sgd{.learning_rate = 0.1f},
-                  sgd{.learning_rate = 0.1f, .momentum = 0.9f},
-                  adam{.learning_rate = 0.01f},
-                  adamw{.learning_rate = 0.01f, .weight_decay = 0.1f},
-                  adagrad{.learning_rate = 0.1f},
-                  ftrl{.learning_rate = 0.1f,
-                       .l1_regularization_strength = 0.01f}),
+  ::testing::Values(sgd{.learning_rate = 0.1f},
+                    sgd{.learning_rate = 0.1f, .momentum = 0.9f},
+                    adam{.learning_rate = 0.01f},
+                    adamw{.learning_rate = 0.01f, .weight_decay = 0.1f},
+                    adagrad{.learning_rate = 0.1f},
+                    ftrl{.learning_rate = 0.1f,
+                         .l1_regularization_strength = 0.01f}),
   [](const auto& x) {
     return std::string{x.param.name()} + std::to_string(x.index);
   });

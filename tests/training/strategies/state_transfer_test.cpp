@@ -1,4 +1,5 @@
 #include "state_ends.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/strategies/state_follower.hpp"
 #include "troupe/training/strategies/state_source.hpp"
 
@@ -17,7 +18,7 @@ using namespace troupe::test;
 using namespace std::chrono_literals;
 using result = state_follower::result;
 
-constexpr auto patience = 20s;
+using troupe::test::patience;
 constexpr std::size_t elements = 5'000'000; // more than one part
 
 tensor filled(float first) {

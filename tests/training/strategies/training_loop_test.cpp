@@ -1,6 +1,8 @@
 #include "losses.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/timeouts.hpp"
+#include "troupe/tests/training/strategies/end_of_worker.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
 
@@ -19,12 +21,13 @@
 
 namespace {
 
+using test::end_of_worker;
+
 using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-constexpr auto patience = 60s;
-constexpr std::uint32_t workers = 3;
+using troupe::test::patience;
 constexpr std::uint64_t epochs = 2; // of each loop, with 13 batches each
 
 struct recorded_step {
@@ -33,14 +36,14 @@ struct recorded_step {
   friend bool operator==(const recorded_step&, const recorded_step&) = default;
 };
 
-struct outcome {
+struct loops_outcome {
   std::vector<recorded_step> steps;
   std::string weights;
   std::uint64_t updates = 0, own_updates = 0;
   double loss = 0; ///< Of the evaluation between the loops.
 };
 
-void expect_equal(const outcome& found, const outcome& expected) {
+void expect_equal(const loops_outcome& found, const loops_outcome& expected) {
   EXPECT_EQ(found.steps, expected.steps);
   EXPECT_EQ(found.weights, expected.weights);
   EXPECT_EQ(found.updates, expected.updates);
@@ -78,13 +81,13 @@ struct trainer {
   optimizer second{sgd{.learning_rate = 0.01f, .momentum = 0.9f}};
 };
 
-/// Where a program calls its hook.
+/// Where a program calls its loop_hook.
 enum class place { in_step, between_loops };
-using hook =
+using loop_hook =
   std::function<void(place, std::uint64_t loop, const loop_iteration& step)>;
 
 /// Two loops over the same dataset and, between them, an evaluation.
-void run_program(const strategy& on, outcome& out, const hook& at) {
+void run_program(const strategy& on, loops_outcome& out, const loop_hook& at) {
   const auto scope = on.scope();
   trainer of{on};
   const auto batches = on.distribute(uneven_batches());
@@ -106,11 +109,11 @@ void run_program(const strategy& on, outcome& out, const hook& at) {
 }
 
 /// The same program with range-for loops over the dataset.
-outcome plain_program() {
+loops_outcome plain_program() {
   const auto on = turns(workers);
   const auto scope = on.scope();
   trainer of{on};
-  outcome out;
+  loops_outcome out;
   const auto batches = on.distribute(uneven_batches());
   const auto run_loop = [&](std::uint64_t loop) {
     std::uint64_t number = 0;
@@ -129,20 +132,20 @@ outcome plain_program() {
   return out;
 }
 
-const outcome& undisturbed() {
+const loops_outcome& undisturbed() {
   static const auto once = plain_program();
   return once;
 }
 
 TEST(TrainingLoop, EqualsARangeForOverTheDataset) {
-  outcome found;
+  loops_outcome found;
   run_program(turns(workers), found, [](auto&&...) {});
   expect_equal(found, undisturbed());
   EXPECT_EQ(found.steps.size(), 2 * epochs * 13);
 }
 
 TEST(TrainingLoop, EqualsARangeForInAJobOfSeveralWorkers) {
-  std::vector<outcome> found(workers);
+  std::vector<loops_outcome> found(workers);
   expect_nothing_thrown(
     run_on_cluster(workers, {}, [&](const strategy& on, std::uint32_t w) {
       run_program(on, found[w], [](auto&&...) {});
@@ -152,10 +155,6 @@ TEST(TrainingLoop, EqualsARangeForInAJobOfSeveralWorkers) {
 }
 
 /// Thrown by a worker that is lost, so that it sends nothing more.
-struct end_of_worker : std::runtime_error {
-  end_of_worker() : std::runtime_error{"the test ends this worker"} {}
-};
-
 /// A loop that begins in the middle of an epoch makes the rest of the
 /// iterations.
 void run_rest(const strategy& on, const data::position& first,
@@ -314,7 +313,7 @@ class TrainingLoopLoss : public ::testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(TrainingLoopLoss, InAnIterationGivesTheUndisturbedResult) {
   const auto lost = GetParam();
-  std::vector<outcome> found(workers);
+  std::vector<loops_outcome> found(workers);
   std::atomic<bool> is_cut = false;
   const auto thrown =
     run_on_cluster(workers, {}, [&](const strategy& on, std::uint32_t w) {
@@ -376,7 +375,7 @@ TEST_P(TrainingLoopJoin, GivesTheUndisturbedResultInAllProcesses) {
   std::promise<void> may_join;
   auto is_reached = may_join.get_future();
   std::once_flag once;
-  std::vector<outcome> found(workers);
+  std::vector<loops_outcome> found(workers);
   std::vector<std::optional<recorded_step>> first_here(workers);
   std::vector<membership::view> views(workers);
   std::vector<std::atomic<int>> waits(workers);

@@ -1,5 +1,6 @@
 #include "losses.hpp"
 #include "troupe/actors/faults/process_fault_injector.hpp"
+#include "troupe/tests/training/strategies/end_of_worker.hpp"
 #include "troupe/training/loop/fit.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
 
@@ -19,25 +20,23 @@
 
 namespace {
 
+using test::end_of_worker;
+
 using namespace troupe;
 using namespace troupe::test;
 using namespace injection;
 
 /// Thrown by a worker that is lost, so that it sends nothing more.
-struct end_of_worker : std::runtime_error {
-  end_of_worker() : std::runtime_error{"the test ends this worker"} {}
-};
-
 /// Makes a sum of some ones.
 void add(replica_context& self) {
   self.all_reduce(sum, tensor::full({2}, 1));
 }
 
 /// Called in step `number`, on a replica's thread or that of the program.
-using hook = std::function<void(const strategy&, std::uint64_t number)>;
+using step_hook = std::function<void(const strategy&, std::uint64_t number)>;
 
 /// Calls `run`, `reduce`, `gather` and `evaluate` in a plain loop.
-void plain_loop(const strategy& on, const hook& at) {
+void plain_loop(const strategy& on, const step_hook& at) {
   const auto scope = on.scope();
   auto it = small_model();
   it.evaluate(uneven_batches());
@@ -56,7 +55,7 @@ void plain_loop(const strategy& on, const hook& at) {
 
 /// The iterations of `strategy::loop` from `first` on, in which `run` is called
 /// twice.
-void iterations(const strategy& on, std::uint64_t first, const hook& at) {
+void iterations(const strategy& on, std::uint64_t first, const step_hook& at) {
   const auto scope = on.scope();
   auto it = small_model();
   it.evaluate(uneven_batches());
@@ -76,7 +75,7 @@ void iterations(const strategy& on, std::uint64_t first, const hook& at) {
 }
 
 /// An evaluation and a fit.
-void fit_after_evaluation(const strategy& on, const hook& at) {
+void fit_after_evaluation(const strategy& on, const step_hook& at) {
   const auto scope = on.scope();
   auto it = small_model();
   it.evaluate(uneven_batches());
@@ -90,7 +89,7 @@ void fit_after_evaluation(const strategy& on, const hook& at) {
 /// @returns the error of the other one.
 std::string error_of_loss(
   std::uint64_t step,
-  const std::function<void(const strategy&, const hook&)>& program) {
+  const std::function<void(const strategy&, const step_hook&)>& program) {
   const auto thrown =
     run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t w) {
       program(on, [&](const strategy& mine, std::uint64_t number) {
@@ -114,14 +113,14 @@ TEST(UserSteps, OfAPlainLoopAreItsCallsOfRun) {
 TEST(UserSteps, OfALoopAreItsIterations) {
   expect_lost_in(
     error_of_loss(
-      5, [](const auto& on, const hook& at) { iterations(on, 0, at); }),
+      5, [](const auto& on, const step_hook& at) { iterations(on, 0, at); }),
     "step 5:");
 }
 
 TEST(UserSteps, OfALoopThatIsResumedAreItsIterations) {
   expect_lost_in(
     error_of_loss(
-      10, [](const auto& on, const hook& at) { iterations(on, 9, at); }),
+      10, [](const auto& on, const step_hook& at) { iterations(on, 9, at); }),
     "step 10:");
 }
 
@@ -158,10 +157,10 @@ TEST(UserSteps, OfAnEvaluationAreOperations) {
 }
 
 /// Lets a plan kill worker 1 at a step.
-/// @returns the last number that a hook got before. None: no kill.
-std::optional<std::uint64_t>
-step_of_kill(std::uint64_t step,
-             const std::function<void(const strategy&, const hook&)>& program) {
+/// @returns the last number that a step_hook got before. None: no kill.
+std::optional<std::uint64_t> step_of_kill(
+  std::uint64_t step,
+  const std::function<void(const strategy&, const step_hook&)>& program) {
   std::function<void()> kill;
   const process_faults functions{.kill = [&] { kill(); },
                                  .stop = [](auto) {},
@@ -197,13 +196,13 @@ step_of_kill(std::uint64_t step,
 TEST(UserSteps, InAPlanOfFaultsAreThoseOfAPlainLoop) {
   const auto found = step_of_kill(5, plain_loop);
   ASSERT_TRUE(found);
-  EXPECT_GE(*found, 4u); // the first message may come before the hook
+  EXPECT_GE(*found, 4u); // the first message may come before the step_hook
   EXPECT_LE(*found, 5u);
 }
 
 TEST(UserSteps, InAPlanOfFaultsAreTheIterationsOfALoop) {
   const auto found = step_of_kill(
-    5, [](const auto& on, const hook& at) { iterations(on, 0, at); });
+    5, [](const auto& on, const step_hook& at) { iterations(on, 0, at); });
   ASSERT_TRUE(found);
   EXPECT_GE(*found, 4u);
   EXPECT_LE(*found, 5u);
