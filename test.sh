@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# ./test.sh                  builds everything and runs all tests
+# ./test.sh                  builds everything and runs all tests. One translation unit
+#                            includes several sources (cmake/Unity.cmake)
+# ./test.sh dev              all tests, built with a translation unit per source
 # ./test.sh asan             all tests with AddressSanitizer and
 #                            UndefinedBehaviorSanitizer
 # ./test.sh asan net actors  only the tests of net and actors, as with asan; the
@@ -51,11 +53,11 @@ run_folders() {
   "${fixed[@]}" ctest --preset "$preset" -j "$at_once" -L "^($labels)\$"
 }
 
-case ${1-dev} in
-  dev | asan | cuda | tsan) presets=("${1-dev}") ;;
-  all) presets=(dev asan tsan) ;;
+case ${1-unity} in
+  unity | dev | asan | cuda | tsan) presets=("${1-unity}") ;;
+  all) presets=(unity asan tsan) ;;
   *)
-    echo "test.sh: '$1' is neither asan, cuda, tsan nor all; without an argument, the" \
+    echo "test.sh: '$1' is none of dev, asan, cuda, tsan and all; without an argument, the" \
       "tests run without sanitizers." >&2
     exit 2
     ;;

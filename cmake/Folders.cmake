@@ -58,6 +58,7 @@ function(troupe_folder folder)
     $<BUILD_INTERFACE:${troupe_include}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(troupe_${folder} PUBLIC ${libraries}
     PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:troupe_flags>)
+  troupe_unity_groups(troupe_${folder})
 
   if(arg_OPTIONAL)
     install(TARGETS troupe_${folder} EXPORT Troupe_${folder} ARCHIVE DESTINATION lib

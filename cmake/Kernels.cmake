@@ -13,7 +13,7 @@ function(troupe_kernel_level level)
   target_compile_options(troupe_kernels_${level} PRIVATE -O3 -fno-math-errno -fno-trapping-math ${ARGN})
   target_link_libraries(troupe_kernels_${level} PRIVATE troupe_flags)
   set_target_properties(troupe_kernels_${level} PROPERTIES
-    CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+    CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF)
   target_sources(troupe_tensors PRIVATE $<TARGET_OBJECTS:troupe_kernels_${level}>)
 endfunction()
 

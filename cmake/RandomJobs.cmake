@@ -9,3 +9,4 @@ add_library(random_jobs STATIC
   ${PROJECT_SOURCE_DIR}/tests/strategies/coordinator/random_coordinator_job.cpp)
 set_target_properties(random_jobs PROPERTIES CXX_EXTENSIONS OFF)
 target_link_libraries(random_jobs PUBLIC Troupe::strategies PRIVATE troupe_flags)
+troupe_unity_groups(random_jobs)

@@ -22,17 +22,20 @@
 #                                           seed has to find the bug again, but only with
 #                                           the patch
 #
-# The script changes neither the source tree nor the objects of build/dev, so there
-# is nothing to restore if it is interrupted. It copies the patched files to
+# The script changes neither the source tree nor the objects of build/<preset>, so
+# there is nothing to restore if it is interrupted. It copies the patched files to
 # build/planted/<patch>, and compiles the files that include them, with the
-# compiler commands of build/dev. Then it links these objects instead of those of
-# build/dev. The last line is "planted bugs: N found, N not found".
+# compiler commands of build/<preset>. Then it links these objects instead of those
+# of build/<preset>. The preset is TROUPE_PRESET, or dev. The last line is
+# "planted bugs: N found, N not found".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/build.sh
 . scripts/build.sh
 
 root=$PWD
+preset=${TROUPE_PRESET-dev}
+built=build/$preset
 into=$root/build/planted
 # Each number of --rotate begins this many patches after the number before it.
 stride=2
@@ -42,9 +45,9 @@ mapfile -t patches < <(printf '%s\n' "$root"/tests/simulation/planted/*.patch)
 # that a patch still applies after other changes nearby.
 plant() { GIT_CEILING_DIRECTORIES=$root/build git apply -C1 "$@"; }
 
-# The object files of build/dev that depend on one of the named source files.
+# The object files of the build that depend on one of the named source files.
 dependents() {
-  ninja -C build/dev -t deps | awk -v names="$*" '
+  ninja -C "$built" -t deps | awk -v names="$*" '
     BEGIN { count = split(names, name, " ") }
     /^[^ ]/ { object = $1; sub(/:$/, "", object); next }
     {
@@ -57,7 +60,8 @@ dependents() {
 
 # build_planted <patch> <folder> <program>: compiles and links <folder>/<program>.
 build_planted() {
-  local patch=$1 folder=$2 program=$3 file files object command link compile=() library=()
+  local patch=$1 folder=$2 program=$3 file files object command source link
+  local compile=() library=()
   mapfile -t files < <(sed -n 's/^+++ b\///p' "$patch")
   rm -rf "$folder"
   for file in "${files[@]}"; do
@@ -66,7 +70,7 @@ build_planted() {
   done
   (cd "$folder/include/troupe" && plant "$patch") || return 1
 
-  ninja -C build/dev -t commands "$program" >"$folder/commands"
+  ninja -C "$built" -t commands "$program" >"$folder/commands"
   link=$(tail -n 1 "$folder/commands")
   link=${link#: && }
   link=${link%% && *}
@@ -79,7 +83,15 @@ build_planted() {
       command=${command/ -c $root\/$file/ -c $folder/include/troupe/$file}
     done
     mkdir -p "$folder/$(dirname "$object")"
-    compile+=("cd $root/build/dev && $command")
+    source=${command##* -c }
+    if [[ $source == */Unity/* ]]; then # it includes the files by their paths
+      cp "$source" "$folder/$object.cxx"
+      for file in "${files[@]}"; do
+        sed -i "s|\"$root/$file\"|\"$folder/include/troupe/$file\"|" "$folder/$object.cxx"
+      done
+      command=${command/ -c $source/ -c $folder/$object.cxx}
+    fi
+    compile+=("cd $root/$built && $command")
     case $object in
       */${program##*/}.dir/*) link=${link/ $object / $folder/$object } ;;
       # The linker takes no member of a library whose functions are all defined.
@@ -93,7 +105,7 @@ build_planted() {
   mkdir -p "$folder/$(dirname "$program")"
   link=${link/ -o $program / ${library[*]} -o $folder/$program }
   printf '%s\n' "${compile[@]}" | xargs -d '\n' -P "$(nproc)" -n 1 bash -c || return 1
-  (cd build/dev && bash -c "$link")
+  (cd "$built" && bash -c "$link")
 }
 
 # Runs one patch. It fails if the tests do not find the bug.
@@ -104,7 +116,7 @@ run_patch() {
   filter=${found_by#*:}
   [ "$filter" = "$found_by" ] || program=${found_by%%:*}
   folder=$into/$name
-  if ! "build/dev/$program" --gtest_filter="$filter" >"$into/log" 2>&1 ||
+  if ! "$built/$program" --gtest_filter="$filter" >"$into/log" 2>&1 ||
     ! grep -q '^\[  PASSED  \] [1-9]' "$into/log"; then
     cat "$into/log" >&2
     echo "planted-bugs.sh: $filter fails without any patch, or names no test" >&2
@@ -165,7 +177,7 @@ simulate_patch() {
     echo "planted-bugs.sh: $name is not found again by seed $seed" >&2
     return 1
   fi
-  if ! "build/dev/$simulation" "${options[@]}" --jobs 1 --seed "$seed" >"$into/log" 2>&1; then
+  if ! "$built/$simulation" "${options[@]}" --jobs 1 --seed "$seed" >"$into/log" 2>&1; then
     cat "$into/log" >&2
     echo "planted-bugs.sh: seed $seed fails without any patch" >&2
     return 1
@@ -217,7 +229,7 @@ if [ $run = run_patch ]; then
 else
   mapfile -t programs < <(for patch in "${patches[@]}"; do simulation_of "$patch"; done | sort -u)
 fi
-build dev "${programs[@]}" >"$into/log" 2>&1 || {
+build "$preset" "${programs[@]}" >"$into/log" 2>&1 || {
   cat "$into/log" >&2
   echo "planted-bugs.sh: the tree does not build" >&2
   exit 1
