@@ -35,6 +35,7 @@ cd "$(dirname "$0")/.."
 
 root=$PWD
 preset=${TROUPE_PRESET-dev}
+export TROUPE_ALL_SEEDS=1
 built=build/$preset
 into=$root/build/planted
 # Each number of --rotate begins this many patches after the number before it.
