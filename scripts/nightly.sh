@@ -10,7 +10,7 @@
 # the number of days since 1970-01-01 chooses it. It continues after a failure, and
 # its exit status is 1 if one occurred.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 export TROUPE_ALL_SEEDS=1 TROUPE_PRESET=unity
 seed=${1-$(($(date +%s) / 86400 * 1000))}
 status=0
