@@ -8,6 +8,7 @@
 #include "troupe/actors/membership/reconnector.hpp"
 #include "troupe/actors/membership/rejection_text.hpp"
 #include "troupe/actors/membership/view_change_host.hpp"
+#include "troupe/actors/membership/view_change_text.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/session/service_router.hpp"
@@ -269,6 +270,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       options.peers->deferral.waiting.erase(incarnation);
     });
     note_lost(x.task, x.cause, x.reason);
+    if (options.peers->view.contains(x.task, incarnation))
+      causes_of_loss[incarnation] = x.reason;
     peers.erase(x.task);
     note_answer(x.task);
     const auto code = close_code(x.cause);
@@ -397,16 +400,21 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
 
   std::string reason_of_view_change() const {
-    std::string out;
+    std::map<std::uint32_t, std::string> losses;
     for (const auto& x : options.peers->view.members) {
-      const auto& entry = options.peers->entries[x.task];
-      if (x.task != options.self.task && entry.closed)
-        out += (out.empty() ? "" : "; ") + options.processes.names[x.task]
-               + (is_awaited(x.task, x.incarnation) ? " was disconnected: "
-                                                    : " was lost: ")
-               + entry.closed->second;
+      const auto lost = causes_of_loss.find(x.incarnation);
+      if (lost == causes_of_loss.end())
+        continue;
+      const auto peer = peers.find(x.task);
+      const bool is_connected =
+        peer != peers.end() && peer->second.incarnation == x.incarnation;
+      losses[x.task] = (is_connected || is_awaited(x.task, x.incarnation)
+                          ? "was disconnected: "
+                          : "was lost: ")
+                       + lost->second;
     }
-    return out.empty() ? "the processes of the job change their view" : out;
+    return describe(view_changes.reasons(), losses, options.self.task,
+                    options.processes.names);
   }
 
   void on(const membership_event::renewal_wanted& x) {
@@ -1177,6 +1185,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
            0};
     if (one.process)
       process_numbers[incarnation] = one.process->number();
+    if (!options.peers->stop.requested)
+      causes_of_loss.erase(incarnation);
     note_connected(task, incarnation);
     options.peers->update([&] {
       auto& entry = options.peers->entries[task];
@@ -1360,6 +1370,12 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     std::erase_if(silent_members,
                   [&](const auto& x) { return is_no_member(x.first); });
     std::erase_if(dialed_members, is_no_member);
+    std::erase_if(causes_of_loss, [&](const auto& x) {
+      return is_no_member(x.first)
+             || std::ranges::any_of(peers, [&](const auto& one) {
+                  return one.second.incarnation == x.first;
+                });
+    });
     note_installed(next);
     log("view " + std::to_string(next.view_id) + " of the job has "
         + std::to_string(next.members.size()) + " of its "
@@ -1755,6 +1771,9 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   std::optional<caf::timespan> stop_wanted_since;
   /// Number of the question to the launcher that has no answer. Zero: none.
   std::uint64_t open_question = 0;
+  /// By incarnation: why the connections to members have ended. A member that
+  /// connects again during a view change stays here until its end.
+  std::map<std::uint64_t, std::string> causes_of_loss;
   /// Incarnations of the processes of this host that may be ending.
   std::set<std::uint64_t> ending;
   /// By task: why the leader last rejected a process that asked for it.

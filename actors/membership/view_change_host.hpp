@@ -103,6 +103,10 @@ public:
   /// The members that do not answer were not given up: `on_no_majority` is
   /// called again if they are too few still.
   void await_majority() { silent_.clear(); }
+  /// Returns why the members agree on another view.
+  view_change::change_reasons reasons() const {
+    return machine_ ? machine_->reasons() : view_change::change_reasons{};
+  }
   /// True if a member is known to be lost.
   bool misses_members() const { return machine_ && machine_->misses_members(); }
   /// True if a member is known to have ended.

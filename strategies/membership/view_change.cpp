@@ -748,6 +748,32 @@ bool state_machine::is_majority(const incarnations& votes) const {
   return living_ && std::ranges::all_of(*living_, voted);
 }
 
+change_reasons state_machine::reasons() const {
+  change_reasons out;
+  if (promised_.round > 0)
+    out.proposer = promised_.proposer;
+  out.renewal = wants_renewal_;
+  for (const auto& x : view_.members) {
+    if (dead_.contains(x.incarnation))
+      out.dead.push_back(x.task);
+    if (leaving_.contains(x.incarnation))
+      out.leaving.push_back(x.task);
+    if (no_lanes_.contains(x.incarnation))
+      out.without_lanes.push_back(x.task);
+    const auto missed = unreachable_.find(x.incarnation);
+    if (missed != unreachable_.end())
+      for (const auto& y : view_.members)
+        if (missed->second.contains(y.incarnation))
+          out.unreachable.emplace_back(x.task, y.task);
+  }
+  std::set<std::uint32_t> joining; // each candidate has asked several members
+  for (const auto& [teller, candidates] : joining_)
+    for (const auto& x : candidates)
+      joining.insert(x.task);
+  out.joining.assign(joining.begin(), joining.end());
+  return out;
+}
+
 bool state_machine::misses_members() const {
   return !dead_.empty() || std::ranges::any_of(unreachable_, [](const auto& x) {
     return !x.second.empty();

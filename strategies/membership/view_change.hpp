@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 /// The members of a view agree on the next one when a process is lost, joins or
@@ -54,6 +55,21 @@
 ///            message of a process that is known to be dead, of a process that
 ///            is not a member, or with an impossible proposal -> ignored
 namespace troupe::view_change {
+
+/// What a process knows of the reasons for another view. Processes are named by
+/// their tasks.
+struct change_reasons {
+  /// Process that has begun the newest attempt. None: there is no attempt.
+  std::optional<std::uint32_t> proposer{};
+  /// Pairs of members; the first one cannot reach the second one.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> unreachable{};
+  /// Members to which this process cannot open lanes.
+  std::vector<std::uint32_t> without_lanes{};
+  std::vector<std::uint32_t> dead{};    ///< Members known to have ended.
+  std::vector<std::uint32_t> leaving{}; ///< Members that want to leave.
+  std::vector<std::uint32_t> joining{}; ///< Processes that ask to join.
+  bool renewal = false;                 ///< A member wants to renew the view.
+};
 
 class state_machine {
 public:
@@ -118,6 +134,9 @@ public:
   reaction on_timeout();
 
   const view& current() const { return view_; }
+  /// Returns why the members agree on another view, as far as this process
+  /// knows.
+  change_reasons reasons() const;
   /// True if this process has heard that a member is dead or cannot be reached.
   bool misses_members() const;
   /// True if a member is known to have ended.

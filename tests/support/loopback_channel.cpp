@@ -37,7 +37,7 @@ public:
   }
 
   bool post(side sender, frame&& outgoing) {
-    const std::lock_guard hold{lock_};
+    std::unique_lock hold{lock_};
     auto& path = directions_[sender];
     auto& used = path.used_credits[index(outgoing.priority)];
     if (!open_ || closing_ || used == credits(outgoing.priority))
@@ -45,6 +45,10 @@ public:
     ++used;
     path.queues[index(outgoing.priority)].push_back(
       {to_bytes(outgoing), outgoing.priority});
+    const auto listener = post_listener_;
+    hold.unlock();
+    if (listener)
+      listener();
     return true;
   }
 
@@ -76,6 +80,11 @@ public:
   void set_fault_hook(fault_hook hook) {
     const std::lock_guard hold{lock_};
     fault_hook_ = std::move(hook);
+  }
+
+  void set_post_listener(std::function<void()> listener) {
+    const std::lock_guard hold{lock_};
+    post_listener_ = std::move(listener);
   }
 
   bool deliver_one(side sender) {
@@ -220,6 +229,7 @@ private:
   std::pair<close_reason, std::string> close_state_;
   std::optional<std::string> closing_;
   fault_hook fault_hook_;
+  std::function<void()> post_listener_;
   direction directions_[2]; ///< Indexed by the side that posts.
 };
 
@@ -258,6 +268,10 @@ std::shared_ptr<channel> loopback_channel::end_of(side requested) const {
 
 void loopback_channel::set_fault_hook(fault_hook hook) {
   wire_->set_fault_hook(std::move(hook));
+}
+
+void loopback_channel::set_post_listener(std::function<void()> listener) {
+  wire_->set_post_listener(std::move(listener));
 }
 
 std::size_t loopback_channel::deliver(std::size_t max_frames) {

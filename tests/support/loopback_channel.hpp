@@ -45,6 +45,10 @@ public:
 
   void set_fault_hook(fault_hook hook);
 
+  /// Sets a function that is called after each frame that an end has posted, on
+  /// the thread of that call.
+  void set_post_listener(std::function<void()> listener);
+
   /// Delivers posted frames, control before bulk, at most `max_frames`.
   /// @returns the number of delivered frames.
   std::size_t deliver(std::size_t max_frames = ~std::size_t{0});

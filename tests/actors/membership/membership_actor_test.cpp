@@ -12,10 +12,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <future>
 #include <map>
 #include <mutex>
-#include <thread>
 
 namespace {
 
@@ -81,6 +81,11 @@ public:
     const std::lock_guard hold{lock_};
     auto& opened = channels_[number];
     opened.end_in_test()->set_listener(opened.received);
+    opened.both.set_post_listener([this] {
+      const std::lock_guard hold{lock_};
+      ++posts_;
+      changed_.notify_all();
+    });
     return opened.both.end_of(net::loopback_channel::left);
   }
   const net::hello& peer() const override { return peer_; }
@@ -103,16 +108,15 @@ public:
   template <class Message, class F>
   Message wait_for(std::uint32_t channel, F&& decode) {
     const auto deadline = std::chrono::steady_clock::now() + patience;
-    for (; std::chrono::steady_clock::now() < deadline;
-         std::this_thread::yield()) {
-      auto* const opened = find(channel);
-      if (!opened)
-        continue;
-      opened->both.deliver();
-      for (auto& payload : std::exchange(opened->received->payloads, {}))
-        if (std::optional<Message> found = decode(payload))
-          return *std::move(found);
-    }
+    std::unique_lock hold{lock_};
+    do {
+      const auto posts = posts_;
+      hold.unlock();
+      if (auto found = take<Message>(channel, decode))
+        return *std::move(found);
+      hold.lock();
+      changed_.wait_until(hold, deadline, [&] { return posts_ > posts; });
+    } while (std::chrono::steady_clock::now() < deadline);
     ADD_FAILURE() << "no such message has arrived";
     return {};
   }
@@ -146,6 +150,19 @@ private:
     std::shared_ptr<frame_list> received = std::make_shared<frame_list>();
   };
 
+  /// Takes the messages that have arrived, up to the one that is waited for.
+  template <class Message, class F>
+  std::optional<Message> take(std::uint32_t channel, F&& decode) {
+    auto* const opened = find(channel);
+    if (!opened)
+      return {};
+    opened->both.deliver();
+    for (auto& payload : std::exchange(opened->received->payloads, {}))
+      if (std::optional<Message> found = decode(payload))
+        return found;
+    return {};
+  }
+
   /// @returns null if the channel is not open yet.
   opened_channel* find(std::uint32_t number) {
     const std::lock_guard hold{lock_};
@@ -155,6 +172,8 @@ private:
 
   const net::hello peer_;
   std::mutex lock_;
+  std::condition_variable changed_;
+  std::uint64_t posts_ = 0; ///< Number of messages of the actor.
   std::string closed_for_;
   std::map<std::uint32_t, opened_channel> channels_; ///< By number.
 };
@@ -192,6 +211,13 @@ public:
 
   /// The connection of the leader to a task.
   connection_to_test& connection(std::uint32_t task) { return *to(task); }
+
+  /// Lets a task connect again whose connection was cut.
+  void connect_again(std::uint32_t task) {
+    connections.at(task - 1) = std::make_shared<connection_to_test>();
+    tell(membership_event::accepted_again{to(task),
+                                          {task, first_incarnation + task}});
+  }
 
   /// Waits until the leader begins an attempt to agree on the next view.
   /// @returns what it tells worker 1 then.
@@ -286,6 +312,46 @@ TEST(MembershipActor, EndsARecoveryWhoseProgramWantsToStop) {
     EXPECT_TRUE(it.table().stop.end_of_runs);
     it.table().stop.end_run = {};
   });
+}
+
+/// Lets the replicas of the leader run until `end_run` is called.
+std::future<failure_report> end_of_run(leader_of_three& it) {
+  const auto ended = std::make_shared<std::promise<failure_report>>();
+  it.table().update([&] {
+    it.table().stop.has_group = true;
+    it.table().stop.end_run = [ended](const failure_report& x) {
+      ended->set_value(x);
+    };
+  });
+  return ended->get_future();
+}
+
+// A partition may be over before the run is ended because of it.
+TEST(MembershipActor, NamesTheLostMemberAlsoIfItHasConnectedAgain) {
+  leader_of_three it;
+  auto end = end_of_run(it);
+  it.connection(2).end_with(net::close_reason::timed_out,
+                            "it sent nothing for 1000 ms");
+  it.connect_again(2);
+  ASSERT_EQ(end.wait_for(patience), std::future_status::ready);
+  EXPECT_EQ(end.get().cause,
+            "worker 2 was disconnected: it sent nothing for 1000 ms");
+}
+
+TEST(MembershipActor, NamesWhoHasBegunAChangeForALossThatItHasNotSeen) {
+  leader_of_three it;
+  auto end = end_of_run(it);
+  view_change::message prepare;
+  prepare.kind = view_change::message_kind::prepare;
+  prepare.view_id = 1;
+  prepare.number = {1, 1};
+  prepare.known.unreachable = {it.first_incarnation + 2};
+  it.connection(1).send(view_change_channel, net::encode(prepare));
+  ASSERT_EQ(end.wait_for(patience), std::future_status::ready);
+  // The leader may have begun an attempt of its own meanwhile.
+  const auto cause = end.get().cause;
+  EXPECT_NE(cause.find("worker 1"), cause.npos) << cause;
+  EXPECT_NE(cause.find("cannot reach worker 2"), cause.npos) << cause;
 }
 
 // -- results that a process that joins asks for -------------------------------

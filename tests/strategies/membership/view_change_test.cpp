@@ -837,6 +837,40 @@ TEST(ViewChange, AHostThatStillCopiesTheStateCannotGoOnAlone) {
   }));
 }
 
+// -- reasons ------------------------------------------------------------------
+
+TEST(ViewChange, KnowsItsReasonsAndWhoHasBegunIt) {
+  state_machine machine{first_view(4), 13};
+  EXPECT_FALSE(machine.reasons().proposer);
+  machine.on_unreachable(12);
+  message prepare;
+  prepare.kind = message_kind::prepare;
+  prepare.view_id = 1;
+  prepare.number = {1, 1};
+  prepare.known.unreachable = {10};
+  prepare.known.dead = {10};
+  prepare.known.leaving = {11};
+  prepare.known.joining = {process(0, 20, {})};
+  prepare.known.renewal = true;
+  machine.on({1, 11}, prepare);
+  const auto known = machine.reasons();
+  EXPECT_EQ(known.proposer, 1u);
+  using pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+  EXPECT_EQ(known.unreachable, (pairs{{1, 0}, {3, 2}}));
+  EXPECT_EQ(known.dead, tasks{0});
+  EXPECT_EQ(known.leaving, tasks{1});
+  EXPECT_EQ(known.joining, tasks{0});
+  EXPECT_EQ(known.without_lanes, tasks{});
+  EXPECT_TRUE(known.renewal);
+}
+
+TEST(ViewChange, KnowsToWhomItHasNoLanes) {
+  state_machine machine{first_view(3), 10};
+  machine.on_no_lanes(12, false);
+  EXPECT_EQ(machine.reasons().without_lanes, tasks{2});
+  EXPECT_EQ(machine.reasons().proposer, 0u);
+}
+
 // -- renewals -----------------------------------------------------------------
 
 /// Expects that all processes have the next view, with the same members and
