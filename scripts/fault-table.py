@@ -75,8 +75,10 @@ SENTENCES = [
     ("a worker is stopped for longer, and more than half are left", SILENT_KINDS,
      r"could not reach this one and go on without it"),
     ("more than half of the workers are lost without such a launcher, or after a process that it has not "
-     "started has asked to join; or half of the workers are lost, one of which is not known to be dead",
-     SILENT_KINDS, r"worker \d+(, the leader,)? was lost|no more than half|reaches no majority"),
+     "started has asked to join and could be reached; or half of the workers are lost, one of which is not known to "
+     "be dead",
+     SILENT_KINDS, r"worker \d+(, the leader,)? was (lost|disconnected)|has begun a change of the view"
+     r"|no more than half|reaches no majority"),
     ("the only worker with the complete state is lost while those that have joined still copy it",
      ("kills", "joins", "descriptors"),
      r"no process has the state|the last process with the state of the job|the connections to all its processes "

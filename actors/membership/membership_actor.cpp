@@ -654,11 +654,6 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (request.host.empty() || request.port == 0 || request.replicas == 0
         || request.replicas > max_replicas)
       return reject_candidate(*connection, "its request is malformed");
-    if (options.launcher
-        && !options.launcher->report_candidate(
-          watch(connection->peer()) ? read_process_identity(connection->peer())
-                                    : net::process_identity{}))
-      return connection->close("the process cannot join at present");
     if (task > options.self.task || !options.dial_again)
       return admit(x);
     if (!dialed_candidates.try_emplace(task, x).second)
@@ -666,8 +661,17 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     dial_candidate(request);
   }
 
+  /// From here on the candidate can join, so the launcher must know of it. One
+  /// that this process cannot reach is not reported: after a report of a
+  /// process that it has not started, the launcher is no witness any more.
   void admit(const membership_event::candidate_accepted& x) {
     const auto task = x.request.task;
+    const auto& hello = x.connection->peer();
+    if (options.launcher
+        && !options.launcher->report_candidate(watch(hello)
+                                                 ? read_process_identity(hello)
+                                                 : net::process_identity{}))
+      return x.connection->close("the process cannot join at present");
     add_peer(task, x.request.incarnation, x.connection);
     peers.at(task).request = x.request;
     send_view(task);

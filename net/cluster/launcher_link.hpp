@@ -20,7 +20,8 @@ namespace troupe::net {
 ///                  it
 ///   candidate N T  to the launcher: the process with this number and start
 ///                  time (0 0: it is on another host) has asked this one to
-///                  join the job. It may belong to the job from then on
+///                  join the job, and can be reached. It may belong to the job
+///                  from then on
 ///   survivors Q W  to the launcher: a question with a number and words
 ///                  (survivors_question.hpp). The launcher ends processes as
 ///                  `rule_on` says. To the process, without words: it is

@@ -18,10 +18,11 @@ using namespace troupe::testing;
 
 using troupe::test::patience;
 
-/// A second process for task 2 of a job.
+/// A second process for a task of a job.
 struct second_process {
-  explicit second_process(const cluster_fixture& processes)
-    : options{processes.options_of(2)} {
+  explicit second_process(const cluster_fixture& processes,
+                          std::uint32_t task = 2)
+    : options{processes.options_of(task)} {
     process.router = make_router();
     options.router = process.router;
     options.join_running_job = true;
@@ -43,6 +44,16 @@ struct second_process {
   std::promise<void> refused; ///< A member has refused it.
   member process;
 };
+
+/// Ends the connections of the process of a task to the two others.
+void cut_connections_of(cluster_fixture& processes, std::uint32_t task) {
+  auto& lost =
+    *processes.members[task].joined_cluster->implementation().peers();
+  for (const std::uint32_t other : {0, 1, 2})
+    if (other != task)
+      lost.get([&] { return lost.entries[other].connection; })
+        ->close("the test cuts it");
+}
 
 TEST(ClusterJoin, OfASecondProcessFailsAtTheTimeoutWithTheReason) {
   cluster_fixture processes{3};
@@ -68,30 +79,44 @@ TEST(ClusterJoin, OfASecondProcessSucceedsWhenTheFirstOneIsLost) {
   std::thread joining{[&] { second.join(); }};
   EXPECT_EQ(second.refused.get_future().wait_for(patience),
             std::future_status::ready);
-  auto& peers = *processes.members[2].joined_cluster->implementation().peers();
-  for (const auto task : {0, 1})
-    peers.get([&] { return peers.entries[task].connection; })
-      ->close("the test cuts it");
+  cut_connections_of(processes, 2);
   joining.join();
   EXPECT_EQ(second.process.problem, "");
   EXPECT_TRUE(second.process.joined_cluster);
 }
 
+/// A launcher that gets a report of a candidate only when it is repeated.
+class busy_launcher final : public job_launcher {
+public:
+  void report_unreachable(std::uint64_t) override {}
+  bool report_candidate(const net::process_identity& candidate) override {
+    EXPECT_EQ(candidate, net::own_process_identity());
+    return ++reports > 1;
+  }
+  std::uint64_t ask(const net::survivors_question&) override { return 1; }
+  std::optional<bool> answer_to(std::uint64_t) override { return {}; }
+  void withdraw() override {}
+
+  std::atomic<int> reports = 0;
+};
+
+using launcher_list = std::array<std::shared_ptr<busy_launcher>, 3>;
+
 /// The members have higher tasks, so they would open lanes to it.
 TEST(ClusterJoin, OfAProcessThatTheMembersCannotReachIsRefused) {
   cluster_fixture processes{3};
   std::atomic<int> warnings = 0;
-  processes.adjust_options = [&](std::uint32_t, cluster_options& options) {
+  launcher_list launchers;
+  processes.adjust_options = [&](std::uint32_t task, cluster_options& options) {
+    options.launcher = launchers[task] = std::make_shared<busy_launcher>();
     options.log = [&](net::severity how, const std::string& line) {
       warnings += how == net::severity::warning
                   && mentions(line, "the process cannot join");
     };
   };
   processes.join();
-  auto& lost = *processes.members[0].joined_cluster->implementation().peers();
-  for (const auto task : {1, 2})
-    lost.get([&] { return lost.entries[task].connection; })
-      ->close("the test cuts it");
+  cut_connections_of(processes, 0);
+  processes.adjust_options = {};
   const net::reserved_ports closed{1};
   net::endpoint_options config;
   config.listen = net::address{"127.0.0.1", 0};
@@ -110,7 +135,9 @@ TEST(ClusterJoin, OfAProcessThatTheMembersCannotReachIsRefused) {
   EXPECT_TRUE(mentions(other.problem, "cannot connect to chief 0 at 127.0.0.1:"
                                         + std::to_string(closed.numbers()[0])))
     << other.problem;
-  EXPECT_EQ(warnings, 2); // one of each member
+  EXPECT_EQ(warnings, 2);        // one of each member
+  for (const auto task : {1, 2}) // the launcher remains a witness
+    EXPECT_EQ(launchers[task]->reports, 0);
   for (const auto task : {1, 2}) {
     const auto view =
       processes.members[std::size_t(task)].joined_cluster->current_view();
@@ -119,43 +146,38 @@ TEST(ClusterJoin, OfAProcessThatTheMembersCannotReachIsRefused) {
   }
 }
 
-/// A launcher that gets a report of a candidate only when it is repeated.
-class busy_launcher final : public job_launcher {
-public:
-  void report_unreachable(std::uint64_t) override {}
-  bool report_candidate(const net::process_identity& candidate) override {
-    EXPECT_EQ(candidate, net::own_process_identity());
-    return ++reports > 1;
-  }
-  std::uint64_t ask(const net::survivors_question&) override { return 1; }
-  std::optional<bool> answer_to(std::uint64_t) override { return {}; }
-  void withdraw() override {}
-
-  std::atomic<int> reports = 0;
-};
-
-TEST(ClusterJoin, OfAProcessWaitsUntilItIsReportedToTheLauncher) {
+/// A process takes the task of a lost one. Its launchers get no report of it at
+/// first.
+void expect_reported_before_it_joins(std::uint32_t task) {
   cluster_fixture processes{3};
-  std::array<std::shared_ptr<busy_launcher>, 3> launchers;
-  processes.adjust_options = [&](std::uint32_t task, cluster_options& options) {
-    options.launcher = launchers[task] = std::make_shared<busy_launcher>();
+  launcher_list launchers;
+  processes.adjust_options = [&](std::uint32_t of, cluster_options& options) {
+    options.launcher = launchers[of] = std::make_shared<busy_launcher>();
   };
   processes.join();
-  auto& lost = *processes.members[2].joined_cluster->implementation().peers();
-  for (const auto task : {0, 1})
-    lost.get([&] { return lost.entries[task].connection; })
-      ->close("the test cuts it");
-  for (const auto task : {0, 1})
-    EXPECT_EQ(launchers[task]->reports, 0);
+  cut_connections_of(processes, task);
   processes.adjust_options = {};
-  second_process second{processes};
+  second_process second{processes, task};
   second.options.start_timeout = patience;
   second.join();
   EXPECT_EQ(second.process.problem, "");
   // It knows the job by the first one that accepts it.
-  EXPECT_GE(
-    std::max(launchers[0]->reports.load(), launchers[1]->reports.load()), 2);
-  EXPECT_EQ(processes.members[0].problem, "");
+  int most = 0;
+  for (const std::uint32_t other : {0, 1, 2})
+    if (other != task) {
+      most = std::max(most, launchers[other]->reports.load());
+      EXPECT_EQ(processes.members[other].problem, "");
+    }
+  EXPECT_GE(most, 2);
+}
+
+TEST(ClusterJoin, OfAProcessWaitsUntilItIsReportedToTheLauncher) {
+  expect_reported_before_it_joins(2);
+}
+
+/// The members dial it before they report it.
+TEST(ClusterJoin, OfAProcessThatIsDialedWaitsUntilItIsReported) {
+  expect_reported_before_it_joins(0);
 }
 
 /// The members end before its attempts do, so the last ones reach no process.
@@ -202,10 +224,7 @@ TEST(ClusterJoin, WithAnotherSecretFailsWithTheSecretAsTheReason) {
 TEST(ClusterJoin, OfAConnectedProcessIsRejectedWhenItAsksForResults) {
   cluster_fixture processes{3};
   processes.join();
-  auto& lost = *processes.members[2].joined_cluster->implementation().peers();
-  for (const auto task : {0, 1})
-    lost.get([&] { return lost.entries[task].connection; })
-      ->close("the test cuts it");
+  cut_connections_of(processes, 2);
   second_process second{processes}, third{processes};
   second.options.start_timeout = third.options.start_timeout = 10s;
   second.join();
