@@ -96,12 +96,6 @@ std::string elements_of(const packet_header& header) {
                + std::to_string(header.elements) + " elements";
 }
 
-std::string type_of(const packet_header& header) {
-  return static_cast<std::size_t>(header.type) < dtype_count
-           ? std::string{to_string(header.type)}
-           : "an unknown type";
-}
-
 } // namespace
 
 std::string describe(const packet_header& header) {
@@ -131,15 +125,6 @@ std::string describe_mismatch(const packet_header& received,
   if (received.options() != expected.options())
     return sent + with_options(received) + " where " + with_options(expected)
            + step + ": the replicas do not pass the same options";
-  if (received.bucket != expected.bucket
-      || received.elements != expected.elements
-      || (received.kind == packet_kind::gather_contribution)
-           != (expected.kind == packet_kind::gather_contribution))
-    return sent + elements_of(received) + " where " + elements_of(expected)
-           + step + ": " + differ;
-  if (received.type != expected.type)
-    return sent + elements_of(received) + " of " + type_of(received) + " where "
-           + type_of(expected) + step + ": " + differ;
   return sent + describe(received) + " where " + describe(expected) + step
          + ": a packet was lost";
 }

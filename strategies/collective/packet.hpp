@@ -115,7 +115,7 @@ packet_header read(const packet_header_bytes& bytes);
 /// Returns a text that names the payload of a packet.
 std::string describe(const packet_header& header);
 /// Returns a text that says how a received packet differs from the expected
-/// one. "It" is the sender.
+/// one, which belongs to another step, or to an equal call. "It" is the sender.
 std::string describe_mismatch(const packet_header& received,
                               const packet_header& expected);
 

@@ -90,8 +90,15 @@ receiver::packet_match receiver::classify(const queue& from,
   const auto is_gather = [](const packet_header& header) {
     return header.kind == packet_kind::gather_contribution;
   };
+  const auto call_of = [&](const packet_header& header) {
+    return std::tuple{is_gather(header), header.bucket, header.elements,
+                      header.type};
+  };
+  const bool same_collective = is_gather(received) == is_gather(*expected)
+                               && received.bucket == expected->bucket;
   if (received.step != expected->step || received.sequence != expected->sequence
-      || is_gather(received) == is_gather(*expected))
+      || (same_collective && received.options() != expected->options())
+      || call_of(received) == call_of(*expected))
     set_error(from.peer, describe_mismatch(received, *expected));
   else if (const auto spec = front_spec(from, received))
     set_error(
@@ -104,7 +111,9 @@ receiver::packet_match receiver::classify(const queue& from,
         + std::to_string(op->first_contributor) + " called "
         + (op->is_gather() ? "gather " : "bucket ") + std::to_string(op->bucket)
         + " of " + to_string(log_.first_spec(*op))
-        + ": the replicas do not call the same collectives");
+        + (same_collective
+             ? ": the replicas do not pass the same shapes and dtypes"
+             : ": the replicas do not call the same collectives"));
   else
     return packet_match::early;
   return packet_match::mismatch;

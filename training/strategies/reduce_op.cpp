@@ -103,15 +103,28 @@ tensor sum_over(const tensor& value, const std::vector<std::size_t>& over) {
   return wide.as(value.type()).reshaped(shape{extents});
 }
 
-void check_equal_specs(std::span<const tensor> values) {
+/// Names the values of replica 0 and of another one.
+std::string text_of_values(std::span<const tensor> values,
+                           std::size_t replica) {
+  return "replica " + std::to_string(replica) + " holds "
+         + to_string(values[replica].spec()) + ", but replica 0 "
+         + to_string(values[0].spec());
+}
+
+/// @param values by replica.
+/// @param summed their sums over axes. Equal to `values`: there are no axes.
+void check_equal_specs(std::span<const tensor> values,
+                       std::span<const tensor> summed) {
   if (values.empty())
     throw std::logic_error("there is no value to reduce");
-  for (const auto& value : values)
-    if (value.spec() != values[0].spec())
-      throw std::logic_error("replicas hold values of different shapes, "
-                             + to_string(values[0].spec()) + " and "
-                             + to_string(value.spec())
-                             + "; name the axis along which they differ");
+  for (std::size_t r = 0; r < values.size(); ++r)
+    if (values[r].type() != values[0].type())
+      throw std::logic_error(text_of_values(values, r)
+                             + "; all replicas must hold the same dtype");
+    else if (summed[r].spec() != summed[0].spec())
+      throw std::logic_error(
+        text_of_values(values, r)
+        + "; name the axes along which they differ, if they have as many");
 }
 
 } // namespace
@@ -150,7 +163,7 @@ tensor divide_elements(const tensor& x, double divisor) {
 }
 
 tensor reduce(reduce_op op, std::span<const tensor> values) {
-  check_equal_specs(values);
+  check_equal_specs(values, values);
   for (const auto& x : values)
     check_reducible(op, x);
   const flush_denormals flushing;
@@ -184,7 +197,7 @@ tensor reduce(reduce_op op, std::span<const tensor> values, const axes& over) {
     reduced += one.elements;
     sums.push_back(one.sum);
   }
-  check_equal_specs(sums);
+  check_equal_specs(values, sums);
   auto total = sum_in_tree_order(sums);
   return op == mean ? divide_elements(total, reduced) : total;
 }
@@ -194,16 +207,16 @@ tensor concatenate(std::span<const tensor> values, int axis) {
     throw std::logic_error("there is no value to gather");
   const auto index = axis_index(axis, values[0]);
   std::int64_t extent = 0;
-  for (const auto& value : values) {
+  for (std::size_t r = 0; r < values.size(); ++r) {
+    const auto& value = values[r];
     check_unrecorded(value);
     if (value.type() != values[0].type()
         || value.dims().rank() != values[0].dims().rank()
         || value.dims().with_extent(index, 0)
              != values[0].dims().with_extent(index, 0))
-      throw std::logic_error("values " + to_string(values[0].spec()) + " and "
-                             + to_string(value.spec())
-                             + " cannot be gathered along axis "
-                             + std::to_string(axis));
+      throw std::logic_error(
+        text_of_values(values, r) + "; values that are gathered along axis "
+        + std::to_string(axis) + " may differ only in its extent");
     extent += value.dims()[index];
   }
   tensor out{values[0].dims().with_extent(index, extent), values[0].type()};

@@ -48,6 +48,22 @@ void replica_context::note_call(const replica_call& made) {
   calls_.push_back(made);
 }
 
+/// Checks that all replicas have passed an equal tensor to the last call.
+/// @param made  what this replica has passed.
+/// @param index of the tensor in the call.
+/// @param all   the tensors of all replicas.
+/// @errors throws std::logic_error with both calls.
+void replica_context::check_equal_specs(const replica_call& made,
+                                        std::size_t index,
+                                        const tensors& all) const {
+  auto other = made;
+  for (std::uint32_t r = 0; r < all.size(); ++r) {
+    other.specs[index] = all[r].spec();
+    if (replicas_ > 1)
+      check_equal_calls(r, other, id_, made, calls_.size() - 1);
+  }
+}
+
 tensor replica_context::all_reduce(reduce_op op, const tensor& x,
                                    const call_options& options) {
   tensors one;
@@ -76,10 +92,15 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
   next_collective_ += static_cast<std::uint32_t>(xs.size());
   tensors out;
   out.reserve(xs.size());
-  for (std::uint32_t i = 0, next = 0; i < xs.size(); ++i)
-    out.push_back(is_summed(xs[i])
-                    ? std::move(totals[next++])
-                    : reduce(op, gather_on_host(first + i, xs[i])));
+  for (std::uint32_t i = 0, next = 0; i < xs.size(); ++i) {
+    if (is_summed(xs[i])) {
+      out.push_back(std::move(totals[next++]));
+      continue;
+    }
+    const auto all = gather_on_host(first + i, xs[i]);
+    check_equal_specs(made, i, all);
+    out.push_back(reduce(op, all));
+  }
   return to_devices_of(xs, std::move(out));
 }
 
@@ -128,16 +149,34 @@ tensor described_indices(const sparse_rows& x) {
   return tensor::of<std::int64_t>({static_cast<std::int64_t>(all.size())}, all);
 }
 
+/// Names the tensor of whose rows a replica has gathered the indices.
+std::string described_tensor(const tensor& described, dtype type) {
+  if (described.type() == dtype::int64 && described.size() >= 2) {
+    const auto values = described.data<std::int64_t>();
+    const auto rank = static_cast<std::size_t>(values[1]);
+    if (values[1] >= 0 && rank <= std::min(values.size() - 2, shape::max_rank))
+      return "a sparse gradient of "
+             + to_string(tensor_spec{shape{values.subspan(2, rank)}, type});
+  }
+  return "other values";
+}
+
 /// Reads what a replica has gathered.
-/// @param own rows of this replica.
+/// @param own     rows of the replica `self`.
+/// @param replica the replica that has gathered `described` and `rows`.
 /// @errors throws std::logic_error if they are rows of another tensor.
-sparse_rows read_rows(const sparse_rows& own, const tensor& described,
+sparse_rows read_rows(std::uint32_t self, const sparse_rows& own,
+                      std::uint32_t replica, const tensor& described,
                       const tensor& rows) {
   const auto header = 2 + own.dims().rank();
-  const auto refuse = [] {
-    throw std::logic_error("the replicas passed sparse gradients of tensors "
-                           "with different shapes or dtypes; all replicas must "
-                           "pass gradients of the same variables");
+  const auto refuse = [&] {
+    throw std::logic_error("replica " + std::to_string(replica) + " passed "
+                           + described_tensor(described, rows.type())
+                           + ", but replica " + std::to_string(self)
+                           + " a sparse gradient of "
+                           + to_string(tensor_spec{own.dims(), own.type()})
+                           + "; all replicas must pass gradients of the same "
+                             "variables");
   };
   if (described.type() != dtype::int64 || described.size() < header)
     refuse();
@@ -162,8 +201,8 @@ sparse_rows replica_context::reduce_rows(reduce_op op, const sparse_rows& x,
   const auto indices = gather(number, described_indices(x));
   const auto rows = gather_on_host(number + 1, x.rows());
   pooled<sparse_rows> parts;
-  for (std::size_t r = 0; r < indices.size(); ++r)
-    parts.push_back(read_rows(x, indices[r], rows[r]));
+  for (std::uint32_t r = 0; r < indices.size(); ++r)
+    parts.push_back(read_rows(id_, x, r, indices[r], rows[r]));
   const auto total = sum_over_replicas(parts);
   const auto elements = op == mean ? divide_elements(total.rows(), replicas_)
                         : parts.size() == 1 ? total.rows().clone()

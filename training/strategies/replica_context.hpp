@@ -122,6 +122,8 @@ private:
 
   struct call;
   void note_call(const replica_call& made);
+  void check_equal_specs(const replica_call& made, std::size_t index,
+                         const tensors& all) const;
   tensors gather_list(const tensor& x);
   sparse_rows reduce_rows(reduce_op op, const sparse_rows& x,
                           std::uint32_t number);

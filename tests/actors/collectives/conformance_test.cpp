@@ -369,7 +369,8 @@ TEST_P(Backend, RejectsAnUpdateBeforeASumIsComplete) {
     << text;
 }
 
-// Contributions of different shapes end the step with an error that shows both.
+// Contributions of different shapes end the step with an error that shows both,
+// with a replica and its call.
 TEST_P(Backend, NamesContributionsThatDoNotMatch) {
   const auto text = error_of_step([](step_context& step) {
     step.contribute(6, tensor::full({step.replica == 3 ? 12 : 11}, 1));
@@ -377,6 +378,20 @@ TEST_P(Backend, NamesContributionsThatDoNotMatch) {
   });
   EXPECT_TRUE(mentions(text, "12")) << text;
   EXPECT_TRUE(mentions(text, "11")) << text;
+  EXPECT_TRUE(mentions(text, "float32[11]") || mentions(text, "float32[12]"))
+    << text;
+  EXPECT_TRUE(mentions(text, "replica")) << text;
+}
+
+TEST_P(Backend, NamesDtypesThatDoNotMatch) {
+  const auto text = error_of_step([](step_context& step) {
+    step.contribute(
+      6, tensor::full({8}, 1,
+                      step.replica == 3 ? dtype::float64 : dtype::float32));
+    step.sum(6);
+  });
+  for (const auto* word : {"float32", "float64", "bucket 6", "replica"})
+    EXPECT_TRUE(mentions(text, word)) << word << ": " << text;
 }
 
 TEST_P(Backend, NamesOptionsThatDoNotMatch) {

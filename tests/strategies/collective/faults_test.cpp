@@ -45,10 +45,10 @@ TEST(CollectiveFaults, NameBothCollectivesIfProcessesDiffer) {
   group.machine_of(2).contribute(2, 7, ones(4096));
   group.progress_all();
   EXPECT_EQ(group.machines[0]->error()->process, 2u);
-  EXPECT_EQ(
-    reason_of(*group.machines[0]),
-    "it sent bucket 7 of 4096 elements where bucket 6 of 1024 elements "
-    "was expected in step 3: the replicas do not call the same collectives");
+  EXPECT_EQ(reason_of(*group.machines[0]),
+            "it sent bucket 7 of 4096 elements of float32 of replicas [2, 3) "
+            "as operation 0 of step 3 where replica 0 called bucket 6 of "
+            "float32[1024]: the replicas do not call the same collectives");
 }
 
 TEST(CollectiveFaults, NameTheTypesAndGathersThatDiffer) {
@@ -59,10 +59,10 @@ TEST(CollectiveFaults, NameTheTypesAndGathersThatDiffer) {
   group.machine_of(1).contribute(1, 6, tensor::zeros({8}, dtype::float64));
   group.machine_of(2).gather(2, 6, ones(8));
   group.progress_all();
-  EXPECT_EQ(
-    reason_of(*group.machines[0]),
-    "it sent bucket 6 of 8 elements of float64 where float32 was "
-    "expected in step 3: the replicas do not call the same collectives");
+  EXPECT_EQ(reason_of(*group.machines[0]),
+            "it sent bucket 6 of 8 elements of float64 of replicas [1, 2) as "
+            "operation 0 of step 3 where replica 0 called bucket 6 of "
+            "float32[8]: the replicas do not pass the same shapes and dtypes");
   EXPECT_EQ(reason_of(*group.machines[2]),
             "it sent bucket 6 of 8 elements of float32 of replicas [0, "
             "1) as operation 0 of step 3 where replica 2 called gather 6 of "

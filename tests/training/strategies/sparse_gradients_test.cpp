@@ -248,15 +248,17 @@ TEST(SparseGradients, OfDifferentTensorsAreAnError) {
     });
   };
   EXPECT_EQ(text_with(sparse_rows::zeros({{4, 2}, dtype::float32})), "");
-  for (const auto& other : {sparse_rows::zeros({{5, 2}, dtype::float32}),
-                            sparse_rows::zeros({{4, 3}, dtype::float32}),
-                            sparse_rows::zeros({{4}, dtype::float32}),
-                            sparse_rows::zeros({{4, 2}, dtype::float64})})
-    EXPECT_NE(
-      text_with(other).find("sparse gradients of tensors with different "
-                            "shapes or dtypes"),
-      std::string::npos)
-      << text_with(other);
+  for (const tensor_spec& other :
+       {tensor_spec{{5, 2}, dtype::float32},
+        tensor_spec{{4, 3}, dtype::float32}, tensor_spec{{4}, dtype::float32},
+        tensor_spec{{4, 2}, dtype::float64}}) {
+    const auto said = text_with(sparse_rows::zeros(other));
+    const auto of_replica_1 = " a sparse gradient of " + to_string(other);
+    EXPECT_NE(said.find("replica 1"), said.npos) << said;
+    EXPECT_NE(said.find(of_replica_1), said.npos) << said;
+    EXPECT_NE(said.find(" a sparse gradient of float32[4, 2]"), said.npos)
+      << said;
+  }
 }
 
 /// All replicas of a job of one process see that one of them has other rows.
