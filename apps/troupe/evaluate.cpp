@@ -85,13 +85,24 @@ std::string json_text(const evaluate_arguments& arguments,
                                 {"split", arguments.split},
                                 {"steps", saved.steps()},
                                 {"examples", found.examples},
-                                {"loss", number(found.loss)},
+                                {"loss", found.loss},
                                 {"metrics", nlohmann::ordered_json::object()}};
   for (const auto& one : found.metrics)
     object["metrics"][one.name] = number(one.value);
   return object.dump(2, ' ', false,
                      nlohmann::ordered_json::error_handler_t::replace)
          + "\n";
+}
+
+/// @errors throws std::runtime_error if the loss is NaN or infinite: so is an
+///         output, and the metrics count it as they can.
+void check_loss(const evaluation& found, const std::string& data) {
+  if (!std::isfinite(found.loss))
+    throw std::runtime_error(
+      "the loss of the model on " + data
+      + " is not finite; check the inputs of these examples, and whether the "
+        "training has diverged (troupe predict names the first example whose "
+        "output is not finite)");
 }
 
 int evaluate(const evaluate_arguments& arguments) {
@@ -117,6 +128,7 @@ int evaluate(const evaluate_arguments& arguments) {
     open_split(data, split_of(arguments.split),
                models::find_loss(saved.loss()).targets, columns_of(saved));
   const auto found = saved.evaluate(rows.batch(arguments.batch), options);
+  check_loss(found, data);
   const auto text = arguments.json
                       ? json_text(arguments, data, saved, found)
                       : std::to_string(found.examples) + " examples  "

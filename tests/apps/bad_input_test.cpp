@@ -309,6 +309,11 @@ TEST_F(BadInput, IsAnInputWhoseOutputIsNotFinite) {
   put("u.csv", "a,b\n1,0\n3e38,-3e38\n");
   expect_rejected("predict --model m.troupe --data csv:u.csv:", 1,
                   {"for example 1 is not finite"});
+  put("v.csv", "a,b,kind\n1,0,0\n3e38,-3e38,1\n");
+  for (const std::string more : {"", " --json", " --output e.json"})
+    expect_rejected("evaluate --model m.troupe --data csv:v.csv --split all"
+                      + more,
+                    1, {"the loss of the model on csv:v.csv is not finite"});
 }
 
 TEST_F(BadInput, HasHelpWithExamples) {
