@@ -52,6 +52,10 @@ struct cluster_options {
   std::string shared_config{};
   /// Timeout of the wait for the other processes when the job starts.
   std::chrono::milliseconds start_timeout{60'000};
+  /// Why this process cannot take part. When all processes are connected, it
+  /// aborts the start in all of them. Empty: it takes part. No effect in a
+  /// process that joins a running job.
+  std::string start_failure{};
   /// Timeout of the wait for the other processes in `leave`.
   std::chrono::milliseconds shutdown_timeout{5'000};
   /// True: the process takes a task of a job that runs already, because the

@@ -151,6 +151,9 @@ void cluster::impl::join_task(std::chrono::milliseconds timeout,
     if (options.join_running_job) {
       wait_for_membership([this] { return peers_->started; });
     } else {
+      if (!options.start_failure.empty())
+        fail(ec::refused, own_name() + " cannot take part in the job: "
+                            + options.start_failure);
       lanes_ = open_lanes(view_, deadline_);
       wait_for_start();
     }

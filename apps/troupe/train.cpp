@@ -11,6 +11,7 @@
 #include "train_servers.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/tensors/device_error.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/job/job_json.hpp"
@@ -33,6 +34,8 @@ namespace {
 
 using namespace troupe;
 
+constexpr auto over_workers = "multi_worker_mirrored";
+
 transport_kind transport_of(const train_config& config) {
   return config.transport == "shm"   ? transport_kind::shm
          : config.transport == "tcp" ? transport_kind::tcp
@@ -51,10 +54,12 @@ std::optional<net::address> listen_address(const train_arguments& arguments) {
   }
 }
 
-/// @param worker number of this process among the workers.
+/// @param worker        number of this process among the workers.
+/// @param start_failure as in `multi_worker_options`.
 strategy make_strategy(const train_config& config, std::size_t worker,
                        const train_arguments& arguments,
-                       std::optional<runtime>& actors) {
+                       std::optional<runtime>& actors,
+                       const std::string& start_failure = {}) {
   runtime_options options;
   options.log = [](const std::string& line) { log(log_level::warning, line); };
   if (config.strategy == "mirrored")
@@ -66,7 +71,7 @@ strategy make_strategy(const train_config& config, std::size_t worker,
   if (config.strategy == "central_storage")
     return central_storage_strategy{
       actors.emplace(options), config.devices, {.threads = config.threads}};
-  if (config.strategy == "multi_worker_mirrored")
+  if (config.strategy == over_workers)
     return multi_worker_mirrored_strategy{
       actors.emplace(options),
       tf_config(),
@@ -75,6 +80,7 @@ strategy make_strategy(const train_config& config, std::size_t worker,
        .threads = config.threads,
        .communication = {.collectives = parse_collectives(config.collectives)},
        .transport = transport_of(config),
+       .start_failure = start_failure,
        .join_running_job = arguments.join,
        .spare_timeout = std::chrono::seconds{arguments.spare_seconds},
        .any_task = arguments.any_task,
@@ -240,7 +246,6 @@ task_placement placement_from_environment(bool any_task) {
 /// number in TF_CONFIG and must be equal to it.
 train_config config_in(const task_placement& placement,
                        train_arguments arguments) {
-  constexpr auto over_workers = "multi_worker_mirrored";
   if (placement.in_cluster && !arguments.options.workers
       && implied_strategy(arguments.options) == over_workers)
     arguments.options.workers = static_cast<std::int64_t>(placement.workers);
@@ -259,6 +264,25 @@ train_config config_in(const task_placement& placement,
                                 "--strategy "
                               + over_workers + " to train on all of them");
   return config;
+}
+
+/// Tells the other workers of a cluster why this one cannot take part, so that
+/// they do not wait for it until the start timeout. A launcher ends them
+/// itself. A job that runs does not wait for a worker that joins.
+void tell_others(const std::exception& why, const train_config& config,
+                 std::size_t worker, const train_arguments& arguments) {
+  if (config.strategy != over_workers || config.workers == 1 || arguments.join
+      || net::launcher_link::from_environment())
+    return;
+  log(log_level::warning, std::string{why.what()}
+                            + "; this worker connects to the others to tell "
+                              "them that it cannot take part");
+  try {
+    std::optional<runtime> actors;
+    make_strategy(config, worker, arguments, actors, why.what());
+  } catch (const std::exception& e) { // this is how the start fails
+    log(log_level::info, e.what());
+  }
 }
 
 model make_model(const train_arguments& arguments, const train_config& config) {
@@ -382,21 +406,33 @@ int train(const train_arguments& given_arguments) {
   check_any_task(arguments);
   const auto placement = placement_from_environment(arguments.any_task);
   auto config = config_in(placement, arguments);
-  check_resumable(arguments, config);
-  check_periodic_saves(arguments, config);
-  check_monitor(config);
-  check_restarts(arguments, config, placement.in_cluster);
-  check_faults(arguments, config);
-  check_device_of_any_task(arguments, config);
-  if (placement.chief || config.workers == 1)
-    check_outputs(arguments, config);
+  const auto call_or_tell_others = [&](const auto& fn) {
+    try {
+      return fn();
+    } catch (const std::exception& e) {
+      if (placement.in_cluster)
+        tell_others(e, config, placement.worker, arguments);
+      throw;
+    }
+  };
+  call_or_tell_others([&] {
+    check_resumable(arguments, config);
+    check_periodic_saves(arguments, config);
+    check_monitor(config);
+    check_restarts(arguments, config, placement.in_cluster);
+    check_faults(arguments, config);
+    check_device_of_any_task(arguments, config);
+    if (placement.chief || config.workers == 1)
+      check_outputs(arguments, config);
+  });
   set_flight_directory(
     std::filesystem::path{arguments.save_path()}.parent_path());
   if (config.workers > 1 && !placement.in_cluster)
     return launch_workers(config, arguments);
   // First, because the others would go on without a process that has joined
   // and then cannot read its data.
-  const auto [training, test] = open_batches(config);
+  const auto [training, test] =
+    call_or_tell_others([&] { return open_batches(config); });
   std::optional<runtime> actors;
   std::optional<strategy> joined;
   try {

@@ -17,10 +17,11 @@ using namespace troupe;
 
 class FailedJobs : public worker_test {
 protected:
-  static constexpr auto training =
-    "train --data digits:1400 --batch 20 --epochs 12 --replicas 2 ";
+  static constexpr auto training = "train --batch 20 --epochs 12 --replicas 2 ";
+  static constexpr auto digits = "--data digits:1400 ";
 
-  std::unique_ptr<background_process> start(int worker) const {
+  std::unique_ptr<background_process>
+  start(int worker, const std::string& data = digits) const {
     const auto address = [this](int one) {
       return "\"127.0.0.1:" + std::to_string(ports_.numbers()[one]) + "\"";
     };
@@ -29,7 +30,7 @@ protected:
       "cd " + folder.string() + " && TF_CONFIG='{\"cluster\": {\"worker\": ["
         + address(0) + ", " + address(1)
         + "]}, \"task\": {\"type\": \"worker\", \"index\": "
-        + std::to_string(worker) + "}}' exec " TROUPE_TOOL " " + training
+        + std::to_string(worker) + "}}' exec " TROUPE_TOOL " " + training + data
         + "--strategy multi_worker_mirrored --save model 2>&1"});
   }
 
@@ -51,7 +52,7 @@ private:
 /// the other one has ended, so it goes on alone.
 TEST_F(FailedJobs, GoOnFromTheStateOfAWorkerWithoutAMajority) {
   const auto expected =
-    weights_of(std::string{training} + "--strategy one_device");
+    weights_of(std::string{training} + digits + "--strategy one_device");
   std::array workers{start(0), start(1)};
   EXPECT_NE(read_until(*workers[0], "epoch 1/"), "[no line]");
   workers[1]->signal(SIGSTOP);
@@ -64,6 +65,24 @@ TEST_F(FailedJobs, GoOnFromTheStateOfAWorkerWithoutAMajority) {
   EXPECT_EQ(read_until(*workers[1], "weights_sha256"),
             "weights_sha256 " + expected);
   EXPECT_EQ(workers[1]->end(), 0);
+}
+
+/// The other worker does not wait for it until the start timeout.
+TEST_F(FailedJobs, TellTheOthersThatAWorkerCannotReadItsData) {
+  constexpr auto absent = "--data csv:absent.csv:price ";
+  for (const int lacking : {0, 1}) {
+    const std::array workers{start(0, lacking == 0 ? absent : digits),
+                             start(1, lacking == 1 ? absent : digits)};
+    const auto said =
+      read_until(*workers[1 - lacking], "cannot take part in the job: ");
+    EXPECT_NE(said.find("worker " + std::to_string(lacking)
+                        + " cannot take part in the job: "),
+              said.npos)
+      << said;
+    EXPECT_NE(said.find("absent.csv"), said.npos) << said;
+    EXPECT_EQ(workers[1 - lacking]->end(), 1);
+    EXPECT_NE(workers[lacking]->end(), 0);
+  }
 }
 
 } // namespace

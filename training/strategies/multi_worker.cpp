@@ -157,6 +157,7 @@ cluster_options to_cluster_options(
       collective_options{algorithm_of(options.communication.implementation)})
     + ", collectives " + to_string(result.device_sums.policy);
   result.start_timeout = options.start_timeout;
+  result.start_failure = options.start_failure;
   const auto* const joins = std::getenv(net::launcher_link::joiner_variable);
   result.join_running_job =
     options.join_running_job || (joins && std::string_view{joins} == "1");

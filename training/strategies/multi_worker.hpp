@@ -36,6 +36,10 @@ struct multi_worker_options {
   net::connection_options connection{};
   /// Maximum wait for the other workers at the start.
   std::chrono::milliseconds start_timeout{60'000};
+  /// Why the program of this worker cannot take part, such as a file that it
+  /// lacks. The worker connects to the others only to tell them, and the start
+  /// fails in all of them. Empty: it takes part.
+  std::string start_failure{};
   /// True: this worker takes the task of one that the running job has lost. Its
   /// program makes the same calls as the others; those that the job has made
   /// return at once with the job's results. It gets replicas and the state of

@@ -27,10 +27,11 @@ void disconnect(member& process) {
 
 /// Waits until a process knows this view. @returns the view that it knows.
 membership::view wait_for_view(const member& process, std::uint64_t view_id) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
-  while (process.joined_cluster->current_view().view_id < view_id
-         && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
+  auto& peers = *process.joined_cluster->implementation().peers();
+  std::unique_lock hold{peers.lock};
+  peers.wait(hold, peer_table::clock::now() + 20s,
+             [&] { return peers.view.view_id >= view_id; });
+  hold.unlock();
   return process.joined_cluster->current_view();
 }
 
@@ -212,6 +213,25 @@ TEST(Cluster, NamesTheLeaderIfItIsMissing) {
   processes.join({1});
   EXPECT_TRUE(mentions(processes.members[1].problem, "chief 0"))
     << processes.members[1].problem;
+}
+
+/// Also the leader tells it, for which the others wait.
+TEST(Cluster, EndsTheStartOfAllIfAProcessCannotTakePart) {
+  for (const std::uint32_t lacking : {0u, 2u}) {
+    cluster_fixture processes{3};
+    processes.start_timeout = 60s;
+    processes.adjust_options = [&](std::uint32_t i, cluster_options& x) {
+      if (i == lacking)
+        x.start_failure = "data.csv: No such file";
+    };
+    processes.join();
+    for (const auto& x : processes.members)
+      EXPECT_TRUE(mentions(
+        x.problem, (lacking == 0 ? "chief 0" : "worker 2")
+                     + std::string{" cannot take part in the job: data.csv: "
+                                   "No such file"}))
+        << x.problem;
+  }
 }
 
 TEST(Cluster, ReportsAnotherConfigurationOnBothSides) {
