@@ -12,10 +12,17 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
+#include <malloc.h>
 #include <map>
+#include <new>
 #include <stdexcept>
+#include <string_view>
+#include <sys/resource.h>
 #include <system_error>
+#include <unistd.h>
 
 namespace {
 
@@ -120,6 +127,27 @@ std::vector<std::string> cut_program(int& argc, char** argv) {
   return {mark + 1, end};
 }
 
+/// Least address space of a process that computes. Its threads reserve most of
+/// it.
+constexpr rlim_t min_address_space = rlim_t{512} << 20;
+
+/// Prepares for a limit of the address space (`ulimit -v`).
+/// @errors throws std::runtime_error if it is too low for any run: libraries
+///         that lack memory in their start end the process without a reason.
+void check_address_space() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return;
+  // Each further arena of malloc would reserve 64 MiB.
+  ::mallopt(M_ARENA_MAX, 1);
+  if (limit.rlim_cur < min_address_space)
+    throw std::runtime_error(
+      "not enough memory: the address space of this process is limited to "
+      + std::to_string(limit.rlim_cur >> 10) + " KiB, and the least is "
+      + std::to_string(min_address_space >> 10)
+      + " KiB; raise the limit (ulimit -v)");
+}
+
 int run(int argc, char** argv) {
   const auto program = cut_program(argc, argv);
   CLI::App tool{about, "troupe"};
@@ -164,6 +192,9 @@ int run(int argc, char** argv) {
     throw std::invalid_argument("-- " + program.front()
                                 + ": only troupe launch starts programs");
   troupe::log_from(levels.at(level));
+  for (const auto* command : {"train", "evaluate", "predict", "node"})
+    if (tool.got_subcommand(command))
+      check_address_space();
   return selected();
 }
 
@@ -174,6 +205,33 @@ std::string text_of(const std::system_error& e) {
   return "cannot start a thread: " + std::string{e.what()}
          + "; raise the limits of memory and of processes (ulimit -v, "
            "ulimit -u), or give fewer --threads, --replicas or --workers";
+}
+
+constexpr std::string_view no_memory =
+  "not enough memory; raise the limit of memory if there is one (ulimit -v), "
+  "or use a smaller batch or a smaller model";
+
+/// What the standard library does about an error that is not handled.
+std::terminate_handler standard_handler = std::abort;
+
+/// Ends the process with a sentence if a thread has run out of memory and its
+/// error is not handled, and otherwise as the standard library does.
+[[noreturn]] void on_unhandled_error() {
+  static const auto write_line = [](std::string_view text) {
+    return ::write(STDERR_FILENO, text.data(), text.size()) >= 0;
+  };
+  try {
+    if (const auto error = std::current_exception())
+      std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    write_line("troupe: ");
+    write_line(no_memory);
+    write_line("\n");
+    std::_Exit(failed);
+  } catch (...) {
+  }
+  standard_handler();
+  std::abort();
 }
 
 /// Flushes standard output and throws if it could not be written, as when a
@@ -195,6 +253,7 @@ int report_error(int code, const std::string& sentence) {
 }
 
 int main(int argc, char** argv) {
+  standard_handler = std::set_terminate(on_unhandled_error);
   // With SIGXFSZ ignored, a write beyond the file-size limit does not end the
   // program but fails with an error.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -208,9 +267,7 @@ int main(int argc, char** argv) {
   } catch (const troupe::device_lost& e) {
     return report_error(device_failed, e.what());
   } catch (const std::bad_alloc&) {
-    return report_error(failed,
-                        "not enough memory; use a smaller batch or a smaller "
-                        "model");
+    return report_error(failed, std::string{no_memory});
   } catch (const std::system_error& e) {
     return report_error(failed, text_of(e));
   } catch (const std::exception& e) {

@@ -23,7 +23,7 @@ bool constant_time_equal(std::span<const std::byte> a,
                          std::span<const std::byte> b);
 
 /// Fills a buffer with cryptographically secure random bytes.
-/// @errors throws std::runtime_error if no random bytes are available.
+/// @errors throws std::system_error if no random bytes are available.
 void random_bytes(std::span<std::byte> target);
 
 } // namespace troupe::net

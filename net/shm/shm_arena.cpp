@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t page = 4096;
 
 /// Returns the bytes of address space to reserve: the size of the machine's
-/// memory, but at most a quarter of the address space that this process may
-/// use.
+/// memory, but at most an eighth of the address space that this process may
+/// use. It maps the arenas of other processes too.
 std::size_t addresses_to_reserve() {
   const auto pages = ::sysconf(_SC_PHYS_PAGES),
              page_bytes = ::sysconf(_SC_PAGESIZE);
@@ -25,7 +25,7 @@ std::size_t addresses_to_reserve() {
                * static_cast<std::size_t>(std::max(page_bytes, 4096L));
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    bytes = std::min<std::size_t>(bytes, limit.rlim_cur / 4);
+    bytes = std::min<std::size_t>(bytes, limit.rlim_cur / 8);
   return std::min(bytes / page * page, shm_arena::max_bytes);
 }
 

@@ -15,8 +15,8 @@ namespace troupe::net {
 /// return pages to the system.
 class shm_arena {
 public:
-  /// Reserves as much address space as the machine has memory, but at most a
-  /// quarter of the address space that this process may use (RLIMIT_AS).
+  /// Reserves as much address space as the machine has memory, but at most an
+  /// eighth of the address space that this process may use (RLIMIT_AS).
   /// @errors throws std::runtime_error if the system has no memfd, or too
   ///         little address space is free.
   shm_arena();

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 namespace {
 
@@ -134,6 +135,17 @@ void unlock_all() {
     list.unlock();
 }
 
+/// Returns the bytes of address space to reserve at most: an eighth of what
+/// this process may use (RLIMIT_AS), so that its threads find room.
+std::size_t max_range_size() {
+  const auto all = chunk_count * chunk_size;
+  rlimit limit{};
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+             && limit.rlim_cur / 8 < all
+           ? limit.rlim_cur / 8
+           : all;
+}
+
 /// Reserves the address range; chunks get memory when they are taken. Fork
 /// handlers hold the locks of all lists during a fork, so that the lists are
 /// consistent in the child process.
@@ -141,7 +153,10 @@ void reserve() {
   static std::atomic<bool> begun{false};
   if (begun.exchange(true))
     return; // Until the first caller is done, other threads use malloc.
+  const auto most = max_range_size();
   for (auto size = chunk_count * chunk_size; size >= chunk_size; size /= 4) {
+    if (size > most)
+      continue;
     void* reserved = mmap(nullptr, size, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (reserved == MAP_FAILED)
