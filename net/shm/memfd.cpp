@@ -66,10 +66,33 @@ std::size_t validate_memfd(int fd) {
   return static_cast<std::size_t>(file.st_size);
 }
 
+namespace {
+
+/// Address space that a mapping must leave to the threads of this process and
+/// to their stacks.
+constexpr std::size_t room_bytes = std::size_t{192} << 20;
+
+/// False if the address space is limited (RLIMIT_AS) and too little is left.
+bool is_room_left() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return true;
+  auto* const room = ::mmap(nullptr, room_bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return room != MAP_FAILED && ::munmap(room, room_bytes) == 0;
+}
+
+} // namespace
+
 shm_mapping::shm_mapping(int fd, std::size_t bytes, int protection)
   : bytes_{bytes} {
   auto* address =
     ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (address != MAP_FAILED && !is_room_left()) {
+    ::munmap(address, bytes);
+    address = MAP_FAILED;
+    errno = ENOMEM;
+  }
   if (address == MAP_FAILED)
     throw_memory_error("cannot map " + std::to_string(bytes) + " bytes");
   begin_ = static_cast<std::byte*>(address);

@@ -25,7 +25,8 @@ void seal_memfd(int fd, int seals = 0);
 ///         can shrink.
 std::size_t validate_memfd(int fd);
 
-/// A mapping of the pages of a memfd.
+/// A mapping of the pages of a memfd. If the address space is limited
+/// (RLIMIT_AS), it leaves 192 MiB to the threads of the process.
 class shm_mapping {
 public:
   /// @errors throws std::runtime_error if the pages cannot be mapped.

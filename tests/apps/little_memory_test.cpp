@@ -18,23 +18,22 @@ protected:
       GTEST_SKIP() << "a sanitizer reserves more address space than the limits";
   }
 
-  outcome train_with_limit(int kib, int workers) const {
+  outcome train_with_limit(int kib, const std::string& processes) const {
     child_options options;
     options.folder = folder;
     return run_child({"/bin/sh", "-c",
                       "ulimit -v " + std::to_string(kib)
                         + " && exec " TROUPE_TOOL
                           " train --data digits:350 --epochs 1 --quiet "
-                          "--workers "
-                        + std::to_string(workers)},
+                        + processes},
                      options);
   }
 };
 
 TEST_F(LittleMemory, IsNamedByOneSentence) {
   for (const int kib : {200'000, 300'000, 400'000, 500'000})
-    for (const int workers : {1, 2}) {
-      const auto done = train_with_limit(kib, workers);
+    for (const auto* processes : {"", "--workers 2"}) {
+      const auto done = train_with_limit(kib, processes);
       EXPECT_EQ(done.code, 1) << kib;
       EXPECT_EQ(done.err,
                 "troupe: not enough memory: the address space of this process "
@@ -46,13 +45,15 @@ TEST_F(LittleMemory, IsNamedByOneSentence) {
     }
 }
 
-// What the tool reserves leaves room for its threads.
+// What the tool reserves, and the arenas that it maps, leave room for its
+// threads.
 TEST_F(LittleMemory, SufficesAboveTheLeast) {
   for (const int kib : {530'000, 800'000, 1'200'000, 1'400'000})
-    for (const int workers : {1, 2}) {
-      const auto done = train_with_limit(kib, workers);
+    for (const auto* processes :
+         {"", "--workers 2", "--workers 4", "--workers 2 --servers 2"}) {
+      const auto done = train_with_limit(kib, processes);
       EXPECT_EQ(done.code, 0)
-        << kib << " KiB, " << workers << " workers: " << done.err;
+        << kib << " KiB, \"" << processes << "\": " << done.err;
     }
 }
 

@@ -1,9 +1,11 @@
 #include "troupe/tests/net/lanes/lanes.hpp"
 #include "troupe/tests/net/shm/sealed_file.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <fstream>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -97,6 +99,33 @@ TEST(ShmArena, FailsBeyondTheFileSizeLimit) {
   EXPECT_THROW(shm_arena{65 * page}, std::runtime_error);
   EXPECT_NO_THROW(shm_arena{64 * page});
   EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
+/// Limits the address space to what this process uses, and some more.
+class address_limit {
+public:
+  explicit address_limit(std::size_t more) {
+    EXPECT_EQ(::getrlimit(RLIMIT_AS, &before_), 0);
+    std::size_t pages = 0;
+    std::ifstream{"/proc/self/statm"} >> pages;
+    const rlimit less{pages * page + more, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_AS, &less), 0);
+  }
+  ~address_limit() { EXPECT_EQ(::setrlimit(RLIMIT_AS, &before_), 0); }
+  address_limit(const address_limit&) = delete;
+  address_limit& operator=(const address_limit&) = delete;
+
+private:
+  rlimit before_{};
+};
+
+TEST(ShmArena, LeavesAddressSpaceToTheThreads) {
+  if (troupe::test::slowness > 1)
+    GTEST_SKIP() << "a sanitizer needs more address space";
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  const address_limit limit{256 * mib};
+  EXPECT_NO_THROW(shm_arena{32 * mib});
+  EXPECT_THROW(shm_arena{128 * mib}, std::runtime_error);
 }
 
 TEST_F(ShmZeroCopy, ViewsThePayloadInTheSendersArena) {
