@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "exit_code.hpp"
 #include "option_parsing.hpp"
 #include "troupe/net/io/exclusive_file.hpp"
 #include "troupe/net/security/certificates.hpp"

@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "exit_code.hpp"
 #include "troupe/tensors/device_backend.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "exit_code.hpp"
 #include "metric_text.hpp"
 #include "option_parsing.hpp"
 #include "saved_run.hpp"

@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "exit_code.hpp"
 #include "troupe/actors/core/flight_timeline.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/support/flight_file.hpp"

@@ -1,6 +1,6 @@
 #include "interrupt.hpp"
 
-#include "command.hpp"
+#include "exit_code.hpp"
 #include "signal_receiver.hpp"
 
 #include <array>

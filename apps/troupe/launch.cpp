@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "exit_code.hpp"
 #include "fault_report.hpp"
 #include "flight_directory.hpp"
 #include "local_launcher.hpp"

@@ -1,10 +1,10 @@
 // The troupe tool. Each command has a file of its own.
 
 #include "command.hpp"
+#include "exit_code.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
 #include "troupe/models/detail/names.hpp"
-#include "troupe/net/base/text.hpp"
 #include "troupe/tensors/device_error.hpp"
 
 #include <CLI/Config.hpp>
@@ -244,13 +244,6 @@ void check_output() {
 }
 
 } // namespace
-
-int report_error(int code, const std::string& sentence) {
-  std::cerr << "troupe: "
-            << troupe::net::printable(sentence, troupe::net::max_sentence_bytes)
-            << '\n';
-  return code;
-}
 
 int main(int argc, char** argv) {
   standard_handler = std::set_terminate(on_unhandled_error);

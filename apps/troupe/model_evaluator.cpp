@@ -1,6 +1,6 @@
 #include "model_evaluator.hpp"
 
-#include "command.hpp"
+#include "exit_code.hpp"
 #include "file_version.hpp"
 #include "metric_text.hpp"
 #include "run_data.hpp"

@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "exit_code.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/models/zoo.hpp"
 

@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "credential_options.hpp"
+#include "exit_code.hpp"
 #include "interrupt.hpp"
 #include "option_parsing.hpp"
 #include "troupe/actors/node/node_server.hpp"

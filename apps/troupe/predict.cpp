@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "exit_code.hpp"
 #include "option_parsing.hpp"
 #include "saved_run.hpp"
 #include "troupe/models/losses.hpp"

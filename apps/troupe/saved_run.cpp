@@ -1,6 +1,6 @@
 #include "saved_run.hpp"
 
-#include "command.hpp"
+#include "exit_code.hpp"
 #include "handed_model.hpp"
 #include "run_data.hpp"
 #include "troupe/actors/core/job_error.hpp"

@@ -1,6 +1,6 @@
 #include "server_chief.hpp"
 
-#include "command.hpp"
+#include "exit_code.hpp"
 #include "handed_model.hpp"
 #include "interrupt.hpp"
 #include "node_attempts.hpp"

@@ -1,4 +1,4 @@
-#include "command.hpp"
+#include "exit_code.hpp"
 #include "fault_report.hpp"
 #include "file_version.hpp"
 #include "handed_model.hpp"

@@ -1,6 +1,6 @@
 #include "train.hpp"
 
-#include "command.hpp"
+#include "exit_code.hpp"
 #include "flight_directory.hpp"
 #include "handed_model.hpp"
 #include "interrupt.hpp"

@@ -1,4 +1,4 @@
-#include "command.hpp"
+#include "exit_code.hpp"
 #include "fault_report.hpp"
 #include "flight_directory.hpp"
 #include "handed_model.hpp"

@@ -1,6 +1,6 @@
 #include "train_servers.hpp"
 
-#include "command.hpp"
+#include "exit_code.hpp"
 #include "handed_model.hpp"
 #include "interrupt.hpp"
 #include "model_evaluator.hpp"
