@@ -81,7 +81,8 @@ if(TARGET apps_tests)
     target_link_libraries(program_${name} PRIVATE Troupe::troupe troupe_flags)
     add_dependencies(apps_tests program_${name})
   endforeach()
-  target_sources(apps_tests PRIVATE ${PROJECT_SOURCE_DIR}/apps/troupe/child_processes.cpp
+  target_sources(apps_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests/apps/tool.cpp
+                 ${PROJECT_SOURCE_DIR}/apps/troupe/child_processes.cpp
                  ${PROJECT_SOURCE_DIR}/apps/troupe/restart_policy.cpp
                  ${PROJECT_SOURCE_DIR}/apps/troupe/spawn_child.cpp)
   target_compile_definitions(apps_tests PRIVATE

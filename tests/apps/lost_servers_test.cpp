@@ -13,6 +13,7 @@
 #include <ios>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
 #include <system_error>

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <netinet/in.h>
+#include <nlohmann/json.hpp>
 #include <sys/socket.h>
 
 namespace {

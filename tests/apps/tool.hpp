@@ -3,8 +3,9 @@
 #include "../support/scratch.hpp"
 #include "child.hpp"
 
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include <initializer_list>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 namespace troupe {
 
@@ -13,41 +14,19 @@ class tool_test : public scratch_test {
 protected:
   /// Runs the tool.
   /// @param words arguments, separated by blanks; '' is an empty argument.
-  outcome troupe(const std::string& words, child_options options = {}) const {
-    std::vector<std::string> command{TROUPE_TOOL};
-    std::istringstream input{words};
-    for (std::string word; input >> word;)
-      command.push_back(word == "''" ? "" : word);
-    if (options.folder.empty())
-      options.folder = folder;
-    return run_child(command, options);
-  }
+  outcome troupe(const std::string& words, child_options options = {}) const;
 
   /// Runs the tool with --summary and returns the parsed summary.
-  nlohmann::json summary_of(const std::string& words) const {
-    const auto done = troupe(words + " --quiet --summary summary.json");
-    EXPECT_EQ(done.code, 0) << done.err;
-    return nlohmann::json::parse(text_of("summary.json"), nullptr, false);
-  }
+  nlohmann::json summary_of(const std::string& words) const;
 
-  std::string weights_of(const std::string& words) const {
-    return summary_of(words).value("weights_sha256", "none");
-  }
+  /// Runs the tool with --summary and returns the hash of the weights.
+  std::string weights_of(const std::string& words) const;
 
   /// Expects the exit code, an error text that contains all texts of
   /// `expected`, no other output, and no new file.
   void expect_rejected(const std::string& words, int code,
                        std::initializer_list<const char*> expected,
-                       child_options options = {}) const {
-    SCOPED_TRACE(words);
-    const auto before = files();
-    const auto done = troupe(words, std::move(options));
-    EXPECT_EQ(done.code, code) << done.err;
-    EXPECT_EQ(done.out, "");
-    for (const auto* text : expected)
-      EXPECT_NE(done.err.find(text), std::string::npos) << done.err;
-    EXPECT_EQ(files(), before);
-  }
+                       child_options options = {}) const;
 };
 
 } // namespace troupe
