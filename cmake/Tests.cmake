@@ -1,4 +1,5 @@
 find_package(GTest REQUIRED)
+find_package(cereal CONFIG REQUIRED) # an oracle of the encoding
 include(GoogleTest)
 
 # troupe_tests(<folder> [<library>...]): builds one program from all *_test.cpp files
@@ -48,7 +49,7 @@ add_test(NAME tensors.bfloat16_converted
 set_tests_properties(tensors.bfloat16_converted PROPERTIES
   ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX512_CORE LABELS tensors)
 troupe_tests(strategies random_jobs nlohmann_json::nlohmann_json)
-troupe_tests(net        Troupe::net OpenSSL::Crypto)
+troupe_tests(net        Troupe::net OpenSSL::Crypto cereal::cereal)
 troupe_tests(data       Troupe::data ZLIB::ZLIB)
 troupe_tests(models     Troupe::models nlohmann_json::nlohmann_json)
 troupe_tests(actors     Troupe::simulation)

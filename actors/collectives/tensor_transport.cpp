@@ -1,6 +1,6 @@
 #include "troupe/actors/collectives/tensor_transport.hpp"
 
-#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/protocol/atoms.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>

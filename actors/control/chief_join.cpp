@@ -1,5 +1,4 @@
 #include "troupe/actors/control/chief.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 
 #include <algorithm>
 #include <utility>

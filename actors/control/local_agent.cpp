@@ -1,7 +1,6 @@
 #include "troupe/actors/control/local_agent.hpp"
 
 #include "troupe/actors/core/exception_handler.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/strategies/step_commit/waits.hpp"
 

@@ -1,7 +1,6 @@
 #include "troupe/actors/control/status_survey.hpp"
 
 #include "troupe/actors/control/chief.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/strategies/step_commit/waits.hpp"
 
 #include <algorithm>

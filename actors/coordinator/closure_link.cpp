@@ -3,7 +3,6 @@
 #include "troupe/actors/coordinator/remote_batch.hpp"
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/core/job_error.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/base/text.hpp"
 

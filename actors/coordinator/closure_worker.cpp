@@ -4,7 +4,6 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/step.hpp"
 #include "troupe/actors/protocol/closure_owner.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 
 #include <algorithm>

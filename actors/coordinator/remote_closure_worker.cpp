@@ -2,7 +2,6 @@
 
 #include "troupe/actors/coordinator/remote_batch.hpp"
 #include "troupe/actors/core/exception_handler.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>

@@ -19,8 +19,6 @@ constexpr std::array<char, 8> magic{'T', 'R', 'P', 'F', 'L', 'T', 0x1a, '\n'};
 constexpr std::uint32_t version = 1;
 constexpr std::size_t front_bytes = magic.size() + 3 * 4;
 
-using troupe::serialize;
-
 /// An event in a file. Its kind may be one that this version does not know.
 struct encoded_event {
   std::uint8_t kind = 0;

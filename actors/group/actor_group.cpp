@@ -3,7 +3,6 @@
 #include "troupe/actors/group/chief_status_source.hpp"
 #include "troupe/actors/group/role_spawner.hpp"
 #include "troupe/actors/group/step_gate.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 
 #include <caf/actor_cast.hpp>

@@ -1,7 +1,7 @@
 #include "troupe/actors/group/chief_status_source.hpp"
 
 #include "troupe/actors/core/spawn.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/protocol/status_actor.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/scoped_actor.hpp>

@@ -5,7 +5,6 @@
 #include "troupe/actors/collectives/nccl/device_sum_backend.hpp"
 #include "troupe/actors/collectives/nccl/nccl_ranks.hpp"
 #include "troupe/actors/control/chief.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
 #include "troupe/actors/replica/reducer.hpp"

@@ -5,7 +5,6 @@
 #include "troupe/actors/membership/rejection_text.hpp"
 #include "troupe/actors/membership/status_service.hpp"
 #include "troupe/actors/membership/stream_admission.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tensors/kernels.hpp"
 

@@ -1,7 +1,6 @@
 #include "troupe/actors/membership/status_service.hpp"
 
 #include "troupe/actors/group/chief_status_source.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
 
 #include <caf/actor_cast.hpp>

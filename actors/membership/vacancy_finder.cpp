@@ -2,7 +2,6 @@
 
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/protocol/node_actor.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 #include "troupe/actors/node/node.hpp"
 
 #include "troupe/actors/core/version.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/tensors/device.hpp"
 
 #include <caf/exit_reason.hpp>

@@ -4,7 +4,6 @@
 #include "troupe/actors/core/shared_arena.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/lane_acceptor.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/lane_thread.hpp"
 
 #include <caf/scoped_actor.hpp>

@@ -4,7 +4,7 @@
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/protocol/node_actor.hpp"
 #include "troupe/actors/protocol/server_status_actor.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/protocol/status_actor.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 

@@ -2,6 +2,7 @@
 
 // Atoms, and types that actors of one process pass to each other by reference.
 
+#include "troupe/actors/core/local_message.hpp"
 #include "troupe/actors/core/step.hpp"
 #include "troupe/strategies/failure_report.hpp"
 #include "troupe/tensors/tensor.hpp"
@@ -77,9 +78,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id)
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 
-// CAF calls a type "unsafe" if CAF cannot serialize it. A proxy has its own
-// encoding for tensors and for the names of step functions.
+// A proxy has its own encoding for tensors and for the names of step functions.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensor)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensors)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::step_function_ref)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::replica_task)

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "troupe/actors/core/error_code_caf.hpp"
+#include "troupe/actors/core/local_message.hpp"
 #include "troupe/actors/remoting/tensor_channel.hpp"
 #include "troupe/net/session/channel.hpp"
-#include "troupe/strategies/fields.hpp"
 
 #include <caf/actor_addr.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>

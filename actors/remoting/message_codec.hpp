@@ -20,8 +20,6 @@
 
 namespace troupe::wire {
 
-using troupe::inspect, troupe::serialize;
-
 template <class T>
 struct is_atom : std::false_type {};
 template <caf::atom_value V>

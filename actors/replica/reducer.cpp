@@ -1,7 +1,6 @@
 #include "troupe/actors/replica/reducer.hpp"
 
 #include "troupe/actors/core/exception_handler.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 
 namespace troupe {
 

@@ -2,7 +2,6 @@
 
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/core/run_ended.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/replica/replica_step_context.hpp"
 #include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/flush_denormals.hpp"

@@ -2,7 +2,6 @@
 
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/core/log.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 
 #include <algorithm>
 #include <chrono>

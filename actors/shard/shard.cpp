@@ -1,7 +1,6 @@
 #include "troupe/actors/shard/shard.hpp"
 
 #include "troupe/actors/core/exception_handler.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/strategies/parameter_server/part_image.hpp"
 #include "troupe/strategies/parameter_server/table_image.hpp"
 #include "troupe/tensors/exact_numbers.hpp"

@@ -1,7 +1,6 @@
 #include "troupe/actors/shard/shard_access.hpp"
 
 #include "troupe/actors/core/exception_handler.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 
 #include <caf/actor_cast.hpp>
 

@@ -1,7 +1,6 @@
 #include "troupe/actors/shard/shard_router.hpp"
 
 #include "troupe/actors/core/exception_handler.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/codec/codec.hpp"
 

@@ -9,8 +9,7 @@
 
 namespace troupe::net {
 
-/// A struct with a function `auto fields() { return std::tie(a, b); }`. It also
-/// needs a Cereal `serialize` that archives these fields in the same order.
+/// A struct with a function `auto fields() { return std::tie(a, b); }`.
 template <class T>
 concept lists_fields = requires(T& x) {
   x.fields();

@@ -1,14 +1,15 @@
 #pragma once
 
+#include "troupe/net/base/little_endian.hpp"
 #include "troupe/net/codec/encodable.hpp"
 
-#include <cereal/archives/portable_binary.hpp>
-#include <cereal/types/string.hpp>
-#include <cereal/types/vector.hpp>
 #include <cstddef>
-#include <ostream>
+#include <cstdint>
 #include <span>
-#include <streambuf>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace troupe::net {
@@ -17,47 +18,59 @@ namespace troupe::net {
 /// states that numbers are little-endian.
 class writer {
 public:
-  writer() : stream_{&buffer_}, archive_{stream_, options::LittleEndian()} {}
+  writer() : bytes_{std::byte{1}} {}
 
   template <encodable... Ts>
   writer& operator()(const Ts&... xs) {
-    if constexpr (sizeof...(xs) > 0)
-      archive_(xs...);
+    (put(xs), ...);
     return *this;
   }
 
   /// Appends the bytes, without a length before them.
   void raw(std::span<const std::byte> bytes) {
-    buffer_.bytes.insert(buffer_.bytes.end(), bytes.begin(), bytes.end());
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
 
   /// Allocates memory for at least `more` further bytes.
-  void reserve(std::size_t more) {
-    buffer_.bytes.reserve(buffer_.bytes.size() + more);
-  }
+  void reserve(std::size_t more) { bytes_.reserve(bytes_.size() + more); }
 
-  std::vector<std::byte> bytes() && { return std::move(buffer_.bytes); }
+  std::vector<std::byte> bytes() && { return std::move(bytes_); }
 
 private:
-  using options = cereal::PortableBinaryOutputArchive::Options;
+  template <class T>
+  void put(const T& value) {
+    if constexpr (std::is_enum_v<T>)
+      put_number(static_cast<std::underlying_type_t<T>>(value));
+    else if constexpr (std::is_arithmetic_v<T>)
+      put_number(value);
+    else
+      std::apply([this](const auto&... xs) { (put(xs), ...); },
+                 const_cast<T&>(value).fields());
+  }
 
-  struct buffer final : std::streambuf {
-    std::vector<std::byte> bytes;
+  template <class T>
+  void put_number(T value) {
+    std::byte bytes[sizeof value];
+    store_le(bytes, value);
+    raw(bytes);
+  }
 
-    std::streamsize xsputn(const char* from, std::streamsize count) override {
-      const auto* begin = reinterpret_cast<const std::byte*>(from);
-      bytes.insert(bytes.end(), begin, begin + count);
-      return count;
-    }
-    int_type overflow(int_type x) override {
-      bytes.push_back(static_cast<std::byte>(x));
-      return x;
-    }
-  };
+  template <class T>
+  void put(const std::vector<T>& xs) {
+    put_number(std::uint64_t{xs.size()});
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::byte>)
+      raw(std::as_bytes(std::span{xs}));
+    else
+      for (const auto& x : xs)
+        put(x);
+  }
 
-  buffer buffer_;
-  std::ostream stream_;
-  cereal::PortableBinaryOutputArchive archive_;
+  void put(const std::string& text) {
+    put_number(std::uint64_t{text.size()});
+    raw(std::as_bytes(std::span{text}));
+  }
+
+  std::vector<std::byte> bytes_;
 };
 
 } // namespace troupe::net

@@ -22,11 +22,6 @@ struct process_identity {
                          const process_identity&) = default;
 };
 
-template <class Archive>
-void serialize(Archive& archive, process_identity& x) {
-  archive(x.host, x.number, x.start_time);
-}
-
 /// Returns the identity of this process. The host is empty if /proc cannot be
 /// read.
 process_identity own_process_identity();

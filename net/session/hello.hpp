@@ -45,14 +45,4 @@ struct hello_response {
   auto fields() { return std::tie(accepted, reason, payload, responder); }
 };
 
-template <class Archive>
-void serialize(Archive& archive, hello& x) {
-  archive(x.job, x.name, x.incarnation, x.purpose, x.payload);
-}
-
-template <class Archive>
-void serialize(Archive& archive, hello_response& x) {
-  archive(x.accepted, x.reason, x.payload, x.responder);
-}
-
 } // namespace troupe::net

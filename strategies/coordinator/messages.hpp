@@ -13,8 +13,6 @@
 
 namespace troupe::coordinator {
 
-using troupe::inspect, troupe::serialize;
-
 /// What travels beside a message. A state machine only keeps it. Null: there is
 /// nothing.
 using payload = std::shared_ptr<const void>;

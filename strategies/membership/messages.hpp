@@ -16,8 +16,6 @@
 
 namespace troupe::membership {
 
-using troupe::inspect, troupe::serialize;
-
 /// Configuration that must be equal in all processes; otherwise their sums or
 /// their messages would differ.
 struct process_config {

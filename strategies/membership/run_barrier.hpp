@@ -37,8 +37,6 @@
 ///            repeated join -> ignored
 namespace troupe::run_barrier {
 
-using troupe::inspect, troupe::serialize;
-
 /// Request of a process to start a run.
 struct join {
   std::uint32_t process = 0; ///< Process that sends the request.

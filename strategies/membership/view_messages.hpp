@@ -14,8 +14,6 @@
 namespace troupe::view_change {
 
 using membership::member, membership::view;
-using troupe::inspect, troupe::serialize;
-
 // -- messages -----------------------------------------------------------------
 
 /// Number of an attempt to agree on the view after the current one.

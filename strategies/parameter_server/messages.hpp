@@ -15,8 +15,6 @@
 
 namespace troupe::parameter_server {
 
-using troupe::inspect, troupe::serialize;
-
 /// The tensors that travel beside a message. A state machine only keeps them.
 struct payload {
   std::shared_ptr<const void> tensors; ///< Null: there are none.

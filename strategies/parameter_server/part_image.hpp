@@ -8,8 +8,6 @@
 
 namespace troupe::parameter_server {
 
-using troupe::inspect, troupe::serialize;
-
 /// The steps and slots of an optimizer for a part.
 struct optimizer_image {
   std::uint32_t optimizer = 0;

@@ -62,7 +62,7 @@
 ///            without the content of that report
 namespace troupe::step_commit {
 
-using troupe::activity, troupe::inspect, troupe::serialize;
+using troupe::activity;
 
 // -- messages -----------------------------------------------------------------
 

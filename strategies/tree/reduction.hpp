@@ -41,8 +41,6 @@
 ///            discards the sum and starts a new one in the next generation
 namespace troupe::tree {
 
-using troupe::inspect, troupe::serialize;
-
 /// Identifies a contribution or a result.
 struct slice_key {
   /// Number of an attempt to run steps. The chief increments it at each

@@ -1,6 +1,11 @@
 // Fuzzes net/codec and actors/remoting: decodes a payload as a message struct,
 // or as the arguments or results of a message of a remote role.
-#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/protocol/chief_actor.hpp"
+#include "troupe/actors/protocol/job_status.hpp"
+#include "troupe/actors/protocol/node_actor.hpp"
+#include "troupe/actors/protocol/replica_actor.hpp"
+#include "troupe/actors/protocol/status_actor.hpp"
+#include "troupe/actors/protocol/vacancy_actor.hpp"
 #include "troupe/actors/remoting/channel_mailbox.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/session/hello.hpp"

@@ -14,8 +14,6 @@ namespace troupe {
 
 namespace {
 
-using troupe::serialize; // which Cereal looks for here
-
 /// Names and values of metrics.
 struct encoded_metrics {
   std::vector<std::string> names;

@@ -8,7 +8,6 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/remote_node.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/training/parameter_server/closure_node.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 

@@ -2,7 +2,6 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/node/remote_node.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/actors/shard/shard_host.hpp"

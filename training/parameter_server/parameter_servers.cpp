@@ -7,7 +7,6 @@
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/protocol/closure_owner.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/actors/shard/copy_supervisor.hpp"

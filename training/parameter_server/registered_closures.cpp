@@ -2,7 +2,6 @@
 
 #include "troupe/actors/coordinator/closure_worker.hpp"
 #include "troupe/actors/coordinator/remote_closure_worker.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/training/parameter_server/closure_node.hpp"

@@ -1,7 +1,6 @@
 #include "troupe/training/parameter_server/server_status.hpp"
 
 #include "troupe/actors/protocol/server_status_actor.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/actors/shard/copy_supervisor.hpp"

@@ -6,7 +6,6 @@
 #include "troupe/actors/core/shared_arena.hpp"
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/group/completion_queue.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/replica/replica.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/actors/group/groups.hpp"

@@ -1,6 +1,5 @@
 #include "troupe/actors/control/local_agent.hpp"
 #include "troupe/actors/group/completion_queue.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/simulation/simulator.hpp"
 #include "troupe/tests/actors/group/groups.hpp"
 

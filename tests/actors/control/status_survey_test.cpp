@@ -1,6 +1,5 @@
 #include "troupe/actors/control/chief.hpp"
 #include "troupe/actors/group/completion_queue.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/simulation/simulator.hpp"
 
 #include <caf/scoped_actor.hpp>

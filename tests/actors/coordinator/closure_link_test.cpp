@@ -1,7 +1,7 @@
 #include "troupe/actors/coordinator/closure_link.hpp"
 #include "troupe/actors/coordinator/remote_batch.hpp"
+#include "troupe/actors/core/error_code_caf.hpp"
 #include "troupe/actors/core/job_error.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/simulation/simulator.hpp"
 #include "troupe/tests/actors/coordinator/executions.hpp"
 

@@ -1,7 +1,6 @@
 #include "troupe/actors/coordinator/closure_worker.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/spawn.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 

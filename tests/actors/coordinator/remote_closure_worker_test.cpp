@@ -1,6 +1,5 @@
 #include "troupe/actors/coordinator/remote_batch.hpp"
 #include "troupe/actors/coordinator/remote_closure_worker.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/simulation/simulator.hpp"
 #include "troupe/tests/actors/coordinator/executions.hpp"
 

@@ -3,7 +3,6 @@
 #include "troupe/actors/coordinator/closure_link.hpp"
 #include "troupe/actors/coordinator/remote_batch.hpp"
 #include "troupe/actors/coordinator/remote_closure_worker.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/simulation/simulator.hpp"
 #include "troupe/tests/support/sanitizers.hpp"
 

@@ -1,6 +1,5 @@
 #include "troupe/actors/core/version.hpp"
 #include "troupe/actors/node/node.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
 #include "troupe/simulation/simulator.hpp"
 #include "troupe/tests/actors/remoting/connections.hpp"

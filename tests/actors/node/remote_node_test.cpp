@@ -3,7 +3,6 @@
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/node/remote_node.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/session/service_router.hpp"

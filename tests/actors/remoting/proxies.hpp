@@ -1,6 +1,5 @@
 #pragma once
 
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
 #include "troupe/simulation/simulator.hpp"

@@ -1,3 +1,4 @@
+#include "troupe/actors/protocol/chief_actor.hpp"
 #include "troupe/tests/actors/remoting/proxies.hpp"
 
 #include <caf/exit_reason.hpp>

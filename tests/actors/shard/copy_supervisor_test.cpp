@@ -1,5 +1,4 @@
 #include "troupe/actors/core/log.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/shard/copy_supervisor.hpp"
 #include "troupe/simulation/simulator.hpp"
 

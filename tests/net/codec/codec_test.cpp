@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cereal/archives/portable_binary.hpp>
+#include <cereal/types/string.hpp>
+#include <cereal/types/vector.hpp>
 #include <limits>
 #include <random>
 #include <sstream>
@@ -43,6 +46,7 @@ struct nothing {
   auto fields() { return std::tie(); }
 };
 
+/// Cereal's archive calls this function.
 template <class Archive, lists_fields T>
 void serialize(Archive& to, T& x) {
   std::apply([&to](auto&... xs) { to(xs...); }, x.fields());

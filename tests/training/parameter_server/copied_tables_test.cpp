@@ -1,6 +1,5 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/shard/copy_supervisor.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/training/parameter_server/ids_of.hpp"

@@ -2,7 +2,6 @@
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/protocol/server_status_actor.hpp"
-#include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/training/parameter_server/server_status.hpp"
 
 #include <gtest/gtest.h>
