@@ -197,8 +197,8 @@ private:
     // Another 256 places leave room for the batches of reports, commits and
     // grants.
     options.backlog = 256 + std::size_t{8} * options_.replicas;
-    const Role role = environment_.system.spawn(
-      proxy<Role>, open_channel(process, channel), options);
+    const auto role = spawn_proxy<Role>(
+      environment_.system, open_channel(process, channel), options);
     spawned_.proxies.push_back(caf::actor_cast<caf::actor>(role));
     return role;
   }
@@ -209,8 +209,8 @@ private:
     skeleton_options options;
     options.view_id = environment_.job_world->view_id;
     spawned_.skeletons.push_back(caf::actor_cast<caf::actor>(
-      environment_.system.spawn(skeleton<Role>, Role{target},
-                                open_channel(process, channel), options)));
+      spawn_skeleton(environment_.system, Role{target},
+                     open_channel(process, channel), options)));
   }
 
   const group_environment& environment_;

@@ -77,11 +77,9 @@ void accept_client(status_service_pointer self, const client_ref& ref) {
   auto client_skeleton =
     ref.connection->peer().purpose == "vacancies"
       ? caf::actor_cast<caf::actor>(
-        self->spawn(skeleton<vacancy_actor>, vacancy_actor{self},
-                    std::move(channel), skeleton_options{}))
+        spawn_skeleton(self->system(), vacancy_actor{self}, std::move(channel)))
       : caf::actor_cast<caf::actor>(
-        self->spawn(skeleton<status_actor>, status_actor{self},
-                    std::move(channel), skeleton_options{}));
+        spawn_skeleton(self->system(), status_actor{self}, std::move(channel)));
   self->monitor(client_skeleton);
   clients.emplace(
     client_skeleton.address(),

@@ -1,5 +1,6 @@
 #include "troupe/actors/membership/vacancy_finder.hpp"
 
+#include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/protocol/node_actor.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
@@ -142,8 +143,8 @@ bool vacancy_finder::connect(const net::address& address) {
     connection_ = std::move(*connection);
     member_name_ = attempt.peer.name;
     member_ =
-      system_.spawn(proxy<vacancy_actor>, connection_->open(root_channel),
-                    proxy_options{.request_timeout = request_timeout});
+      spawn_proxy<vacancy_actor>(system_, connection_->open(root_channel),
+                                 {.request_timeout = request_timeout});
     release_caf_logger();
     return true;
   }

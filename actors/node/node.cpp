@@ -33,9 +33,9 @@ void node_state::accept(const client_ref& ref) {
     return ref.connection->close("the node serves "
                                  + std::to_string(clients.size())
                                  + " connections already");
-  auto client_skeleton = caf::actor_cast<caf::actor>(self->spawn(
-    skeleton<node_actor>, node_actor{self}, ref.connection->open(root_channel),
-    skeleton_options{.request_timeout = settings.request_timeout}));
+  auto client_skeleton = caf::actor_cast<caf::actor>(spawn_skeleton(
+    self->system(), node_actor{self}, ref.connection->open(root_channel),
+    {.request_timeout = settings.request_timeout}));
   self->monitor(client_skeleton);
   clients.emplace(client_skeleton.address(),
                   client{ref.connection, ref.lane, client_skeleton});

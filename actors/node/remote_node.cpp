@@ -38,8 +38,8 @@ struct remote_node::impl {
       deadline{std::chrono::steady_clock::now() + options.connect_timeout},
       connection{
         connect(*endpoint, node_address, hello, options.connect_timeout)},
-      node_proxy{local_runtime.system().spawn(
-        proxy<node_actor>, connection->open(root_channel),
+      node_proxy{spawn_proxy<node_actor>(
+        local_runtime.system(), connection->open(root_channel),
         proxy_options{.request_timeout = options.connect_timeout,
                       .target = "node " + node_address,
                       .process = "node " + node_address,

@@ -43,8 +43,8 @@ public:
   template <class Handle, class... Args>
   Handle spawn(const std::string& role, const Args&... args) {
     auto spawned = request_spawn(make_spawn_request<Handle>(role, args...));
-    Handle handle = system().spawn(proxy<Handle>, std::move(spawned.channel),
-                                   spawned.options);
+    auto handle = spawn_proxy<Handle>(system(), std::move(spawned.channel),
+                                      spawned.options);
     release_caf_logger();
     return handle;
   }

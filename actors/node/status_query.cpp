@@ -22,9 +22,9 @@ T query(runtime& local_runtime, net::endpoint& endpoint,
     connect(endpoint, address,
             {{}, options.name, local_runtime.incarnation(), purpose, {}},
             options.connect_timeout);
-  const Role role_proxy = local_runtime.system().spawn(
-    proxy<Role>, connection->open(root_channel),
-    proxy_options{.request_timeout = options.connect_timeout});
+  const auto role_proxy =
+    spawn_proxy<Role>(local_runtime.system(), connection->open(root_channel),
+                      {.request_timeout = options.connect_timeout});
   auto answer = ask<T>(local_runtime.system(), address + ": " + purpose,
                        role_proxy, options.connect_timeout, request);
   connection->close("the status client is done");

@@ -9,6 +9,8 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/atom.hpp>
+#include <caf/message.hpp>
+#include <caf/message_builder.hpp>
 #include <caf/replies_to.hpp>
 
 #include <concepts>
@@ -130,6 +132,22 @@ void get(Reader& in, T& value) {
     get_step(in, value);
   else if constexpr (!is_atom<T>::value)
     in(value);
+}
+
+template <is_serializable T>
+void append_value(caf::message_builder& out, message_reader& in) {
+  T value{};
+  get(in, value);
+  out.append(std::move(value));
+}
+
+/// Reads a message of these types. The caller calls `in.finish()` and discards
+/// the message if that returns an error.
+template <is_serializable... Ts>
+caf::message read_message(message_reader& in) {
+  caf::message_builder out;
+  (append_value<Ts>(out, in), ...);
+  return out.move_to_message();
 }
 
 // -- schemas ------------------------------------------------------------------

@@ -197,7 +197,9 @@ caf::error proxy_core::on_response(received_message& message) {
   pending_.erase(it);
   wire::message_reader in{frame.payload, std::move(message.lane_tensors)};
   if (frame.kind == net::frame_kind::response) {
-    request.read(request.promise, in);
+    auto values = request.read(in);
+    if (!in.finish())
+      request.promise.deliver(std::move(values));
   } else if (wire::wire_error remote_error;
              !in(remote_error.code, remote_error.text).finish()) {
     request.promise.deliver(wire::from_wire(remote_error));

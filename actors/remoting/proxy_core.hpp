@@ -56,9 +56,8 @@ class proxy_core {
 public:
   using time_point = caf::actor_clock::time_point;
 
-  /// Decodes a response and delivers it if it is well-formed.
-  using response_reader = void (*)(caf::response_promise&,
-                                   wire::message_reader&);
+  /// Reads the values of a response.
+  using response_reader = caf::message (*)(wire::message_reader&);
 
   ~proxy_core();
 

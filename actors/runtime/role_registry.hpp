@@ -108,9 +108,8 @@ template <class Handle>
 caf::actor open_role_skeleton(caf::actor_system& sys, const caf::actor& role,
                               std::shared_ptr<net::channel> channel,
                               const skeleton_options& options) {
-  return caf::actor_cast<caf::actor>(sys.spawn(skeleton<Handle>,
-                                               caf::actor_cast<Handle>(role),
-                                               std::move(channel), options));
+  return caf::actor_cast<caf::actor>(spawn_skeleton(
+    sys, caf::actor_cast<Handle>(role), std::move(channel), options));
 }
 
 } // namespace detail

@@ -39,9 +39,9 @@ struct node_fixture {
   struct client {
     explicit client(node_fixture& fixture) : fixture{fixture} {
       caf::anon_send(fixture.node_handle, client_ref{pair.end_of(side::right)});
-      node_proxy = fixture.sim.spawn(
-        proxy<node_actor>, pair.end_of(side::left)->open(root_channel),
-        proxy_options{});
+      node_proxy = spawn_proxy<node_actor>(
+        fixture.sim.sys, pair.end_of(side::left)->open(root_channel));
+      fixture.sim.own(node_proxy);
     }
 
     /// Requests a role. Returns its channel, or the text of the error.
@@ -64,10 +64,11 @@ struct node_fixture {
         ADD_FAILURE() << *why;
         return {};
       }
-      return fixture.sim.spawn(
-        proxy<Handle>,
-        pair.end_of(side::left)->open(std::get<std::uint32_t>(channel)),
-        proxy_options{});
+      auto handle = spawn_proxy<Handle>(
+        fixture.sim.sys,
+        pair.end_of(side::left)->open(std::get<std::uint32_t>(channel)));
+      fixture.sim.own(handle);
+      return handle;
     }
 
     node_fixture& fixture;

@@ -164,9 +164,9 @@ TEST(RemoteNode, RejectsAResponseWithAChannelThatIsOpenAlready) {
                  {[](const net::hello&) { return net::hello_response{}; },
                   [&](const net::hello&, net::accepted_connection&& x) {
                     auto& it = std::get<std::shared_ptr<net::connection>>(x);
-                    node_skeleton = server_runtime.system().spawn(
-                      skeleton<node_actor>, fake_node, it->open(root_channel),
-                      skeleton_options{});
+                    node_skeleton =
+                      spawn_skeleton(server_runtime.system(), fake_node,
+                                     it->open(root_channel));
                   }});
   router.open();
   remote_node node{client_runtime,

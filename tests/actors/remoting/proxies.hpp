@@ -35,8 +35,11 @@ struct remote_fixture {
     : channel{between} {
     role = simulator.spawn(behavior, args...);
     role_skeleton =
-      simulator.spawn(skeleton<Role>, role, channel.end_of(side::right), far);
-    proxied = simulator.spawn(proxy<Role>, channel.end_of(side::left), near);
+      spawn_skeleton(simulator.sys, role, channel.end_of(side::right), far);
+    simulator.own(role_skeleton);
+    proxied =
+      spawn_proxy<Role>(simulator.sys, channel.end_of(side::left), near);
+    simulator.own(proxied);
     watcher->monitor(proxied);
   }
 

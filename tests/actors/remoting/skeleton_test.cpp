@@ -177,12 +177,10 @@ TEST(Skeleton, BoundsTheMailboxOfABusyRoleByTheCredits) {
         ++reads;
       }};
     });
-  const auto role_skeleton = host.system().spawn(
-    skeleton<slow_actor>, role, channel.end_of(net::loopback_channel::right),
-    skeleton_options{});
-  const auto proxied = host.system().spawn(
-    proxy<slow_actor>, channel.end_of(net::loopback_channel::left),
-    proxy_options{});
+  const auto role_skeleton = spawn_skeleton(
+    host.system(), role, channel.end_of(net::loopback_channel::right));
+  const auto proxied = spawn_proxy<slow_actor>(
+    host.system(), channel.end_of(net::loopback_channel::left));
   std::size_t sent = 0;
   const auto send_one = [&] {
     self->request(proxied, 20s, atom::next_v)
@@ -269,14 +267,13 @@ TEST(Skeleton, CarriesATreeReductionWithTheSameBits) {
     const auto receiver_transport = std::make_shared<local_transport>(2, true);
     const auto sender_transport = std::make_shared<local_transport>(2, true);
     const auto connect = [&]<class Role>(std::size_t channel, Role real) {
-      kept_actors.push_back(caf::actor_cast<caf::actor>(
-        simulator.spawn(skeleton<Role>, real,
-                        channels[channel].end_of(net::loopback_channel::right),
-                        skeleton_options{})));
-      Role role_proxy = simulator.spawn(
-        proxy<Role>, channels[channel].end_of(net::loopback_channel::left),
-        proxy_options{});
-      kept_actors.push_back(caf::actor_cast<caf::actor>(role_proxy));
+      kept_actors.push_back(caf::actor_cast<caf::actor>(spawn_skeleton(
+        simulator.sys, real,
+        channels[channel].end_of(net::loopback_channel::right))));
+      simulator.own(kept_actors.back());
+      kept_actors.push_back(caf::actor_cast<caf::actor>(spawn_proxy<Role>(
+        simulator.sys, channels[channel].end_of(net::loopback_channel::left))));
+      simulator.own(kept_actors.back());
       return kept_actors.back();
     };
     for (std::uint32_t r = 0; r < 2; ++r) {
