@@ -1,6 +1,15 @@
 #include "troupe/actors/node/blocking_client.hpp"
 
+#include "troupe/actors/core/error_code_caf.hpp"
+#include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/core/spawn.hpp"
+#include "troupe/actors/remoting/message_codec.hpp"
+
 #include <caf/exit_reason.hpp>
+#include <caf/message_view.hpp>
+#include <caf/others.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/sec.hpp>
 
 #include <future>
 
@@ -69,8 +78,12 @@ std::unique_ptr<net::stream> connect_stream(net::endpoint& endpoint,
   throw job_error{ec::protocol, address + ": the connection carries frames"};
 }
 
-caf::error detail::exit_reason_of(caf::scoped_actor& self,
-                                  const caf::actor_addr& ended_actor) {
+namespace {
+
+/// Returns the exit reason of an actor that has ended, as the error of a
+/// request to this actor.
+caf::error exit_reason_of(caf::scoped_actor& self,
+                          const caf::actor_addr& ended_actor) {
   auto reason = caf::make_error(ec::peer_lost, std::string{"the role ended"});
   self->monitor(ended_actor);
   // The actor has ended, so its exit reason arrives at once. The timeout only
@@ -88,6 +101,37 @@ caf::error detail::exit_reason_of(caf::scoped_actor& self,
     },
     caf::after(std::chrono::seconds{1}) >> [] {});
   return reason;
+}
+
+} // namespace
+
+caf::message detail::await_response(caf::actor_system& system,
+                                    const std::string& operation,
+                                    const caf::actor& target,
+                                    std::chrono::milliseconds timeout,
+                                    caf::message&& request) {
+  caf::message response;
+  caf::error error;
+  {
+    caf::scoped_actor self{system};
+    self->request(target, timeout, std::move(request))
+      .receive([&](caf::error& e) { error = std::move(e); },
+               caf::others >>
+                 [&](caf::message_view& x) -> caf::result<caf::message> {
+                 response = x.move_content_to_message();
+                 return caf::message{};
+               });
+    if (error == caf::sec::request_receiver_down)
+      error = exit_reason_of(self, target->address());
+  }
+  release_caf_logger();
+  if (!error)
+    return response;
+  if (error == caf::sec::request_timeout)
+    throw job_error{ec::stalled, operation + ": no response within "
+                                   + std::to_string(timeout.count()) + " ms"};
+  const auto note = wire::to_wire(error, system);
+  throw job_error{note.code, operation + ": " + note.text};
 }
 
 } // namespace troupe

@@ -1,15 +1,21 @@
 #pragma once
 
 #include "troupe/actors/core/job_error.hpp"
-#include "troupe/actors/core/spawn.hpp"
+#include "troupe/actors/core/local_message.hpp"
 #include "troupe/actors/node/client_options.hpp"
-#include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/session/endpoint.hpp"
 
-#include <caf/scoped_actor.hpp>
-#include <caf/sec.hpp>
+#include <caf/actor.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/message.hpp>
+#include <caf/message_builder.hpp>
+#include <caf/response_type.hpp>
 
-#include <optional>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <type_traits>
 
 // Blocking calls by which threads that are not actors connect to other
 // processes and send requests to actors.
@@ -38,10 +44,12 @@ std::unique_ptr<net::stream> connect_stream(net::endpoint& endpoint,
 
 namespace detail {
 
-/// Returns the exit reason of an actor that has ended, as the error of a
-/// request to this actor.
-caf::error exit_reason_of(caf::scoped_actor& self,
-                          const caf::actor_addr& ended_actor);
+/// Sends a request to an actor and waits for the response, as `ask` does.
+caf::message await_response(caf::actor_system& system,
+                            const std::string& operation,
+                            const caf::actor& target,
+                            std::chrono::milliseconds timeout,
+                            caf::message&& request);
 
 } // namespace detail
 
@@ -56,24 +64,17 @@ template <class T, class Handle, class... Ts>
 T ask(caf::actor_system& system, const std::string& operation,
       const Handle& target, std::chrono::milliseconds timeout,
       const Ts&... xs) {
-  std::optional<T> response;
-  caf::error error;
-  {
-    caf::scoped_actor self{system};
-    self->request(target, timeout, xs...)
-      .receive([&](T& x) { response = std::move(x); },
-               [&](caf::error& e) { error = std::move(e); });
-    if (error == caf::sec::request_receiver_down)
-      error = detail::exit_reason_of(self, target->address());
-  }
-  release_caf_logger();
-  if (response)
-    return std::move(*response);
-  if (error == caf::sec::request_timeout)
-    throw job_error{ec::stalled, operation + ": no response within "
-                                   + std::to_string(timeout.count()) + " ms"};
-  const auto note = wire::to_wire(error, system);
-  throw job_error{note.code, operation + ": " + note.text};
+  using response = caf::response_type_t<
+    typename Handle::signatures,
+    caf::detail::implicit_conversions_t<std::decay_t<Ts>>...>;
+  static_assert(std::is_same_v<response, caf::detail::type_list<T>>,
+                "the actor responds to this request with another type");
+  caf::message_builder request;
+  request.append_all(xs...);
+  caf::message values = detail::await_response(
+    system, operation, caf::actor_cast<caf::actor>(target), timeout,
+    request.move_to_message());
+  return std::move(values.get_mutable_as<T>(0));
 }
 
 } // namespace troupe
