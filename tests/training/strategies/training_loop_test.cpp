@@ -21,7 +21,7 @@
 
 namespace {
 
-using test::end_of_worker;
+using troupe::test::end_of_worker;
 
 using namespace troupe;
 using namespace troupe::test;
