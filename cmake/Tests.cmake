@@ -1,5 +1,4 @@
 find_package(GTest REQUIRED)
-find_package(cereal CONFIG REQUIRED) # an oracle of the encoding
 include(GoogleTest)
 
 # troupe_tests(<folder> [<library>...]): builds one program from all *_test.cpp files

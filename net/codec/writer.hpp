@@ -1,24 +1,27 @@
 #pragma once
 
-#include "troupe/net/base/little_endian.hpp"
 #include "troupe/net/codec/encodable.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace troupe::net {
 
 /// Encodes values in Cereal's portable binary form. The first byte is 1, which
-/// states that numbers are little-endian.
+/// states that numbers are little-endian. Only the source includes Cereal,
+/// because its headers are slow to compile.
 class writer {
 public:
-  writer() : bytes_{std::byte{1}} {}
+  writer();
+  ~writer();
+  writer(const writer&) = delete;
+  writer& operator=(const writer&) = delete;
 
   template <encodable... Ts>
   writer& operator()(const Ts&... xs) {
@@ -27,50 +30,47 @@ public:
   }
 
   /// Appends the bytes, without a length before them.
-  void raw(std::span<const std::byte> bytes) {
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-  }
+  void raw(std::span<const std::byte> bytes);
 
   /// Allocates memory for at least `more` further bytes.
-  void reserve(std::size_t more) { bytes_.reserve(bytes_.size() + more); }
+  void reserve(std::size_t more);
 
-  std::vector<std::byte> bytes() && { return std::move(bytes_); }
+  std::vector<std::byte> bytes() &&;
 
 private:
+  struct output;
+
   template <class T>
   void put(const T& value) {
     if constexpr (std::is_enum_v<T>)
-      put_number(static_cast<std::underlying_type_t<T>>(value));
+      put(static_cast<std::underlying_type_t<T>>(value));
     else if constexpr (std::is_arithmetic_v<T>)
-      put_number(value);
+      put_numbers<sizeof(T)>(&value, 1);
     else
       std::apply([this](const auto&... xs) { (put(xs), ...); },
                  const_cast<T&>(value).fields());
   }
 
   template <class T>
-  void put_number(T value) {
-    std::byte bytes[sizeof value];
-    store_le(bytes, value);
-    raw(bytes);
-  }
-
-  template <class T>
   void put(const std::vector<T>& xs) {
-    put_number(std::uint64_t{xs.size()});
+    put(std::uint64_t{xs.size()});
     if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::byte>)
-      raw(std::as_bytes(std::span{xs}));
+      put_numbers<sizeof(T)>(xs.data(), xs.size());
     else
       for (const auto& x : xs)
         put(x);
   }
 
   void put(const std::string& text) {
-    put_number(std::uint64_t{text.size()});
-    raw(std::as_bytes(std::span{text}));
+    put(std::uint64_t{text.size()});
+    put_numbers<1>(text.data(), text.size());
   }
 
-  std::vector<std::byte> bytes_;
+  /// Appends numbers of `Size` bytes, which is 1, 2, 4 or 8.
+  template <std::size_t Size>
+  void put_numbers(const void* numbers, std::size_t count);
+
+  std::unique_ptr<output> output_;
 };
 
 } // namespace troupe::net
