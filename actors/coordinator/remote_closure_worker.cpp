@@ -2,6 +2,7 @@
 
 #include "troupe/actors/coordinator/remote_batch.hpp"
 #include "troupe/actors/core/exception_handler.hpp"
+#include "troupe/actors/core/exception_text.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
@@ -10,20 +11,6 @@
 #include <utility>
 
 namespace troupe {
-
-namespace {
-
-std::string text_of(const std::exception_ptr& thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that is not derived from std::exception";
-  }
-}
-
-} // namespace
 
 remote_closure_worker_state::~remote_closure_worker_state() {
   for (auto& [which, one] : open)
@@ -202,7 +189,7 @@ void remote_closure_worker_state::on_ended(const coordinator::ended& x,
 void remote_closure_worker_state::on_failed(const coordinator::execution& which,
                                             const closure_failure& failure) {
   if (open.contains(which))
-    fail(which, text_of(failure.thrown));
+    fail(which, exception_text(failure.thrown));
 }
 
 void remote_closure_worker_state::fail(coordinator::execution which,

@@ -1,5 +1,6 @@
 #include "troupe/actors/core/exception_handler.hpp"
 
+#include "troupe/actors/core/exception_text.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
 
@@ -24,11 +25,8 @@ code_and_text describe(const std::exception_ptr& thrown) {
     std::rethrow_exception(thrown);
   } catch (const job_error& e) {
     return {e.code, e.what()};
-  } catch (const std::exception& e) {
-    return {std::nullopt, e.what()};
   } catch (...) {
-    return {std::nullopt,
-            "an exception that is not derived from std::exception"};
+    return {std::nullopt, exception_text(thrown)};
   }
 }
 

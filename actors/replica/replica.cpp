@@ -1,6 +1,7 @@
 #include "troupe/actors/replica/replica.hpp"
 
 #include "troupe/actors/core/exception_handler.hpp"
+#include "troupe/actors/core/exception_text.hpp"
 #include "troupe/actors/core/run_ended.hpp"
 #include "troupe/actors/replica/replica_step_context.hpp"
 #include "troupe/tensors/device_error.hpp"
@@ -16,16 +17,6 @@ const role_id chief_id{role_id::kind::chief, 0};
 
 /// Time after which a replica that still suspects a process reports it again.
 constexpr std::chrono::milliseconds suspicion_report_interval{200};
-
-std::string exception_text(const std::exception_ptr& x) {
-  try {
-    std::rethrow_exception(x);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that is not derived from std::exception";
-  }
-}
 
 /// True if an exception of a step means that the process of the replica is lost
 /// to the job, not that the step function has failed.
