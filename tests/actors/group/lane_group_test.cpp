@@ -122,9 +122,10 @@ TEST(LaneGroup, NamesBothOperationsIfReplicasDiffer) {
                    {}});
     },
     ec::protocol);
-  EXPECT_TRUE(mentions(error_text, "where bucket 6 of 1")) << error_text;
-  EXPECT_TRUE(
-    mentions(error_text, "the replicas do not call the same collectives"));
+  EXPECT_TRUE(mentions(error_text, "called bucket 6 of float32[1"))
+    << error_text;
+  EXPECT_TRUE(mentions(error_text,
+                       "the replicas do not pass the same shapes and dtypes"));
 }
 
 TEST(LaneGroup, EndsAWaitAtTheTimeoutOfItsCollective) {
