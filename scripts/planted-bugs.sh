@@ -35,10 +35,9 @@ cd "$(dirname "$0")/.."
 
 root=$PWD
 preset=${TROUPE_PRESET-dev}
+export TROUPE_ALL_SEEDS=1
 built=build/$preset
 into=$root/build/planted
-# Each number of --rotate begins this many patches after the number before it.
-stride=2
 mapfile -t patches < <(printf '%s\n' "$root"/tests/simulation/planted/*.patch)
 
 # Applies a patch in the current folder. With -C1, one line of context is enough, so
@@ -189,7 +188,7 @@ simulate_patch() {
 # Sets the order of the patches for a number.
 rotate() {
   local number=$1 count=${#patches[@]} first
-  first=$((number * stride % count))
+  first=$((number % count))
   patches=("${patches[@]:first}" "${patches[@]:0:first}")
 }
 

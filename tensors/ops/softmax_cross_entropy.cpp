@@ -154,8 +154,11 @@ void softmax_backward(op_call& c) {
 
 /// The gradient reads the result, which was rounded to bfloat16.
 op_case softmax_case(const shape& dims, float limit) {
-  return {
-    .in = {dims}, .low = -limit, .high = limit, .bfloat16_rounding = 0x1p-7};
+  return {.in = {dims},
+          .options = {},
+          .low = -limit,
+          .high = limit,
+          .bfloat16_rounding = 0x1p-7};
 }
 
 const std::array softmax_cases{

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto cut_seeds = test::seeds_of(100);
+const auto cut_seeds = test::seeds_of(100);
 
 constexpr std::uint64_t steps = 8;
 

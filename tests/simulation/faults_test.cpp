@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto fault_seeds = test::seeds_of(300);
+const auto fault_seeds = test::seeds_of(300);
 
 /// Result of a run of some steps with faults.
 struct fault_outcome {

@@ -25,7 +25,7 @@ constexpr std::uint32_t tasks = 4;
 constexpr std::uint32_t outsider = tasks; ///< Process that is no member.
 constexpr milliseconds start_timeout{3000}, horizon{30'000};
 
-constexpr auto membership_seeds = test::seeds_of(1000);
+const auto membership_seeds = test::seeds_of(1000);
 
 /// One life of a process.
 struct process_life {

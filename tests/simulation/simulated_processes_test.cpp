@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t steps = 6;
 
-constexpr auto process_seeds = test::seeds_of(100);
+const auto process_seeds = test::seeds_of(100);
 
 tensors train(replica_group& group) {
   test::tiny_training training{group.replicas()};

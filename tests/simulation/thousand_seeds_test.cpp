@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t many_steps = 6;
 
-constexpr auto many_seeds = test::seeds_of(1000);
+const auto many_seeds = test::seeds_of(1000);
 
 /// Trains a network. @returns the variables of each replica, and the step,
 /// examples and loss of each commit.

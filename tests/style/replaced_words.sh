@@ -16,20 +16,19 @@ files=(. ':!tests/style' ':!docs/glossary.md' ':!docs/decisions' ':!docs/changes
 # words.
 labels='troupe-[0-9]+ (dialer|listener) letter'
 
-status=0
-# replaced <new word> <old word>...: finds an old word as a whole word and as a
+# replaced <new word> <old word>...: an old word is found as a whole word and as a
 # part of an identifier: crew, crew_options, make_crew, CrewTest.
+news=() patterns=() words=()
 replaced() {
-  local new=$1 old begin=()
+  local old begin=''
+  news+=("$1")
   shift
   for old in "$@"; do
-    begin+=(-e "(^|[^A-Za-z])$old(s|ed|ing)?(\$|[^a-z])"
-      -e "${old^}(s|ed|ing)?(\$|[^a-z])")
+    words+=(-e "$old")
+    begin+=${begin:+|}"(^|[^A-Za-z])$old(s|ed|ing)?(\$|[^a-z])"
+    begin+="|${old^}(s|ed|ing)?(\$|[^a-z])"
   done
-  if git grep -n -I -E "${begin[@]}" -- "${files[@]}" | grep -v -E "$labels"; then
-    echo "^ use $new (docs/glossary.md)"
-    status=1
-  fi
+  patterns+=("$begin")
 }
 
 replaced "replica group" crew
@@ -65,4 +64,14 @@ replaced "drain_timeout or max_final_output" last_words
 replaced "zero-copy" lent lend
 replaced "the party by its name" whoever nobody somebody everybody his him
 replaced "fix" mend
+
+# One pass over all files finds the lines with any of the letters.
+lines=$(git grep -n -I -i -F "${words[@]}" -- "${files[@]}" | grep -v -E "$labels" || true)
+status=0
+for i in "${!news[@]}"; do
+  if grep -E "^[^:]*:[0-9]*.*(${patterns[i]})" <<<"$lines"; then
+    echo "^ use ${news[i]} (docs/glossary.md)"
+    status=1
+  fi
+done
 exit $status

@@ -400,7 +400,7 @@ private:
 };
 
 TEST(ViewChangeFaults, AllThatLiveAgreeOnOneViewAfterAnother) {
-  constexpr auto seeds = test::seeds_of(20'000);
+  const auto seeds = test::seeds_of(20'000);
   std::uint64_t views = 0, deaths = 0, removals = 0, joins = 0, renewals = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     random_job job{seed};
@@ -420,7 +420,7 @@ TEST(ViewChangeFaults, AllThatLiveAgreeOnOneViewAfterAnother) {
 }
 
 TEST(ViewChangeFaults, OneOfTwoProposersDecides) {
-  constexpr auto seeds = test::seeds_of(20'000);
+  const auto seeds = test::seeds_of(20'000);
   std::uint64_t excluded = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     random_job job{seed};

@@ -11,7 +11,7 @@ namespace troupe::parameter_server {
 namespace {
 
 TEST(TableFaults, ChangeNoBitOfARow) {
-  constexpr std::uint64_t all = 2'000, seeds = test::seeds_of(all);
+  const std::uint64_t all = 2'000, seeds = test::seeds_of(all);
   std::map<std::string_view, std::uint64_t> counts;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     random_table_job job{seed};
