@@ -21,9 +21,9 @@ cd "$(dirname "$0")"
 . scripts/setup.sh
 . scripts/build.sh
 
-# Tests of several processes wait for each other much of the time, so two more tests
-# run than there are processors.
-at_once=$(($(nproc) + 2))
+# Tests of several processes wait for each other much of the time, so one more test
+# runs than there are processors.
+at_once=$(($(nproc) + 1))
 
 run() {
   build "$1"

@@ -65,7 +65,8 @@ def main():
     changed = changed_since(args.since) if args.since else set()
     jobs = [(name, entry, None) for i, (name, entry) in enumerate(sorted(entries.items()))
             if name in changed or (args.of and i % args.of == args.part % args.of)]
-    for header in sorted(x for x in changed if x.endswith(".hpp")):
+    # The preset has no CUDA.
+    for header in sorted(x for x in changed if x.endswith(".hpp") and "/cuda/" not in x):
         # The flags of the source beside it, of one of its folder, or of any.
         users = [header[:-4] + ".cpp", *(x for x in sorted(entries)
                                          if os.path.dirname(x) == os.path.dirname(header)),

@@ -30,10 +30,14 @@ double last_number_of(const std::string& line) {
 }
 
 TEST(Examples, TrainInAtMost30Lines) {
-  for (const std::string name : {"mirrored", "servers"}) {
+  // The updates of servers have no fixed order. On a busy machine, some of them
+  // are computed from older weights.
+  const std::pair<std::string, double> examples[] = {{"mirrored", 0.9},
+                                                     {"servers", 0.85}};
+  for (const auto& [name, least] : examples) {
     const auto line = last_line_of(name);
     EXPECT_EQ(line.rfind("accuracy ", 0), 0u) << line;
-    EXPECT_GT(last_number_of(line), 0.9) << line;
+    EXPECT_GT(last_number_of(line), least) << line;
     std::ifstream source{TROUPE_SOURCE_DIR "/apps/examples/" + name + ".cpp"};
     ASSERT_TRUE(source) << name;
     const std::string text{std::istreambuf_iterator<char>{source}, {}};

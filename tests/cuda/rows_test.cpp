@@ -108,7 +108,7 @@ TEST_F(OnACard, RowsAreAddedToATensorWithTheBitsOfTheCpu) {
 }
 
 TEST_F(OnACard, DenormalSumsOfRowsAreFlushedToZero) {
-  for (const auto [type, power] :
+  for (const auto& [type, power] :
        {std::tuple{dtype::float32, -126}, std::tuple{dtype::float64, -1022}}) {
     // Row 0 cancels to a denormal number, row 1 adds two, row 2 is copied.
     const auto unit = std::ldexp(1.0, power);

@@ -34,8 +34,9 @@ void run_random_jobs(std::uint64_t all,
   }
   for (const auto& [event, times] : least)
     EXPECT_GT(counts[event] * all / seeds, times) << event;
-  if (seeds == all)
+  if (seeds == all) {
     EXPECT_GT(reached.size(), least_reached);
+  }
 }
 
 } // namespace troupe::test

@@ -410,30 +410,32 @@ TEST_F(Resume, FitSavesAtMultiplesOfItsSteps) {
     whole.fit(batches(), {.epochs = 3});
     const auto file = folder / ("saved" + std::to_string(replicas));
     auto by_steps = fresh(adam{});
-    EXPECT_EQ(saved_steps(by_steps, batches(),
-                          {.epochs = 3, .save = periodic_save{.steps = 10}},
-                          file),
-              (steps{10, 20, 30}));
+    EXPECT_EQ(
+      saved_steps(by_steps, batches(),
+                  {.epochs = 3, .save = periodic_save{.file = {}, .steps = 10}},
+                  file),
+      (steps{10, 20, 30}));
     EXPECT_EQ(by_steps.weights_sha256(), whole.weights_sha256());
     auto resumed = model::load(file);
     EXPECT_TRUE(resumed.interrupted());
     resumed.fit(batches(), {.epochs = 3, .resume = true});
     EXPECT_EQ(resumed.weights_sha256(), whole.weights_sha256());
     auto by_epochs = fresh(adam{});
-    EXPECT_EQ(saved_steps(
-                by_epochs, batches(),
-                {.epochs = 3, .save = periodic_save{.steps = 13, .epochs = 2}},
-                folder / ("epochs" + std::to_string(replicas))),
-              (steps{13, 26}));
+    EXPECT_EQ(
+      saved_steps(by_epochs, batches(),
+                  {.epochs = 3,
+                   .save = periodic_save{.file = {}, .steps = 13, .epochs = 2}},
+                  folder / ("epochs" + std::to_string(replicas))),
+      (steps{13, 26}));
     // A resumed fit counts the steps before the interruption.
     auto cut = fresh(adam{});
     cut.fit(batches(), {.epochs = 3, .max_steps = 15});
-    EXPECT_EQ(
-      saved_steps(
-        cut, batches(),
-        {.epochs = 3, .save = periodic_save{.steps = 10}, .resume = true},
-        folder / ("cut" + std::to_string(replicas))),
-      (steps{20, 30}));
+    EXPECT_EQ(saved_steps(cut, batches(),
+                          {.epochs = 3,
+                           .save = periodic_save{.file = {}, .steps = 10},
+                           .resume = true},
+                          folder / ("cut" + std::to_string(replicas))),
+              (steps{20, 30}));
   }
 }
 
