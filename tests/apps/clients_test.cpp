@@ -1,20 +1,19 @@
 #include "client_program.hpp"
 #include "troupe/actors/node/remote_node.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/troupe.hpp"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <functional>
 #include <memory>
-#include <thread>
 
 // Tests of a client in this process whose nodes run in other processes.
 
 namespace {
 
 using namespace troupe;
-using namespace std::chrono_literals;
+using troupe::test::becomes_true;
 
 TEST(Clients, TrainOnNodesWithTheWeightsOfOneProcess) {
   const node_processes nodes{2};
@@ -147,10 +146,7 @@ TEST(Clients, AddANodeAgainThatWasStopped) {
                 std::vector<std::string>{nodes.addresses[1]});
       nodes.processes[1]->signal(SIGCONT);
       remote_node node{actors, nodes.addresses[1]};
-      const auto deadline = std::chrono::steady_clock::now() + 60s;
-      while (!node.info().running.empty()
-             && std::chrono::steady_clock::now() < deadline)
-        std::this_thread::yield();
+      EXPECT_TRUE(becomes_true([&] { return node.info().running.empty(); }));
       remote.add(nodes.addresses[1]);
     }
     return call == 2 ? signal_of(1, SIGSTOP) : no_signal;

@@ -1,18 +1,17 @@
 #include "background.hpp"
 #include "tool.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 #include "troupe/troupe.hpp"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 // A coordinator in this process, whose servers and workers are processes.
@@ -22,6 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+using troupe::test::becomes_true;
 using troupe::test::patience;
 
 struct node_process {
@@ -92,11 +92,8 @@ TEST_F(ClosuresInProcesses, A30AResultIsKeptAfterItsWorkerWasKilled) {
   ASSERT_TRUE(coordinator->join_for(patience));
   for (const auto& worker : workers)
     worker->process.signal(SIGKILL);
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!coordinator->workers().empty()) { // until their loss is known
-    ASSERT_LT(std::chrono::steady_clock::now(), end);
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(becomes_true( // their loss is known
+    [&] { return coordinator->workers().empty(); }));
   const auto step = moved.get();
   ASSERT_EQ(step.size(), 1U);
   EXPECT_EQ(step[0].item<float>(), 1);

@@ -2,6 +2,7 @@
 #include "signal_sets.hpp"
 #include "tool.hpp"
 #include "troupe/net/base/descriptor.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,13 +10,13 @@
 #include <fstream>
 #include <iterator>
 #include <sys/stat.h>
-#include <thread>
 
 // Tests of what SIGINT does to `troupe train` in each phase of a run.
 
 namespace {
 
 using namespace troupe;
+using troupe::test::becomes_true;
 
 class Interrupt : public tool_test {
 protected:
@@ -28,15 +29,6 @@ protected:
                                  + "exec " TROUPE_TOOL " " + words + " 2>&1"}};
   }
 
-  template <class F>
-  static void wait_until(F&& done) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
-    while (!done()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), end);
-      std::this_thread::yield();
-    }
-  }
-
   /// Sends SIGINT after the tool has installed its handlers, and waits until
   /// the signal is no longer pending. At first the process is a shell, which
   /// may have a handler of SIGINT, but has none of SIGTERM. The tool installs
@@ -44,9 +36,11 @@ protected:
   /// handlers are installed.
   static void interrupt(const background_process& tool) {
     const auto id = tool.id();
-    wait_until([id] { return has_signal(id, "SigCgt", SIGTERM); });
+    EXPECT_TRUE(
+      becomes_true([id] { return has_signal(id, "SigCgt", SIGTERM); }));
     tool.signal(SIGINT);
-    wait_until([id] { return !has_signal(id, "ShdPnd", SIGINT); });
+    EXPECT_TRUE(
+      becomes_true([id] { return !has_signal(id, "ShdPnd", SIGINT); }));
   }
 
   static std::string remaining_output(background_process& tool) {
@@ -89,14 +83,14 @@ TEST_F(Interrupt, AFailureBeforeTrainingIsReportedInsteadOfTheSignalOfOthers) {
   };
   auto tool = start("train --data digits:200000 --workers 2");
   std::vector<pid_t> workers;
-  wait_until([&] {
+  EXPECT_TRUE(becomes_true([&] {
     workers = workers_of(tool);
     return workers.size() == 2 && has_signal(workers[0], "SigCgt", SIGTERM)
            && has_signal(workers[1], "SigCgt", SIGTERM);
-  });
+  }));
   ASSERT_EQ(workers.size(), 2u);
   ::kill(workers[1], SIGKILL);
-  wait_until([&] { return workers_of(tool).size() <= 1; });
+  EXPECT_TRUE(becomes_true([&] { return workers_of(tool).size() <= 1; }));
   ::kill(workers[0], SIGTERM); // as the tool does after the grace period
   const auto said = remaining_output(tool);
   EXPECT_NE(said.find("worker 1: signal 9 (Killed)"), said.npos) << said;
@@ -177,7 +171,8 @@ TEST_F(Interrupt, AHangupSavesTheRunAndRemovesTheSecret) {
     wait_for_training(tool);
     for (int i = 0; i < 3; ++i) {
       tool.signal(SIGHUP);
-      wait_until([&] { return !has_signal(tool.id(), "ShdPnd", SIGHUP); });
+      EXPECT_TRUE(
+        becomes_true([&] { return !has_signal(tool.id(), "ShdPnd", SIGHUP); }));
     }
     const auto output = remaining_output(tool);
     EXPECT_NE(output.find("interrupted after step "), output.npos) << output;

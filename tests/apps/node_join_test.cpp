@@ -2,28 +2,23 @@
 #include "client_program.hpp"
 #include "tool.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 
 #include <gtest/gtest.h>
-
-#include <chrono>
-#include <thread>
 
 // Node processes that announce themselves to a client in this process.
 
 namespace {
 
 using namespace troupe;
-using namespace std::chrono_literals;
+using troupe::test::becomes_true;
 
 const remote_strategy_options listening{.steps = "small",
                                         .listen = "127.0.0.1:0"};
 
 void expect_spares(const remote_strategy& remote,
                    const std::vector<std::string>& addresses) {
-  const auto deadline = std::chrono::steady_clock::now() + 60s;
-  while (remote.spares() != addresses
-         && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
+  becomes_true([&] { return remote.spares() == addresses; });
   EXPECT_EQ(remote.spares(), addresses);
 }
 

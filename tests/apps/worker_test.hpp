@@ -2,14 +2,13 @@
 
 #include "signal_sets.hpp"
 #include "tool.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace troupe {
@@ -46,10 +45,8 @@ protected:
   /// process that gets it twice handles both.
   static void send(pid_t target, int signal) {
     ::kill(target, signal);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
-    while (signal == SIGTERM && has_signal(target, "ShdPnd", signal)
-           && std::chrono::steady_clock::now() < end)
-      std::this_thread::yield();
+    if (signal == SIGTERM)
+      test::becomes_true([&] { return !has_signal(target, "ShdPnd", signal); });
   }
 
   /// Sends a signal to workers, or to the tool (`parent`), after the first

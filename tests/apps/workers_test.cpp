@@ -2,6 +2,7 @@
 #include "troupe/net/cluster/cluster_spec.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/variable_is.hpp"
 #include "worker_test.hpp"
 
@@ -13,11 +14,11 @@
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 #include <system_error>
-#include <thread>
 
 namespace {
 
 using namespace troupe;
+using troupe::test::becomes_true;
 
 class Workers : public worker_test {
 protected:
@@ -264,15 +265,6 @@ protected:
       "cd " + folder.string() + " && exec " TROUPE_TOOL " " + words + " 2>&1"});
   }
 
-  /// Waits until `done` is true, at most for a minute.
-  template <class F>
-  static void wait_until(F&& done) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
-    while (!done() && std::chrono::steady_clock::now() < end)
-      std::this_thread::yield();
-    EXPECT_TRUE(done());
-  }
-
   static std::string output_of(background_process& tool) {
     std::string output;
     for (auto line = tool.line(); line != "[no line]"; line = tool.line())
@@ -291,11 +283,11 @@ TEST_F(WorkersInTheBackground, BeginIfOneIsKilledInAnyPhaseOfTheStart) {
     const auto victim = static_cast<int>(sockets % 3);
     const auto tool = start(training + "--workers 3 --restarts 3");
     pid_t target = 0;
-    wait_until([&] {
+    EXPECT_TRUE(becomes_true([&] {
       target = target ? target : process_of(tool->id(), victim);
       return target
              && (sockets_of(target) >= sockets || ::kill(target, 0) != 0);
-    });
+    }));
     ::kill(target, SIGKILL);
     const auto output = output_of(*tool);
     EXPECT_EQ(tool->end(), 0) << sockets << " sockets\n" << output;
@@ -307,10 +299,10 @@ TEST_F(WorkersInTheBackground, EndAtOnceIfOneIsLostBeforeTheJobBegins) {
   // Generating so many digits takes seconds.
   const auto tool = start("train --data digits:200000 --workers 3");
   pid_t target = 0;
-  wait_until([&] {
+  EXPECT_TRUE(becomes_true([&] {
     target = process_of(tool->id(), 2);
     return target && has_signal(target, "SigCgt", SIGTERM);
-  });
+  }));
   ::kill(target, SIGKILL);
   const auto output = output_of(*tool);
   EXPECT_EQ(output, "troupe: worker 2: signal 9 (Killed); it was lost before "
@@ -327,10 +319,10 @@ TEST_F(WorkersInTheBackground, EndAtOnceIfNoneIsLeftThatHasTheState) {
   const auto first = process_of(tool->id(), 0),
              second = process_of(tool->id(), 1);
   ::kill(second, SIGKILL);
-  wait_until([&] {
+  EXPECT_TRUE(becomes_true([&] {
     const auto now = process_of(tool->id(), 1);
     return now > 0 && now != second;
-  });
+  }));
   ::kill(first, SIGKILL);
   const auto output = output_of(*tool);
   EXPECT_EQ(tool->end(), 1) << output;

@@ -1,5 +1,6 @@
 #include "troupe/tests/actors/collectives/lane_backends.hpp"
 #include "troupe/tests/actors/collectives/packet_fault.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 using namespace troupe;
 using namespace troupe::testing;
 using namespace std::chrono_literals;
+using troupe::test::becomes_true;
 
 namespace {
 
@@ -137,9 +139,8 @@ TEST(LaneGroup, EndsAWaitAtTheTimeoutOfItsCollective) {
                    2,
                    [&](step_context& context) {
                      context.options.timeout = 50;
-                     while (context.replica == 1 && context.step == 1
-                            && !released)
-                       std::this_thread::yield();
+                     if (context.replica == 1 && context.step == 1)
+                       becomes_true([&] { return released.load(); });
                      context.contribute(2, tensor::full({10}, 1));
                      try {
                        context.sum(2);
@@ -165,9 +166,8 @@ TEST(LaneGroup, AStallNamesTheMissingReplica) {
       fixture.run({0,
                    2,
                    [&](step_context& context) {
-                     while (context.replica == 1 && context.step == 1
-                            && !released)
-                       std::this_thread::yield();
+                     if (context.replica == 1 && context.step == 1)
+                       becomes_true([&] { return released.load(); });
                      context.contribute(2, tensor::full({10}, 1));
                      context.sum(2);
                    },

@@ -8,6 +8,7 @@
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/tests/actors/remoting/counter.hpp"
 #include "troupe/tests/net/security/certificates.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/support/variable_is.hpp"
 
@@ -24,6 +25,7 @@
 using namespace troupe;
 using namespace troupe::testing;
 using namespace std::chrono_literals;
+using troupe::test::becomes_true;
 
 namespace {
 
@@ -255,11 +257,8 @@ TEST(RemoteNode, EndsItsRolesWhenItIsDestroyed) {
     EXPECT_EQ(other_client.info().running.size(), 1u);
   }
   EXPECT_EQ(exit_reason_of(client_runtime, kept, [] {}), ec::peer_lost);
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!other_client.info().running.empty()
-         && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
-  EXPECT_TRUE(other_client.info().running.empty());
+  EXPECT_TRUE(
+    becomes_true([&] { return other_client.info().running.empty(); }));
 }
 
 TEST(RemoteNode, NotifiesMonitorsOfTheReasonARoleEnded) {

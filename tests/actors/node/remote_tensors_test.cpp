@@ -5,6 +5,7 @@
 #include "troupe/tensors/memory.hpp"
 #include "troupe/tests/net/security/certificates.hpp"
 #include "troupe/tests/strategies/tensor_transfer/transfer_ends.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 
 #include <caf/scoped_actor.hpp>
@@ -26,6 +27,7 @@ using tensor_transfer::testing::bytes_tensor;
 
 namespace {
 
+using troupe::test::becomes_true;
 using troupe::test::patience;
 constexpr std::int64_t mib = std::int64_t{1} << 20;
 
@@ -139,10 +141,7 @@ struct connected_node : net::testing::certificate_test {
 
 /// Waits until the process uses at least this memory for tensors.
 void wait_for_memory(std::size_t bytes) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (memory::used().live < bytes
-         && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
+  EXPECT_TRUE(becomes_true([&] { return memory::used().live >= bytes; }));
 }
 
 struct RemoteTensors : ::testing::TestWithParam<std::string> {};

@@ -7,6 +7,7 @@
 #include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/tests/net/security/certificates.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <random>
-#include <thread>
 
 // Nodes that announce themselves to a client as spares, over real sockets.
 
@@ -25,6 +25,7 @@ namespace {
 using namespace troupe;
 using namespace std::chrono_literals;
 
+using troupe::test::becomes_true;
 using troupe::test::patience;
 
 /// Sentences that other threads report.
@@ -55,14 +56,6 @@ private:
   std::condition_variable changed_;
   std::vector<std::string> all_;
 };
-
-template <class F>
-bool becomes_true(F holds) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!holds() && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
-  return holds();
-}
 
 std::uint64_t next_seed() {
   return std::random_device{}();

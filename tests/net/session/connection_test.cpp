@@ -2,6 +2,7 @@
 #include "troupe/tests/net/io/streams.hpp"
 #include "troupe/tests/net/security/certificates.hpp"
 #include "troupe/tests/net/session/endpoints.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 
 using namespace troupe::net;
 using namespace troupe::net::testing;
+using troupe::test::becomes_true;
 
 namespace {
 
@@ -42,8 +44,8 @@ struct channel_pair {
 void expect_carried(channel_pair& pair, std::uint64_t count, std::size_t size) {
   std::thread poster{[&] {
     for (std::uint64_t i = 0; i < count; ++i)
-      while (!pair.left->post(numbered_frame(i, size)))
-        std::this_thread::yield();
+      ASSERT_TRUE(
+        becomes_true([&] { return pair.left->post(numbered_frame(i, size)); }));
   }};
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto x = pair.right_listener->frames.take();

@@ -1,3 +1,4 @@
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/training/loop/batch_feed.hpp"
@@ -7,7 +8,6 @@
 #include <chrono>
 #include <future>
 #include <stdexcept>
-#include <thread>
 
 // On the simulated device, a copy takes place when the computation is made to
 // wait for it, so code that forgets this reads other elements.
@@ -50,11 +50,7 @@ void expect_rows(const step_batch& got, std::uint64_t step) {
 
 /// Waits until the thread that reads has the batch after a step.
 void copy_next(batch_feed& feed, std::uint64_t step) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
-  while (!feed.copy_ahead(step)) {
-    ASSERT_LT(std::chrono::steady_clock::now(), end);
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(becomes_true([&] { return feed.copy_ahead(step); }));
 }
 
 TEST(BatchFeed, CopiesTheNextBatchWhileAStepComputes) {

@@ -3,6 +3,7 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/tf_values.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/training/parameter_server/number_of.hpp"
@@ -29,6 +30,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Maximum wait for anything.
+using troupe::test::becomes_true;
 using troupe::test::patience;
 
 /// A coordinator with its servers.
@@ -170,8 +172,7 @@ TEST(ClusterCoordinator, StopsWhatIsExecutedBeforeItReportsAnError) {
     ++inside;
     begun.set_value();
     x.assign_add(100);
-    while (!self.stopped())
-      std::this_thread::yield();
+    EXPECT_TRUE(becomes_true([&] { return self.stopped(); }));
     --inside;
   });
   const auto waits =
@@ -235,8 +236,7 @@ TEST(ClusterCoordinator, EndsWithTheServer) {
   fixture f;
   const auto x = f.counter("x");
   const auto waits = f.coordinator.schedule([&](closure_context& self) {
-    while (!self.stopped())
-      std::this_thread::yield();
+    EXPECT_TRUE(becomes_true([&] { return self.stopped(); }));
   });
   caf::anon_send_exit(f.on.servers()->shards()[1],
                       caf::exit_reason::user_shutdown);
@@ -253,8 +253,7 @@ TEST(ClusterCoordinator, CancelsAtItsEndWhatIsNotDone) {
     cluster_coordinator coordinator{on};
     for (int i = 0; i < 3; ++i)
       all.push_back(coordinator.schedule([](closure_context& self) {
-        while (!self.stopped())
-          std::this_thread::yield();
+        EXPECT_TRUE(becomes_true([&] { return self.stopped(); }));
       }));
   }
   for (const auto& one : all)
@@ -371,8 +370,7 @@ TEST(ClusterCoordinator, ExecutesTheClosureOfARemovedWorkerAgain) {
       x.assign_add(1);
       if (i == 0 && self.attempt() == 1) {
         begun.set_value();
-        while (!self.stopped())
-          std::this_thread::yield();
+        EXPECT_TRUE(becomes_true([&] { return self.stopped(); }));
       }
       return self.attempt();
     }));
@@ -465,8 +463,7 @@ TEST(ClusterCoordinator, ThePositionOfADatasetSurvivesTheWorker) {
     const auto b = from.next().inputs.item<float>();
     if (self.ordinal() == 1 && self.attempt() == 1) {
       begun.set_value();
-      while (!self.stopped())
-        std::this_thread::yield();
+      EXPECT_TRUE(becomes_true([&] { return self.stopped(); }));
     }
     if (self.ordinal() == 2)
       throw special_error{"after it has read"};

@@ -3,6 +3,7 @@
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/training/parameter_server/number_of.hpp"
 #include "troupe/tests/training/parameter_server/server_nodes.hpp"
@@ -16,7 +17,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,6 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+using troupe::test::becomes_true;
 using troupe::test::patience;
 
 using test::without_secret;
@@ -206,8 +207,7 @@ TEST(RegisteredClosures, A25AreExecutedAgainIfAWorkerIsLost) {
   std::vector<remote_value<tensors>> all;
   for (int i = 0; i < 60; ++i)
     all.push_back(f.coordinator->schedule_named("move", {tensor::full({}, i)}));
-  while (executions < 10)
-    std::this_thread::yield();
+  EXPECT_TRUE(becomes_true([] { return executions >= 10; }));
   f.workers[0]->server.reset(); // the connection and its roles end
   ASSERT_TRUE(f.coordinator->join_for(patience));
   log_from(log_level::warning);

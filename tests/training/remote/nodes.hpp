@@ -3,6 +3,7 @@
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 #include "troupe/training/remote/remote_strategy.hpp"
@@ -10,11 +11,9 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 // Helpers that start nodes in this process, each with its own runtime and
@@ -82,14 +81,9 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;
 }
 
-/// Waits until all roles on the node have ended, at most 20 s.
+/// Waits until all roles on the node have ended.
 inline void expect_no_roles_on(remote_node& node) {
-  const auto deadline =
-    std::chrono::steady_clock::now() + std::chrono::seconds{20};
-  while (!node.info().running.empty()
-         && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
-  EXPECT_TRUE(node.info().running.empty());
+  EXPECT_TRUE(becomes_true([&] { return node.info().running.empty(); }));
 }
 
 /// Returns step functions. "who" returns the replica's id and inputs, and

@@ -3,6 +3,7 @@
 #include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/tcp_proxy.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
 
@@ -117,12 +118,13 @@ TEST(RemoteLosses, TwoOfThreeNodesOneAfterTheOtherChangeNoBit) {
     training_nodes there{3};
     runtime here;
     remote_strategy remote{here, there.addresses, small};
-    const auto found = run_program(remote, [&](int next) {
-      if (next == 2)
-        there.nodes[first].reset();
-      if (next == 8)
-        there.nodes[second].reset();
-    });
+    const auto found =
+      run_program(remote, [&, lost = std::array{first, second}](int next) {
+        if (next == 2)
+          there.nodes[lost[0]].reset();
+        if (next == 8)
+          there.nodes[lost[1]].reset();
+      });
     EXPECT_EQ(found, undisturbed(3));
     EXPECT_EQ(remote.workers(), 1u);
   }
@@ -143,7 +145,6 @@ TEST(RemoteLosses, AreFollowedByWorkersWithoutARequest) {
   ASSERT_EQ(made.size(), 3u);
   std::erase_if(made, [](const strategy& x) { return x.worker() == 2; });
   there.nodes[2].reset();
-  const auto deadline = std::chrono::steady_clock::now() + patience;
   for (const auto& one : made) {
     const auto has_entered = [&peers = peers_of(one)] {
       return peers.get([&] {
@@ -151,9 +152,7 @@ TEST(RemoteLosses, AreFollowedByWorkersWithoutARequest) {
                && !peers.stop.stopped;
       });
     };
-    while (!has_entered() && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::yield();
-    EXPECT_TRUE(has_entered());
+    EXPECT_TRUE(becomes_true(has_entered));
   }
   made.clear();
   EXPECT_EQ(remote.call("none").size(), 2u);
@@ -341,13 +340,10 @@ TEST(RemoteLosses, AWorkerThatIsExcludedMakesNoCall) {
   std::ranges::sort(made, {}, &strategy::worker);
   cut_off(made[0]);
   const auto& peers = peers_of(made[1]);
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  const auto has_entered = [&] {
+  EXPECT_TRUE(becomes_true([&] {
     const std::lock_guard hold{const_cast<peer_table&>(peers).lock};
     return peers.view.view_id == 2;
-  };
-  while (!has_entered() && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
+  }));
   made.clear();
   EXPECT_EQ(remote.call("weights").size(), 2u);
   EXPECT_EQ(remote.workers(), 2u);

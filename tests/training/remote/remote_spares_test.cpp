@@ -1,5 +1,6 @@
 #include "training_nodes.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,14 +18,6 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
-
-template <class F>
-bool becomes_true(F holds) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!holds() && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
-  return holds();
-}
 
 const remote_strategy_options listening{.steps = "small",
                                         .listen = "127.0.0.1:0"};

@@ -3,6 +3,7 @@
 #include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/training/strategies/state_item.hpp"
@@ -84,10 +85,8 @@ public:
         sources_.push_back(on.state()->source);
       }
       std::call_once(once_, [this] { may_join_.set_value(); });
-      const auto end = std::chrono::steady_clock::now() + patience;
-      while (!is_followed_ && !any_followed() && !is_asked(on)
-             && std::chrono::steady_clock::now() < end)
-        std::this_thread::yield();
+      EXPECT_TRUE(becomes_true(
+        [&] { return is_followed_ || any_followed() || is_asked(on); }));
       is_followed_ = true;
     } else if (step == last_gate) {
       auto& peers = peers_of(on);

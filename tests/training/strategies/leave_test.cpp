@@ -1,6 +1,7 @@
 #include "losses.hpp"
 #include "troupe/net/base/descriptor.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <sys/socket.h>
-#include <thread>
 #include <unistd.h>
 
 // Workers that ask to leave a running job.
@@ -276,8 +276,8 @@ TEST(LeaveCases, TheCountOfPartsShowsARepeatedStep) {
         add(outputs, labels, sums);
         if (w != 2 || own_parts++ != cut_step)
           return;
-        while (parts < parts_before)
-          std::this_thread::yield(); // the others compute theirs
+        // The others compute theirs.
+        EXPECT_TRUE(becomes_true([&] { return parts >= parts_before; }));
         cut_off(on);
         auto& peers = peers_of(*first);
         std::unique_lock hold{peers.lock};

@@ -2,6 +2,7 @@
 #include "nccl_workers.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/error_text.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
@@ -193,8 +194,8 @@ TEST(LostDevice, ThatNcclNoticesFirstIsThatOfAWorker) {
     };
     std::atomic<bool> may_watch = false, has_ended = false;
     std::thread watch{[&] {
-      while (!(may_watch && nccl->is_frozen()) && !has_ended)
-        std::this_thread::yield();
+      becomes_true(
+        [&] { return (may_watch && nccl->is_frozen()) || has_ended; });
       if (has_ended)
         return;
       them.devices.lose(card(lost), 0);

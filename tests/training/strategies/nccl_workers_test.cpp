@@ -1,5 +1,6 @@
 #include "nccl_workers.hpp"
 #include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/error_text.hpp"
 
 #include <gtest/gtest.h>
@@ -147,12 +148,8 @@ void expect_recovery_in_the_middle_of_a_bucket(std::uint32_t lost) {
   std::atomic<const strategy*> victim = nullptr;
   std::atomic<bool> may_watch = false, was_frozen = false;
   std::thread watch{[&] {
-    const auto limit = std::chrono::steady_clock::now() + 60s;
-    while (!(may_watch && workers.nccl->is_frozen())) {
-      if (std::chrono::steady_clock::now() > limit)
-        return;
-      std::this_thread::yield();
-    }
+    if (!becomes_true([&] { return may_watch && workers.nccl->is_frozen(); }))
+      return;
     was_frozen = true;
     cut_off(*victim);
   }};

@@ -1,4 +1,5 @@
 #include "state_ends.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/strategies/state_follower.hpp"
 #include "troupe/training/strategies/state_source.hpp"
@@ -6,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <thread>
 
 // A process that copies the state of a model from another one, and follows its
 // updates.
@@ -81,10 +81,7 @@ struct training_source {
   }
   /// Waits until the memory for a process is there.
   void wait_for_follower() {
-    const auto end = std::chrono::steady_clock::now() + patience;
-    while (!source.is_followed() && std::chrono::steady_clock::now() < end)
-      std::this_thread::yield();
-    ASSERT_TRUE(source.is_followed());
+    ASSERT_TRUE(becomes_true([&] { return source.is_followed(); }));
   }
 
   local_state_lanes& lanes;
@@ -152,10 +149,9 @@ TEST(StateTransfer, AllocatesMemoryForMoreGradientsWhenTheyWait) {
   const std::size_t more = state_source::max_waiting + 1;
   for (std::size_t i = 1; i <= more; ++i) {
     at.step();
-    const auto end = std::chrono::steady_clock::now() + patience;
-    while (memory::used().live < before + i * elements * sizeof(float)
-           && std::chrono::steady_clock::now() < end)
-      std::this_thread::yield();
+    EXPECT_TRUE(becomes_true([&] {
+      return memory::used().live >= before + i * elements * sizeof(float);
+    }));
   }
   EXPECT_TRUE(at.source.is_followed());
   EXPECT_EQ(follower.follow_to(at.steps, patience), result::caught_up);

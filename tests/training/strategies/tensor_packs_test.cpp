@@ -1,4 +1,5 @@
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/strategies/tensor_packs.hpp"
@@ -6,11 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <thread>
 
 namespace {
 
 using namespace troupe;
+using troupe::test::becomes_true;
 
 std::vector<std::uint32_t> numbers(const std::vector<std::size_t>& bytes,
                                    std::size_t bytes_per_pack) {
@@ -193,8 +194,8 @@ TEST(CallOptions, TimeoutEndsAWaitInOneProcess) {
         ~release() { of = true; }
         std::atomic<bool>& of;
       } at_end{over};
-      while (self.replica_id() == 1 && !over)
-        std::this_thread::yield();
+      if (self.replica_id() == 1)
+        becomes_true([&] { return over.load(); });
       if (self.replica_id() == 0)
         self.all_reduce(sum, tensor::full({3}, 1),
                         {.timeout = std::chrono::milliseconds{30}});

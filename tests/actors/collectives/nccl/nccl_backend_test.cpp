@@ -2,15 +2,15 @@
 #include "troupe/actors/collectives/nccl/nccl_watchdog.hpp"
 #include "troupe/tests/actors/collectives/nccl/fake_ranks.hpp"
 #include "troupe/tests/actors/group/groups.hpp"
+#include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/placements.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 using namespace troupe;
 using namespace troupe::testing;
+using troupe::test::becomes_true;
 using namespace std::chrono_literals;
 
 namespace {
@@ -509,18 +509,6 @@ TEST(NcclBackend, ANewGenerationBeginsDuringTheInitialisation) {
     contribute_all(job, 0, small);
     expect_sums(job, 0, small);
   });
-}
-
-/// Waits until a condition holds, at most a minute.
-template <class Condition>
-bool becomes_true(Condition condition) {
-  const auto limit = std::chrono::steady_clock::now() + 60s;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > limit)
-      return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 // No call of a replica waits for a call of NCCL that blocks, and the watchdog
