@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// Single decisions. Runs under faults are in random_copies_job_test.cpp.
+// Single decisions. Runs under faults are in random_jobs_test.cpp.
 
 namespace troupe::parameter_server {
 

@@ -14,10 +14,10 @@ using test::message_of;
 
 namespace {
 
-using ids = std::vector<std::int64_t>;
+using row_ids = std::vector<std::int64_t>;
 using positions = std::vector<std::size_t>;
 
-ids rows_of(const routed_rows& x, std::uint32_t shard) {
+row_ids rows_of(const routed_rows& x, std::uint32_t shard) {
   const auto rows = x.rows(shard);
   return {rows.begin(), rows.end()};
 }
@@ -51,7 +51,7 @@ std::vector<std::vector<float>> shards_of(const row_sharding& x,
 /// Reads rows of a sharded table, as a worker does.
 std::vector<float> read(const row_sharding& sharding,
                         const std::vector<std::vector<float>>& shards,
-                        std::size_t width, const ids& list) {
+                        std::size_t width, const row_ids& list) {
   const auto routed = route(sharding, "table", list);
   std::vector<float> out(list.size() * width, -1.0f);
   for (std::uint32_t shard = 0; shard < sharding.shards(); ++shard) {
@@ -69,7 +69,8 @@ std::vector<float> read(const row_sharding& sharding,
 
 /// Adds values to rows of a sharded table, as a worker and the servers do.
 void add(const row_sharding& sharding, std::vector<std::vector<float>>& shards,
-         std::size_t width, const ids& list, const std::vector<float>& values) {
+         std::size_t width, const row_ids& list,
+         const std::vector<float>& values) {
   const auto routed = route(sharding, "table", list);
   for (std::uint32_t shard = 0; shard < sharding.shards(); ++shard) {
     const auto rows = routed.rows(shard);
@@ -84,8 +85,8 @@ void add(const row_sharding& sharding, std::vector<std::vector<float>>& shards,
 }
 
 TEST(RowRouting, AsksForEachRowOnce) {
-  const std::vector<std::int64_t> ids{7, 2, 7, 7, 0};
-  const auto found = distinct(ids);
+  const row_ids given{7, 2, 7, 7, 0};
+  const auto found = distinct(given);
   EXPECT_EQ(found.rows, (std::vector<std::int64_t>{0, 2, 7}));
   EXPECT_EQ(found.positions, (std::vector<std::size_t>{2, 1, 2, 2, 0}));
   EXPECT_TRUE(distinct({}).rows.empty());
@@ -106,20 +107,20 @@ TEST(RowRouting, AsksForEachRowOnce) {
 } // namespace
 
 TEST(RowRouting, SortsIdsByShardAndKeepsTheirOrder) {
-  const auto x = route({10, 4}, "table", ids{9, 0, 4, 9, 5, 2, 0, 3});
+  const auto x = route({10, 4}, "table", row_ids{9, 0, 4, 9, 5, 2, 0, 3});
   EXPECT_EQ(x.shards(), 4u);
-  EXPECT_EQ(rows_of(x, 0), (ids{0, 2, 0}));
+  EXPECT_EQ(rows_of(x, 0), (row_ids{0, 2, 0}));
   EXPECT_EQ(positions_of(x, 0), (positions{1, 5, 6}));
-  EXPECT_EQ(rows_of(x, 1), (ids{1, 2, 0}));
+  EXPECT_EQ(rows_of(x, 1), (row_ids{1, 2, 0}));
   EXPECT_EQ(positions_of(x, 1), (positions{2, 4, 7}));
-  EXPECT_EQ(rows_of(x, 2), ids{});
+  EXPECT_EQ(rows_of(x, 2), row_ids{});
   EXPECT_EQ(positions_of(x, 2), positions{});
-  EXPECT_EQ(rows_of(x, 3), (ids{1, 1}));
+  EXPECT_EQ(rows_of(x, 3), (row_ids{1, 1}));
   EXPECT_EQ(positions_of(x, 3), (positions{0, 3}));
 }
 
 TEST(RowRouting, OfNoIdsGivesEachShardNone) {
-  const auto x = route({10, 4}, "table", ids{});
+  const auto x = route({10, 4}, "table", row_ids{});
   EXPECT_EQ(x.shards(), 4u);
   for (std::uint32_t shard = 0; shard < 4; ++shard) {
     EXPECT_TRUE(x.rows(shard).empty());
@@ -131,12 +132,12 @@ TEST(RowRouting, OfAllRowsGivesEachShardItsRange) {
   for (std::int64_t rows = 1; rows <= 30; ++rows)
     for (std::uint32_t shards = 1; shards <= rows; ++shards) {
       const row_sharding sharding{rows, shards};
-      ids all(static_cast<std::size_t>(rows));
+      row_ids all(static_cast<std::size_t>(rows));
       std::iota(all.begin(), all.end(), 0);
       const auto x = route(sharding, "table", all);
       for (std::uint32_t shard = 0; shard < shards; ++shard) {
         const auto [begin, end] = sharding.range_of(shard);
-        ids expected(static_cast<std::size_t>(end - begin));
+        row_ids expected(static_cast<std::size_t>(end - begin));
         std::iota(expected.begin(), expected.end(), 0);
         EXPECT_EQ(rows_of(x, shard), expected);
         positions expected_positions(expected.size());
@@ -154,13 +155,13 @@ TEST(RowRouting, GivesEachShardItsIdsInTheirOrder) {
     const auto rows = static_cast<std::int64_t>(1 + rng() % 50);
     const row_sharding sharding{
       rows, static_cast<std::uint32_t>(1 + rng() % std::uint64_t(rows))};
-    ids list(rng() % 60);
+    row_ids list(rng() % 60);
     for (auto& id : list)
       id = static_cast<std::int64_t>(rng() % std::uint64_t(rows));
     const auto x = route(sharding, "table", list);
     for (std::uint32_t shard = 0; shard < sharding.shards(); ++shard) {
       const auto [begin, end] = sharding.range_of(shard);
-      ids expected;
+      row_ids expected;
       positions expected_positions;
       for (std::size_t i = 0; i < list.size(); ++i)
         if (list[i] >= begin && list[i] < end) {
@@ -175,21 +176,21 @@ TEST(RowRouting, GivesEachShardItsIdsInTheirOrder) {
 
 TEST(RowRouting, NamesAnIdThatIsNoRow) {
   EXPECT_EQ(message_of<std::out_of_range>([] {
-              route({10, 4}, "table", ids{0, 9, 10, 11});
+              route({10, 4}, "table", row_ids{0, 9, 10, 11});
             }),
             "id 2 is 10, but the variable 'table' has 10 rows");
   EXPECT_EQ(message_of<std::out_of_range>([] {
-              route({1, 1}, "bias", ids{-1});
+              route({1, 1}, "bias", row_ids{-1});
             }),
             "id 0 is -1, but the variable 'bias' has 1 row");
   EXPECT_EQ(message_of<std::out_of_range>([] {
-              route({0, 1}, "empty", ids{0});
+              route({0, 1}, "empty", row_ids{0});
             }),
             "id 0 is 0, but the variable 'empty' has 0 rows");
 }
 
 TEST(RowRouting, RejectsAShardThatDoesNotExist) {
-  const auto x = route({10, 4}, "table", ids{1});
+  const auto x = route({10, 4}, "table", row_ids{1});
   EXPECT_EQ(message_of<std::logic_error>([&] { x.rows(4); }), "shard 4 of 4");
   EXPECT_THROW(x.positions(4), std::logic_error);
   EXPECT_EQ(routed_rows{}.shards(), 0u);
@@ -214,7 +215,7 @@ TEST(RowRouting, ReadsWhatTheUnshardedTableHolds) {
     const row_sharding sharding{
       rows, static_cast<std::uint32_t>(1 + rng() % std::uint64_t(rows))};
     const auto table = counted_table(rows, width);
-    ids list(rng() % 50);
+    row_ids list(rng() % 50);
     std::vector<float> expected;
     for (auto& id : list) {
       id = static_cast<std::int64_t>(rng() % std::uint64_t(rows));
@@ -231,7 +232,7 @@ TEST(RowRouting, AddsToTheRowsOfTheUnshardedTable) {
   const row_sharding sharding{32, 3};
   auto table = counted_table(32, 2);
   auto shards = shards_of(sharding, table, 2);
-  const ids list{0, 10, 11, 12, 30, 31};
+  const row_ids list{0, 10, 11, 12, 30, 31};
   std::vector<float> values(12);
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = 100 * static_cast<float>(i + 1);

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 // Single steps of the protocol. Runs under faults are in
-// random_server_job_test.cpp.
+// random_jobs_test.cpp.
 
 namespace troupe::parameter_server {
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 // Single steps of the protocol. Jobs whose chief is lost under faults are in
-// random_server_job_test.cpp.
+// random_jobs_test.cpp.
 
 namespace troupe::parameter_server {
 
