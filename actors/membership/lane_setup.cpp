@@ -22,6 +22,9 @@ namespace {
 /// Time after which the lanes that are missing when a view is renewed count as
 /// lanes that could not be opened.
 constexpr auto min_lane_time = 1s;
+/// In the start, how long the reason why a peer has closed its streams may take
+/// longer than their end.
+constexpr auto max_reason_delay = 2s;
 
 std::chrono::milliseconds until(peer_table::clock::time_point deadline) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -187,6 +190,16 @@ peer_lanes cluster::impl::open_lane(const membership::view& of,
                                             + opened.shm_unavailable_reason);
     return std::move(opened.lanes);
   } catch (const std::runtime_error& e) {
+    // A process that ends the start has said why, but its streams may have
+    // ended before these words arrive.
+    if (!joined_) {
+      hold.lock();
+      peers_->wait(
+        hold, std::min(deadline, peer_table::clock::now() + max_reason_delay),
+        [this] { return peers_->failed.has_value(); });
+      throw_if_failed(hold);
+      hold.unlock();
+    }
     fail_lanes(ec::peer_lost,
                "no lanes between " + own_name() + " and " + peer_name + ": "
                  + e.what(),
