@@ -14,7 +14,7 @@ std::string grouped(std::size_t x) {
   auto digits = std::to_string(x);
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0;
        at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
   return digits;
 }
 

@@ -39,7 +39,7 @@ decision_reaction step_decisions::on(std::uint32_t shard,
   for (const auto& found : received.decided) {
     if (last_ && last_->step == found.step
         && last_->contributors != found.contributors)
-      out.push_back(protocol_error{
+      out.emplace_back(protocol_error{
         "shard " + std::to_string(shard) + " has another decision on step "
         + std::to_string(found.step) + " than the shards before it"});
     if (!last_ || last_->step < found.step)

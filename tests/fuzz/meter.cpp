@@ -83,7 +83,8 @@ void* operator new(std::size_t size) {
   return x;
 }
 
-void operator delete(void* x) noexcept {
+// g++ warns of an inlined `free` that it does not match `operator new`.
+[[gnu::noinline]] void operator delete(void* x) noexcept {
   live -= ::malloc_usable_size(x);
   std::free(x);
 }

@@ -75,6 +75,7 @@ TEST(ElasticGroup, CannotJoinWithoutAConnection) {
 /// A process whose views a test decides on. Worker 0 is the other member.
 struct member_process {
   explicit member_process(bool joins = false) {
+    options.peers = std::make_shared<peer_table>(2);
     auto& peers = *options.peers;
     peers.own_incarnation = 8;
     const auto renew = [&peers] {
@@ -124,7 +125,7 @@ struct member_process {
     std::uint64_t view_id, incarnation;
     bool is_newer;
   };
-  elastic_group_options options{.peers = std::make_shared<peer_table>(2)};
+  elastic_group_options options;
   std::function<void(const membership::view&)> fail;
   std::vector<std::uint64_t> tried; ///< Ids of the views.
   std::vector<report> no_lanes;
