@@ -30,7 +30,7 @@ public:
   op_options() = default;
 
   template <class T>
-  requires(std::copy_constructible<T> && !std::same_as<T, op_options>)
+  requires(!std::same_as<T, op_options> && std::copy_constructible<T>)
     op_options(const T& x)
     : tag_{&tag_of<T>} {
     if constexpr (is_inline<T>)

@@ -26,7 +26,7 @@ worker_reaction worker::push(std::uint32_t shard, const push_id& id,
                              std::uint64_t read_version, payload gradient) {
   auto& at = shards_.at(shard);
   const auto [kept, is_new] =
-    at.pushes.try_emplace(id, read_version, std::move(gradient));
+    at.pushes.try_emplace(id, kept_push{read_version, std::move(gradient)});
   if (!at.serves)
     return {};
   return {send_push{view_.primaries[shard],

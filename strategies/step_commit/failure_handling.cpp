@@ -294,8 +294,8 @@ void state_machine::abort_for_late_wait(reaction& out,
         wait.missing.push_back(x.id);
   }
   std::ranges::sort(wait.missing);
-  const auto same = std::ranges::unique(wait.missing);
-  wait.missing.erase(same.begin(), same.end());
+  wait.missing.erase(std::unique(wait.missing.begin(), wait.missing.end()),
+                     wait.missing.end());
   std::erase(wait.missing, wait.id);
   report.later_cause = found.later_cause;
   fail(out, std::move(report));

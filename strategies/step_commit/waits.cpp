@@ -21,8 +21,8 @@ void add_missing(std::span<role_wait> waits,
         wait.missing.insert(wait.missing.end(), x.missing.begin(),
                             x.missing.end());
     std::ranges::sort(wait.missing);
-    const auto same = std::ranges::unique(wait.missing);
-    wait.missing.erase(same.begin(), same.end());
+    wait.missing.erase(std::unique(wait.missing.begin(), wait.missing.end()),
+                       wait.missing.end());
   }
 }
 

@@ -16,14 +16,14 @@ op_outputs same_spec(std::span<const tensor_spec> in, const op_options&) {
 
 template <class T>
 void forward(op_call& c) {
-  const auto [rate, key] = c.options.as<dropped>();
+  const auto options = c.options.as<dropped>();
   c.saved.push_back(tensor{c.out[0].dims()});
   auto mask = c.saved[0].mutable_data<float>();
   const auto x = c.in[0].data<T>();
   auto y = c.out[0].mutable_data<T>();
   for_elements(y.size(), [&](std::size_t begin, std::size_t end) {
-    fill_bernoulli(mask.subspan(begin, end - begin), 1.0 - double(rate),
-                   1 / (1 - rate), key, begin);
+    fill_bernoulli(mask.subspan(begin, end - begin), 1.0 - double(options.rate),
+                   1 / (1 - options.rate), options.key, begin);
     for (auto i = begin; i < end; ++i)
       y[i] = x[i] * mask[i];
   });

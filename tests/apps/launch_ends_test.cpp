@@ -121,9 +121,9 @@ TEST_F(Launch, ForwardsSignals) {
     SCOPED_TRACE(name);
     script("trap 'echo trapped; exit " + std::to_string(code) + "' "
            + std::string{name} + "; echo ready >&2; stay");
-    const auto done =
-      launch("-n 2 --grace 100",
-             when_ready(2, [=](pid_t tool) { ::kill(tool, number); }));
+    const auto done = launch(
+      "-n 2 --grace 100",
+      when_ready(2, [number = number](pid_t tool) { ::kill(tool, number); }));
     EXPECT_EQ(done.code, code) << done.err;
     for (const auto* one : {"worker 0", "worker 1"})
       EXPECT_EQ(output_by_name(done.out)[one], "trapped\n");

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,6 +13,14 @@
 #include <vector>
 
 namespace troupe {
+
+/// A visitor of a variant: calls the function for the type that it holds.
+template <class... Fs>
+struct overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+overloaded(Fs...) -> overloaded<Fs...>;
 
 /// A protocol under random faults, in virtual time. This base class has the
 /// clock and the network: messages are lost, repeated, delayed and reordered,
@@ -34,6 +44,15 @@ public:
   const std::set<std::string>& reached() const { return reached_; }
 
 protected:
+  /// Returns whether one of two sequences is the beginning of the other.
+  template <class Sequence>
+  static bool begin_alike(const Sequence& a, const Sequence& b) {
+    return std::equal(
+      a.begin(),
+      a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())),
+      b.begin());
+  }
+
   /// All random draws of the job come from `seed`.
   explicit random_job(std::uint64_t seed) : random_{seed} {}
 

@@ -39,8 +39,8 @@ shared_setup make_setup(runtime& actors,
     const auto made =
       factory(parameter_server_strategy{servers}, from.number, from.arguments);
     for (const auto& [name, fn] : made)
-      out->closures[name] = [fn](closure_environment& environment,
-                                 const tensors& inputs) {
+      out->closures[name] = [fn = fn](closure_environment& environment,
+                                      const tensors& inputs) {
         closure_context self{environment};
         return fn(self, inputs);
       };

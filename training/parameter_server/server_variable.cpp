@@ -94,11 +94,11 @@ tensor join_parts(const tensor_spec& whole, std::vector<tensor> parts) {
 }
 
 tensor server_variable::value() const {
+  std::vector<parameter_servers::read> all;
+  for (const auto& part : impl_->parts)
+    all.push_back({part, {}});
   // A part of a server in this process is not copied.
-  return join_parts(impl_->spec,
-                    impl_->servers->pull(
-                      *impl_, {impl_->parts.begin(), impl_->parts.end()}))
-    .read_only();
+  return join_parts(impl_->spec, impl_->servers->pull(*impl_, all)).read_only();
 }
 
 tensor server_variable::lookup(const tensor& ids) const {

@@ -149,7 +149,7 @@ private:
   /// @errors throws std::invalid_argument if the first position is behind the
   ///         end.
   void check_first() const {
-    const auto& [epoch, index] = options_.first;
+    const auto epoch = options_.first.epoch, index = options_.first.index;
     const auto reject = [&](const std::string& why) {
       throw std::invalid_argument("the loop \"" + name_ + "\": first is {"
                                   + std::to_string(epoch) + ", "

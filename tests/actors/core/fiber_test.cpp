@@ -104,6 +104,7 @@ TEST_P(Fiber, KeepsTheExceptionOfTheResumer) {
 
 /// Increments `ends` when it is destroyed.
 struct counted {
+  explicit counted(int& x) : ends{x} {}
   int& ends;
   ~counted() { ++ends; }
 };

@@ -170,7 +170,7 @@ private:
     return it == channels_.end() ? nullptr : &it->second;
   }
 
-  const net::hello peer_;
+  const net::hello peer_{};
   std::mutex lock_;
   std::condition_variable changed_;
   std::uint64_t posts_ = 0; ///< Number of messages of the actor.

@@ -54,7 +54,7 @@ public:
     perform(slow, slow.machine->on_renewal_wanted());
     for (auto& [incarnation, x] : nodes_)
       if (x.id != slow.id)
-        at(below(200), [this, &x, lost = slow.id.incarnation] {
+        at(below(200), [this, &x = x, lost = slow.id.incarnation] {
           if (is_active(x))
             perform(x, x.machine->on_unreachable(lost));
         });

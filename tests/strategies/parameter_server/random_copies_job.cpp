@@ -15,11 +15,6 @@ namespace {
 constexpr std::uint64_t copies_tick_interval = 60;
 constexpr std::uint64_t chief_name = 1;
 
-template <class... Fs>
-struct overloaded : Fs... {
-  using Fs::operator()...;
-};
-
 constexpr std::int64_t table_rows = 8;
 const shape table_dims{table_rows, 1};
 const update_rule rule = sgd{.learning_rate = 0.5f, .momentum = 0.5f};
@@ -300,8 +295,7 @@ void random_copies_job::perform(std::uint64_t process, std::uint32_t s,
   // What a primary has performed stays, in this order.
   auto& all = performed_[s];
   const auto common = std::min(all.size(), self.performed.size());
-  if (!std::ranges::equal(all | std::views::take(common),
-                          self.performed | std::views::take(common)))
+  if (!begin_alike(all, self.performed))
     fail("two copies perform commands in different orders");
   for (auto i = common; i < self.performed.size(); ++i)
     all.push_back(self.performed[i]);
@@ -426,15 +420,14 @@ void random_copies_job::inject() {
 // -- the end ------------------------------------------------------------------
 
 bool random_copies_job::is_done() const {
-  return is_given_up_
-         || std::ranges::all_of(
-           clients_ | std::views::values, [](const auto& x) {
-             return x.left == 0
-                    && std::ranges::all_of(
-                      x.shards | std::views::values, [](const auto& at) {
-                        return at.open.empty() && at.reads.empty();
-                      });
-           });
+  return is_given_up_ || std::ranges::all_of(clients_, [](const auto& client) {
+           return client.second.left == 0
+                  && std::ranges::all_of(client.second.shards,
+                                         [](const auto& shard) {
+                                           return shard.second.open.empty()
+                                                  && shard.second.reads.empty();
+                                         });
+         });
 }
 
 bool random_copies_job::is_settled() const {

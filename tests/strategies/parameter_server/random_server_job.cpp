@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::uint64_t tick_interval = 60;
 
-template <class... Fs>
-struct overloaded : Fs... {
-  using Fs::operator()...;
-};
-
 /// @returns the name of the message that an effect sends.
 template <class Effect>
 std::string_view message_name(const Effect& effect) {
@@ -205,7 +200,8 @@ std::string random_server_job::state_of(const worker_process& one) const {
     return "dead worker";
   std::string out = one.is_excluded ? "excluded worker" : "worker";
   const auto any = [&](auto&& is) {
-    return std::ranges::any_of(one.replicas | std::views::values, is);
+    return std::ranges::any_of(one.replicas,
+                               [&](const auto& x) { return is(x.second); });
   };
   if (any([](const replica& x) { return x.is_adopted; }))
     out += ", asks for a step";
@@ -375,9 +371,7 @@ void random_server_job::check_order(std::uint32_t s,
   for (std::uint32_t p = 0; p < read_values.size(); ++p) {
     auto& longest = read_[s][p];
     const auto& read = read_values[p].applied_order;
-    const auto common = std::min(longest.size(), read.size());
-    if (!std::ranges::equal(read | std::views::take(common),
-                            longest | std::views::take(common)))
+    if (!begin_alike(read, longest))
       fail("two replicas have read contributions in different orders");
     if (read.size() > longest.size())
       longest = read;
@@ -821,8 +815,7 @@ void random_server_job::apply_command_to(journal& to, std::uint32_t s,
 void random_server_job::commit(std::uint32_t s, const journal& of) {
   auto& all = performed_[s];
   const auto common = std::min(all.size(), of.performed.size());
-  if (!std::ranges::equal(all | std::views::take(common),
-                          of.performed | std::views::take(common)))
+  if (!begin_alike(all, of.performed))
     fail("two copies perform commands in different orders");
   for (auto i = common; i < of.performed.size(); ++i)
     all.push_back(of.performed[i]);
@@ -915,10 +908,9 @@ void random_server_job::end_server() {
 void random_server_job::end_worker() {
   const auto process = choose(workers_);
   end(process, workers_[process], "workers died", "workers excluded");
-  const bool has_other =
-    std::ranges::any_of(workers_ | std::views::values, [](const auto& x) {
-      return x.is_alive && !x.is_excluded;
-    });
+  const bool has_other = std::ranges::any_of(workers_, [](const auto& x) {
+    return x.second.is_alive && !x.second.is_excluded;
+  });
   if (!has_other || chance(50))
     add_worker();
   else
@@ -1236,13 +1228,13 @@ void random_server_job::check_part(std::uint32_t s, std::uint32_t p) {
     } else
       for (std::uint32_t r = 0; r < replicas_; ++r)
         expected.insert({r, t});
-  if (!std::ranges::equal(part.applied | std::views::keys, expected))
+  if (!std::ranges::equal(part.applied, expected, {},
+                          [](const auto& x) { return x.first; }))
     fail("the final value of part " + std::to_string(p) + " of shard "
          + std::to_string(s) + " is wrong");
   const auto& read = read_[s][p];
   if (read.size() > part.applied_order.size()
-      || !std::ranges::equal(read, part.applied_order
-                                     | std::views::take(read.size())))
+      || !begin_alike(read, part.applied_order))
     fail("a replica has read what was not applied in the end");
   std::int64_t sum = 0;
   std::size_t committed = 0;

@@ -147,8 +147,8 @@ TEST(StepGraph, ReadsTheWeightsOfExamplesOfTheStep) {
 
 TEST(StepGraph, LeavesLearningRateAndFrozenVariablesToTheStep) {
   graph_job x;
-  x.options.schedule = function_schedule(
-    [](std::uint64_t step) { return 0.01f / float(step + 1); });
+  x.options.schedule = function_schedule{
+    [](std::uint64_t step) { return 0.01f / float(step + 1); }};
   x.options.trainable = [](const variable& v) { return v.dims().rank() == 2; };
   expect_a_graph_for_each_replica(x);
 }

@@ -424,12 +424,12 @@ TEST(TableConsistency, ALateReplicaThatIsNotFiniteChangesNoTable) {
     std::optional<consistency> of_tables;
     troupe::on_nan on_nan;
   };
-  for (const auto& [of_tables, on_nan] :
+  for (const auto& drawn :
        {test_case{consistency{}, on_nan::stop},
         test_case{bounded(1), on_nan::stop}, test_case{{}, on_nan::stop},
         test_case{consistency{}, on_nan::skip},
         test_case{bounded(1), on_nan::skip}}) {
-    const bool ends = of_tables && on_nan == troupe::on_nan::stop;
+    const bool ends = drawn.of_tables && drawn.on_nan == troupe::on_nan::stop;
     seen_numbers begun;
     const auto metrics = on_step([&](std::uint64_t step, const tensor& found) {
       begun.add(step);
@@ -448,9 +448,9 @@ TEST(TableConsistency, ALateReplicaThatIsNotFiniteChangesNoTable) {
     const auto text = text_of([&] {
       trained.fit(coordinator, batches,
                   {.metrics = metrics,
-                   .on_nan = on_nan,
+                   .on_nan = drawn.on_nan,
                    .consistency = with_backups(1),
-                   .table_consistency = of_tables,
+                   .table_consistency = drawn.of_tables,
                    .replicas = 2,
                    .on_dropped = [&](const dropped_contribution& x) {
                      dropped.push_back(x);
@@ -465,11 +465,11 @@ TEST(TableConsistency, ALateReplicaThatIsNotFiniteChangesNoTable) {
     EXPECT_EQ(text, "no error");
     EXPECT_EQ(dropped.size(), 2u);
     for (const auto& x : dropped)
-      EXPECT_EQ(x.has_updated_tables, of_tables && x.step == 1);
+      EXPECT_EQ(x.has_updated_tables, drawn.of_tables && x.step == 1);
     for (const auto x : values_of_line(on, trained))
       EXPECT_TRUE(std::isfinite(x));
     // The finite replicas have updated the row.
-    EXPECT_EQ(on.status()[0].staleness.gradients, of_tables ? 3u : 0u);
+    EXPECT_EQ(on.status()[0].staleness.gradients, drawn.of_tables ? 3u : 0u);
   }
 }
 

@@ -124,8 +124,8 @@ TEST(ClusterTraining, ReplicasNeedNotBeAMultipleOfTheWorkers) {
     std::vector<std::vector<std::uint32_t>> ids(workers);
     expect_nothing_thrown(
       run_on_cluster(workers, {.replicas = replicas},
-                     [&](const strategy& on, std::uint32_t w) {
-                       EXPECT_EQ(on.num_replicas_in_sync(), replicas);
+                     [&, all = replicas](const strategy& on, std::uint32_t w) {
+                       EXPECT_EQ(on.num_replicas_in_sync(), all);
                        ids[w] = on.local_replica_ids();
                        found[w] = weights_after_fit(on);
                      }));

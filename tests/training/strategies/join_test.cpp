@@ -9,7 +9,6 @@
 #include <cmath>
 #include <future>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 
@@ -162,10 +161,11 @@ void expect_equal_epochs(const history& found, const history& expected) {
 class Join : public ::testing::TestWithParam<case_of_join> {};
 
 TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
-  const auto& [lost, lost_after, join, early_stopping, of_each] = GetParam();
+  const auto& drawn = GetParam();
+  const auto lost = drawn.lost;
   const simulated_devices devices;
   multi_worker_options options;
-  options.devices = of_each;
+  options.devices = drawn.devices;
   join_gate all;
   std::vector<program_outcome> found(workers);
   std::vector<step_list> steps(workers);
@@ -174,26 +174,26 @@ TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
     const bool is_lost = w == lost && lives++ == 0;
     const auto scope = on.scope();
     auto it = small_model();
-    auto how = first_fit(early_stopping);
+    auto how = first_fit(drawn.early_stopping);
     how.callbacks.push_back({.on_step = [&](const step_record& x) {
       if (x.repeated)
         return;
       steps[w].push_back(x.step);
-      if (is_lost && x.step == lost_after)
+      if (is_lost && x.step == drawn.lost_after)
         cut_off(on);
-      if (w != lost && join.where == join_point::place::step
-          && x.step >= join.step)
+      if (w != lost && drawn.join.where == join_point::place::step
+          && x.step >= drawn.join.step)
         all.wait_for_join(on);
     }});
     const auto between = [&](join_point::place at) {
-      if (w != lost && join.where == at)
+      if (w != lost && drawn.join.where == at)
         all.wait_for_join(on);
     };
     std::atomic<int> parts = 0;
     const auto in_evaluate = [&] {
       if (++parts < 3)
         return;
-      if (is_lost && !lost_after)
+      if (is_lost && !drawn.lost_after)
         cut_off(on);
       between(join_point::place::in_evaluate);
     };
@@ -210,7 +210,8 @@ TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
   };
   const auto thrown = run_on_cluster(workers, options, run);
   const auto expected = undisturbed_program(
-    early_stopping, workers * static_cast<std::uint32_t>(of_each.size()));
+    drawn.early_stopping,
+    workers * static_cast<std::uint32_t>(drawn.devices.size()));
   for (std::uint32_t w = 0; w < workers; ++w) {
     SCOPED_TRACE("worker " + std::to_string(w));
     EXPECT_EQ(exception_text(thrown[w]), "");
@@ -222,9 +223,8 @@ TEST_P(Join, GivesTheUndisturbedResultInAllProcesses) {
     // The callbacks of a process that joins are called from then on.
     const auto all_steps = steps_to(39);
     ASSERT_LE(steps[w].size(), all_steps.size());
-    EXPECT_TRUE(std::ranges::equal(
-      steps[w],
-      all_steps | std::views::drop(all_steps.size() - steps[w].size())));
+    EXPECT_TRUE(
+      std::ranges::equal(steps[w], std::span{all_steps}.last(steps[w].size())));
     if (w != lost) {
       EXPECT_EQ(steps[w].size(), all_steps.size());
     }

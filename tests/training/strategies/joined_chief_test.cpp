@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <future>
-#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -127,10 +126,11 @@ TEST_P(JoinedChief, RepeatsTheCallsThatTheChiefBeforeHasNotCompleted) {
   EXPECT_EQ(as_chief[0], steps_to(lost_in));
   ASSERT_FALSE(as_chief[1].empty());
   EXPECT_LE(as_chief[1].front(), lost_in);
-  const auto expected =
-    steps_to(last_steps) | std::views::drop(as_chief[1].front());
-  EXPECT_TRUE(std::ranges::equal(as_chief[1], expected))
-    << ::testing::PrintToString(as_chief[1]);
+  auto expected = steps_to(last_steps);
+  std::erase_if(expected, [first = as_chief[1].front()](std::uint64_t step) {
+    return step < first;
+  });
+  EXPECT_EQ(as_chief[1], expected);
   EXPECT_TRUE(as_chief[2].empty());
 }
 
