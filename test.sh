@@ -63,7 +63,10 @@ case ${1-unity} in
     ;;
 esac
 
-install_missing
+case ${presets[*]} in
+  *san*) install_missing sanitizers ;;
+  *) install_missing ;;
+esac
 folders=("${@:2}")
 for preset in "${presets[@]}"; do
   if [ ${#folders[@]} -gt 0 ]; then

@@ -4,7 +4,8 @@ if(app_sources)
   add_executable(troupe_tool ${app_sources})
   set_target_properties(troupe_tool PROPERTIES OUTPUT_NAME troupe CXX_EXTENSIONS OFF)
   target_link_libraries(troupe_tool PRIVATE Troupe::troupe CLI11::CLI11
-    nlohmann_json::nlohmann_json Troupe::step_allocator troupe_flags)
+    nlohmann_json::nlohmann_json Troupe::step_allocator troupe_flags
+    troupe_flags_of_messages)
   troupe_unity_groups(troupe_tool)
   install(TARGETS troupe_tool RUNTIME DESTINATION bin)
 endif()

@@ -14,6 +14,11 @@ target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-cont
   # clang gives false warnings for a `this` that only some instantiations use.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-unused-lambda-capture>)
 
+# What passes messages and computes little is not optimized with a sanitizer, where
+# optimizing takes most of the time of the compiler.
+add_library(troupe_flags_of_messages INTERFACE)
+target_compile_options(troupe_flags_of_messages INTERFACE $<$<CONFIG:Debug>:-O0>)
+
 # troupe_folder(<folder> [MAY_USE <folder or imported target>...]
 #                        [PRIVATE <imported target>...]
 #                        [SUBFOLDERS <subfolder>:<subfolder>,...  ...]
@@ -58,6 +63,10 @@ function(troupe_folder folder)
     $<BUILD_INTERFACE:${troupe_include}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(troupe_${folder} PUBLIC ${libraries}
     PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:troupe_flags>)
+  if(folder MATCHES "^(actors|training)$")
+    target_link_libraries(troupe_${folder}
+      PRIVATE $<BUILD_INTERFACE:troupe_flags_of_messages>)
+  endif()
   troupe_unity_groups(troupe_${folder})
 
   if(arg_OPTIONAL)

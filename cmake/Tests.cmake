@@ -22,7 +22,8 @@ function(troupe_tests folder)
   # The code under test is optimized more than the tests, which compile faster this
   # way.
   target_compile_options(${folder}_tests PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
-  target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags)
+  target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags
+                        troupe_flags_of_messages)
   troupe_unity_groups(${folder}_tests)
   # Some tests of the programs run several jobs, each with several processes.
   set(timeout 120)
@@ -122,6 +123,7 @@ add_test(NAME imports.catches
 set(for_users -Droot=${PROJECT_SOURCE_DIR} -Dbuild=${PROJECT_BINARY_DIR}
   "-Dgenerator=${CMAKE_GENERATOR}" -Dcompiler=${CMAKE_CXX_COMPILER}
   "-Dflags=${CMAKE_CXX_FLAGS}" "-Dlauncher=${CMAKE_CXX_COMPILER_LAUNCHER}"
+  "-Dunity=${CMAKE_UNITY_BUILD}"
   -Dinclude=${troupe_include})
 foreach(what consume embed shows_no_caf tool_only)
   add_test(NAME install.${what}

@@ -15,7 +15,7 @@ into=$PWD/build/caf-tsan
 work=$PWD/build/caf-tsan-work
 flags='-g1 -O1 -fsanitize=thread -fno-omit-frame-pointer -include limits
   -include mutex -include condition_variable'
-key="CAF $version, $(${CXX:-c++} --version | head -n 1), ${flags//$'\n'/}"
+key="CAF $version, $(clang++ --version | head -n 1), ${flags//$'\n'/}"
 
 if [ "$(cat "$into/key" 2>/dev/null)" = "$key" ]; then
   exit 0
@@ -62,7 +62,7 @@ tarball=actor-framework_$version.orig.tar.gz
 tar xf "$work/$tarball" -C "$work"
 rm -rf "$into"
 cmake -S "$work/actor-framework-$version" -B "$work/build" -G Ninja \
-  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-DNDEBUG \
+  -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-DNDEBUG \
   -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 -DCMAKE_INSTALL_PREFIX="$into" \
   -DCMAKE_CXX_FLAGS="${flags//$'\n'/}" -DCMAKE_CXX_COMPILER_LAUNCHER="$(command -v ccache || true)" \
   -DCAF_NO_IO=ON -DCAF_NO_OPENSSL=ON -DCAF_NO_PYTHON=ON -DCAF_NO_TOOLS=ON \

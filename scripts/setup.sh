@@ -1,14 +1,16 @@
 # shellcheck shell=bash
 # quickstart.sh and test.sh source this file in the root folder. install_missing
-# installs the Debian packages of packages.txt that are missing. If no package is
-# missing, it prints nothing.
+# [<word>] installs the Debian packages of packages.txt that are missing, without those
+# that have another word behind their name. If no package is missing, it prints nothing.
 
-listed_packages() { sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' packages.txt; }
+listed_packages() {
+  awk -v word="${1-}" '{ sub(/#.*/, "") } NF == 1 || NF == 2 && $2 == word { print $1 }' packages.txt
+}
 
 missing_packages() {
   # shellcheck disable=SC2046 # one argument per package is intended
-  comm -23 <(listed_packages | sort) \
-    <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $(listed_packages) \
+  comm -23 <(listed_packages "$@" | sort) \
+    <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $(listed_packages "$@") \
         2>/dev/null | sed -n 's/^installed //p' | sort -u)
 }
 
@@ -48,7 +50,7 @@ install_missing() {
     return 0
   fi
   local missing conflict
-  mapfile -t missing < <(missing_packages)
+  mapfile -t missing < <(missing_packages "$@")
   if [ ${#missing[@]} -eq 0 ]; then return 0; fi
 
   mapfile -t conflict < <(old_boost)
