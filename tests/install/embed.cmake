@@ -21,6 +21,6 @@ endfunction()
 
 run(${CMAKE_COMMAND} -S ${scratch} -B ${scratch}/app -G "${generator}"
     -DCMAKE_CXX_COMPILER=${compiler} -DCMAKE_CXX_COMPILER_LAUNCHER=${launcher}
-    -DTROUPE_CUDA=OFF)
+    -DCMAKE_UNITY_BUILD=${unity} -DTROUPE_CUDA=OFF)
 run(${CMAKE_COMMAND} --build ${scratch}/app)
 run(${scratch}/app/app)
