@@ -195,9 +195,9 @@ TEST(ClusterHostile, AnotherIncarnationIsNoPeerOfAParticipant) {
 }
 
 TEST(ClusterHostile, RejectedConnectionsAreReportedIfMembersAreMissing) {
+  std::string log_line;
   cluster_fixture processes{2};
   processes.start_timeout = 2s;
-  std::string log_line;
   processes.adjust_options = [&](std::uint32_t, cluster_options& x) {
     x.log = [&](net::severity, const std::string& line) { log_line = line; };
   };

@@ -104,9 +104,9 @@ using launcher_list = std::array<std::shared_ptr<busy_launcher>, 3>;
 
 /// The members have higher tasks, so they would open lanes to it.
 TEST(ClusterJoin, OfAProcessThatTheMembersCannotReachIsRefused) {
-  cluster_fixture processes{3};
-  std::atomic<int> warnings = 0;
+  std::atomic<int> warnings = 0; // the processes write to it until they end
   launcher_list launchers;
+  cluster_fixture processes{3};
   processes.adjust_options = [&](std::uint32_t task, cluster_options& options) {
     options.launcher = launchers[task] = std::make_shared<busy_launcher>();
     options.log = [&](net::severity how, const std::string& line) {
@@ -193,12 +193,12 @@ TEST(ClusterJoin, WithAnotherSecretFailsWithTheSecretAsTheReason) {
       processes->members[p].router->endpoint().advertised_address();
   processes->join();
   cluster_options options = processes->options_of(1);
+  std::promise<void> is_refused;
   member other;
   config.connection.credentials = {.secret = "open barley"};
   other.router = options.router = std::make_shared<service_router>(config);
   options.join_running_job = true;
   options.start_timeout = 2000ms;
-  std::promise<void> is_refused;
   options.log = [&, has_line = false](net::severity,
                                       const std::string& line) mutable {
     if (mentions(line, "cannot join yet") && !std::exchange(has_line, true))

@@ -181,12 +181,12 @@ TEST(Cluster, NamesTheMissingTasksIfTheStartTimesOut) {
 /// A name with an empty label is unknown without a question to a name server.
 TEST(Cluster, SaysWhichHostIsUnknownWhileItWaits) {
   for (const std::uint32_t waiting : {0u, 1u}) {
-    cluster_fixture processes{2};
-    processes.start_timeout = 2000ms;
-    processes.addresses[1 - waiting] = {"no-such-host..invalid", 1234};
     std::mutex lock;
     std::string logged;
     bool was_waiting = false;
+    cluster_fixture processes{2};
+    processes.start_timeout = 2000ms;
+    processes.addresses[1 - waiting] = {"no-such-host..invalid", 1234};
     processes.adjust_options = [&](std::uint32_t, cluster_options& x) {
       x.log = [&](net::severity how, const std::string& line) {
         const std::lock_guard hold{lock};
@@ -235,8 +235,8 @@ TEST(Cluster, EndsTheStartOfAllIfAProcessCannotTakePart) {
 }
 
 TEST(Cluster, ReportsAnotherConfigurationOnBothSides) {
-  cluster_fixture processes{2};
   std::string logged;
+  cluster_fixture processes{2};
   processes.start_timeout = 500ms;
   processes.adjust_options = [&](std::uint32_t i, cluster_options& x) {
     if (i == 1)
