@@ -5,7 +5,7 @@ if(app_sources)
   set_target_properties(troupe_tool PROPERTIES OUTPUT_NAME troupe CXX_EXTENSIONS OFF)
   target_link_libraries(troupe_tool PRIVATE Troupe::troupe CLI11::CLI11
     nlohmann_json::nlohmann_json Troupe::step_allocator troupe_flags
-    troupe_flags_of_messages)
+    troupe_unoptimized_in_debug)
   troupe_unity_groups(troupe_tool)
   install(TARGETS troupe_tool RUNTIME DESTINATION bin)
 endif()

@@ -16,8 +16,8 @@ target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-cont
 
 # What passes messages and computes little is not optimized with a sanitizer, where
 # optimizing takes most of the time of the compiler.
-add_library(troupe_flags_of_messages INTERFACE)
-target_compile_options(troupe_flags_of_messages INTERFACE $<$<CONFIG:Debug>:-O0>)
+add_library(troupe_unoptimized_in_debug INTERFACE)
+target_compile_options(troupe_unoptimized_in_debug INTERFACE $<$<CONFIG:Debug>:-O0>)
 
 # troupe_folder(<folder> [MAY_USE <folder or imported target>...]
 #                        [PRIVATE <imported target>...]
@@ -65,7 +65,7 @@ function(troupe_folder folder)
     PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:troupe_flags>)
   if(folder MATCHES "^(actors|training)$")
     target_link_libraries(troupe_${folder}
-      PRIVATE $<BUILD_INTERFACE:troupe_flags_of_messages>)
+      PRIVATE $<BUILD_INTERFACE:troupe_unoptimized_in_debug>)
   endif()
   troupe_unity_groups(troupe_${folder})
 

@@ -23,7 +23,7 @@ function(troupe_tests folder)
   # way.
   target_compile_options(${folder}_tests PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
   target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags
-                        troupe_flags_of_messages)
+                        troupe_unoptimized_in_debug)
   troupe_unity_groups(${folder}_tests)
   # Some tests of the programs run several jobs, each with several processes.
   set(timeout 120)
