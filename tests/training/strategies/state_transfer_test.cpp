@@ -98,6 +98,7 @@ TEST(StateTransfer, CopiesTheStateAndFollowsTheUpdates) {
   at.wait_for_follower();
   at.step();
   EXPECT_EQ(follower.follow(patience), result::caught_up);
+  EXPECT_EQ(follower.follow_to(101, patience), result::caught_up);
   ASSERT_TRUE(follower.current());
   EXPECT_EQ(follower.current()->call, 7u);
   EXPECT_EQ(follower.current()->steps, 101u);
@@ -122,7 +123,7 @@ TEST(StateTransfer, UpdatesWhileTheStateIsSentAreMadeAfterIt) {
   at.step(); // the follower does not receive yet
   at.step();
   at.step();
-  EXPECT_EQ(follower.follow(patience), result::caught_up);
+  EXPECT_EQ(follower.follow_to(103, patience), result::caught_up);
   EXPECT_EQ(follower.current()->steps, 103u);
   EXPECT_TRUE(same(copy, at.state));
 }
