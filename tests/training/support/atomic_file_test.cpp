@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <fcntl.h>
 #include <fstream>
 #include <stdexcept>
@@ -142,9 +143,12 @@ TEST_F(AtomicFile, CheckReportsFilesThatCannotBeWritten) {
 
 TEST_F(AtomicFile, UsesTheReserveIfNoDescriptorIsLeft) {
   put("a", "old");
+  // Without a virtual function: the check vptr of UBSan needs descriptors.
   const auto is_newer = [](const fs::path& a, const fs::path&) {
-    std::ifstream in{a};
-    EXPECT_TRUE(in.is_open());
+    auto* const in = std::fopen(a.c_str(), "r");
+    EXPECT_TRUE(in);
+    if (in)
+      std::fclose(in);
     return false;
   };
   reserve_descriptors();
