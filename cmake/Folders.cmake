@@ -63,7 +63,7 @@ function(troupe_folder folder)
     $<BUILD_INTERFACE:${troupe_include}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(troupe_${folder} PUBLIC ${libraries}
     PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:troupe_flags>)
-  if(folder MATCHES "^(actors|training)$")
+  if(folder STREQUAL actors)
     target_link_libraries(troupe_${folder}
       PRIVATE $<BUILD_INTERFACE:troupe_unoptimized_in_debug>)
   endif()
