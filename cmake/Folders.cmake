@@ -14,8 +14,8 @@ target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-cont
   # clang gives false warnings for a `this` that only some instantiations use.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-unused-lambda-capture>)
 
-# What passes messages and computes little is not optimized with a sanitizer, where
-# optimizing takes most of the time of the compiler.
+# The tests and the tool are not optimized with a sanitizer, where optimizing takes
+# most of the time of the compiler.
 add_library(troupe_unoptimized_in_debug INTERFACE)
 target_compile_options(troupe_unoptimized_in_debug INTERFACE $<$<CONFIG:Debug>:-O0>)
 
@@ -63,10 +63,6 @@ function(troupe_folder folder)
     $<BUILD_INTERFACE:${troupe_include}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(troupe_${folder} PUBLIC ${libraries}
     PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:troupe_flags>)
-  if(folder STREQUAL actors)
-    target_link_libraries(troupe_${folder}
-      PRIVATE $<BUILD_INTERFACE:troupe_unoptimized_in_debug>)
-  endif()
   troupe_unity_groups(troupe_${folder})
 
   if(arg_OPTIONAL)
