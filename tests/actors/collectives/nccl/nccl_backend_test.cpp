@@ -417,8 +417,9 @@ TEST(NcclBackend, HoldsTheFirstGroupsOfAGenerationUntilAReplicaWaits) {
         job.run_some(job.random() % 200);
         contribute(1, 300 * generation);
         job.run_some(200);
-        if (step == 0)
+        if (step == 0) {
           EXPECT_EQ(job.nccl->groups_of(0).size(), before);
+        }
         for (const auto& rank : job.ranks)
           rank->start_groups();
         EXPECT_TRUE(job.run_until(
