@@ -12,14 +12,15 @@ using namespace troupe;
 class LaunchRestarts : public worker_test {};
 
 TEST_F(LaunchRestarts, KilledWorkersJoinAndGiveTheSameWeights) {
-  const std::string training = "train --data digits:1400 --batch 24 "
-                               "--epochs 40 --replicas 2 ";
+  const std::string training = "train --data digits:280 --batch 20 "
+                               "--epochs 12 --replicas 2 ";
   const auto expected = weights_of(training + "--strategy one_device");
   for (const int killed : {0, 1}) {
-    const auto done =
-      run_with_signal(killed, SIGKILL,
-                      "launch -n 2 --restarts 1 -- " TROUPE_TOOL " " + training
-                        + "--strategy multi_worker_mirrored");
+    slow_down(1 - killed);
+    const auto done = run_with_signal(
+      killed, SIGKILL,
+      "launch -n 2 --restarts 1 --faults plan.json -- " TROUPE_TOOL " "
+        + training + "--strategy multi_worker_mirrored");
     const auto name = "worker " + std::to_string(killed);
     SCOPED_TRACE(name + '\n' + done.err);
     EXPECT_EQ(done.code, 0);
@@ -74,8 +75,9 @@ TEST_F(LaunchRestarts, AWorkerWhoseDeviceHasFailedIsStartedAgain) {
   for (const int lost : {0, 1})
     for (const bool restarts : {false, true}) {
       const auto name = "worker " + std::to_string(lost);
-      const auto done =
-        run(restarts ? "--restarts 1" : "", ' ' + std::to_string(lost));
+      slow_down(1 - lost);
+      const auto done = run(restarts ? "--restarts 1 --faults plan.json" : "",
+                            ' ' + std::to_string(lost));
       SCOPED_TRACE(name + '\n' + done.out + done.err);
       EXPECT_EQ(done.code, 0);
       EXPECT_NE(done.err.find("cuda:0 has failed: an illegal memory access was "

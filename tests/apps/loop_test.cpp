@@ -43,14 +43,16 @@ TEST_F(LoopProcesses, GiveTheSameWeightsAndReducedLossesWhenOneIsKilled) {
 }
 
 TEST_F(LoopProcesses, JoinTheLoopWhenTheyAreStartedAgain) {
-  const std::string epochs = "20";
+  const std::string epochs = "3";
   const auto expected = result_in(
     run_child({TROUPE_PROGRAMS "/own_loop", "one_device", "2", epochs}).out);
   const auto weights = expected.substr(0, expected.find(" losses "));
   for (const int killed : {0, 1}) {
+    slow_down(1 - killed);
     const auto done = run_with_signal(
       killed, SIGKILL,
-      "launch -n 2 --restarts 1 -- " TROUPE_PROGRAMS "/own_loop workers "
+      "launch -n 2 --restarts 1 --faults plan.json -- " TROUPE_PROGRAMS
+      "/own_loop workers "
         + epochs);
     SCOPED_TRACE(done.out + done.err);
     EXPECT_EQ(done.code, 0);

@@ -170,13 +170,13 @@ TEST_F(LostServers, CountNoStepTwiceForMaxSteps) {
 }
 
 TEST_F(LostServers, ARunWhoseChiefIsKilledGoesOnFromItsFile) {
-  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
+  const std::string command = "train --data digits:280 --batch 20 --epochs 20 ";
   const auto cut = run_and_kill(
     {{"chief", 0}}, command + servers + "--save m.troupe --save-steps 5");
   EXPECT_EQ(cut.code, 1) << cut.err;
   const auto found = summary_of("train --resume m.troupe");
   EXPECT_EQ(found.value("weights_sha256", ""), undisturbed(command));
-  EXPECT_EQ(found["epochs"].size(), 60u);
+  EXPECT_EQ(found["epochs"].size(), 20u);
 }
 
 /// The state of a server ends with it. All servers go back to one step, so no
@@ -278,7 +278,7 @@ TEST_F(LostServers, BeforeTheFirstStateIsKeptChangeNoBit) {
 }
 
 TEST_F(LostServers, ThatAreLostTogetherOrWithWorkersChangeNoBit) {
-  const std::string command = "train --data digits:280 --batch 20 --epochs 40 ";
+  const std::string command = "train --data digits:280 --batch 20 --epochs 20 ";
   const auto expected = undisturbed(command);
   using tasks = std::vector<std::pair<std::string, int>>;
   for (const auto& killed :

@@ -53,14 +53,6 @@ protected:
     return out;
   }
 
-  /// Lets a process of the job wait in each step, so that the job lasts until
-  /// all spares have joined.
-  void slow_down(int process) const {
-    put("plan.json", R"({"faults": [{"kind": "slow", "step": 0, "delay_ms": 40,
-                         "process": )"
-                       + std::to_string(process) + "}]}");
-  }
-
   static std::string rest_of(background_process& process) {
     std::string output;
     for (auto line = process.line(); line != "[no line]"; line = process.line())
@@ -108,9 +100,7 @@ TEST_F(Spare, TakesTheTaskWhenItsWorkerIsKilled) {
     };
     // The worker that stays waits in each step, so that the job lasts until the
     // spare has joined.
-    put("plan.json", R"({"faults": [{"kind": "slow", "step": 0, "delay_ms": 30,
-                         "process": )"
-                       + std::to_string(1 - killed) + "}]}");
+    slow_down(1 - killed);
     const auto done = troupe(std::string{training}
                                + "--workers 2 --replicas 2 --faults plan.json",
                              options);

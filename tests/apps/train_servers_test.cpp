@@ -89,10 +89,11 @@ protected:
                          const std::string& command) const {
     const auto expected =
       weights_of(command + "--strategy one_device --replicas 2");
+    slow_down(1); // worker 0
     const auto done = run_and_kill(
       servers, command
                  + "--consistency sync --workers 2 --servers 2 --replication 2 "
-                   "--summary s.json --restarts "
+                   "--faults plan.json --summary s.json --restarts "
                  + std::to_string(restarts));
     EXPECT_EQ(done.code, 0) << done.err;
     EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
@@ -162,12 +163,15 @@ TEST_F(TrainServers, EachExampleCountsOnceInEachEpoch) {
 }
 
 TEST_F(TrainServers, AKilledWorkerIsStartedAgainAndChangesNoBit) {
-  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
+  const std::string command = "train --data digits:280 --batch 20 --epochs 15 ";
   const auto expected =
     weights_of(command + "--strategy one_device --replicas 2");
+  slow_down(2); // worker 1
   const auto done = run_and_send(
     SIGKILL, "worker", 0,
-    command + "--consistency sync --workers 2 --servers 2 --restarts 1");
+    command
+      + "--consistency sync --workers 2 --servers 2 --restarts 1 --faults "
+        "plan.json");
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_NE(done.out.find("weights_sha256 " + expected), done.out.npos)
     << done.out << done.err;
@@ -179,7 +183,7 @@ TEST_F(TrainServers, AKilledWorkerIsStartedAgainAndChangesNoBit) {
 }
 
 TEST_F(TrainServers, TheOthersDoTheWorkOfAKilledWorker) {
-  const std::string command = "train --data digits:280 --batch 20 --epochs 30 ";
+  const std::string command = "train --data digits:280 --batch 20 --epochs 15 ";
   const auto expected =
     weights_of(command + "--strategy one_device --replicas 3");
   const auto done =
@@ -192,7 +196,7 @@ TEST_F(TrainServers, TheOthersDoTheWorkOfAKilledWorker) {
 }
 
 TEST_F(TrainServers, AKilledServerWithACopyChangesNoBit) {
-  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
+  const std::string command = "train --data digits:280 --batch 20 --epochs 20 ";
   const auto expected =
     weights_of(command + "--strategy one_device --replicas 2");
   for (const int server : {0, 2}) {
@@ -208,7 +212,7 @@ TEST_F(TrainServers, AKilledServerWithACopyChangesNoBit) {
       << done.out << done.err;
     const auto found = nlohmann::json::parse(text_of("s.json"));
     EXPECT_EQ(found.value("replication", 0), 2);
-    EXPECT_EQ(found.value("steps", 0), 60 * 12);
+    EXPECT_EQ(found.value("steps", 0), 20 * 12);
   }
 }
 
@@ -216,7 +220,7 @@ TEST_F(TrainServers, AKilledServerWithACopyChangesNoBit) {
 /// of one that was started again.
 TEST_F(TrainServers, AKilledServerIsStartedAgainAndCanTakeOver) {
   const auto done = train_and_kill(
-    {0, 1}, 1, "train --data digits:280 --batch 20 --epochs 60 ");
+    {0, 1}, 1, "train --data digits:280 --batch 20 --epochs 20 ");
   for (const auto* text :
        {"ps 0 was killed; it is started again", "has joined again",
         "ps 1 was killed and is not started again, because all restarts are "
@@ -225,12 +229,12 @@ TEST_F(TrainServers, AKilledServerIsStartedAgainAndCanTakeOver) {
   const auto found = nlohmann::json::parse(text_of("s.json"));
   EXPECT_EQ(found.value("lost_servers", 0), 2);
   EXPECT_EQ(found.value("copies_in_sync", 0), 1);
-  EXPECT_EQ(found.value("steps", 0), 60 * 12);
+  EXPECT_EQ(found.value("steps", 0), 20 * 12);
 }
 
 TEST_F(TrainServers, ServersThatAreKilledOneAfterTheOtherHaveAllCopiesAgain) {
   const auto done = train_and_kill(
-    {1, 0, 1}, 3, "train --data digits:280 --batch 20 --epochs 80 ");
+    {1, 0, 1}, 3, "train --data digits:280 --batch 20 --epochs 30 ");
   EXPECT_EQ(count(done.err, "are in sync again"), 3u) << done.err;
   const auto found = nlohmann::json::parse(text_of("s.json"));
   EXPECT_EQ(found.value("lost_servers", 0), 3);
@@ -276,7 +280,7 @@ TEST_F(TrainServers, ARunWithoutWorkersEnds) {
 /// The chief completes the steps that have begun, and saves. The resumed run
 /// has the weights of an undisturbed one.
 TEST_F(TrainServers, ARunWithoutWorkersIsSaved) {
-  const std::string run = "train --data digits:280 --batch 20 --epochs 60 "
+  const std::string run = "train --data digits:280 --batch 20 --epochs 20 "
                           "--workers 1 --servers 1 --consistency sync ";
   const auto expected = weights_of(run);
   for (const std::size_t restarts : {0, 1}) {
@@ -407,7 +411,7 @@ TEST_F(TrainServers, ARunEndsWithItsChief) {
 
 /// A signal to the command, or to the chief alone.
 TEST_F(TrainServers, AnInterruptedRunGoesOnToTheSameWeights) {
-  const std::string command = "train --data digits:280 --batch 20 --epochs 60 ";
+  const std::string command = "train --data digits:280 --batch 20 --epochs 20 ";
   const auto expected =
     weights_of(command + "--strategy one_device --replicas 2");
   for (const auto& [signal, type] : {std::pair{SIGINT, "launcher"},
@@ -527,7 +531,7 @@ TEST_F(TrainServers, TablesHaveAConsistencyOfTheirOwn) {
 /// Both servers are killed, so the last one has got its rows from a copy.
 TEST_F(TrainServers, AKilledServerWithATableChangesNoBit) {
   put_model_with_table();
-  train_and_kill({0, 1}, 1, clicks + "--epochs 30 ");
+  train_and_kill({0, 1}, 1, clicks + "--epochs 10 ");
   const auto found = nlohmann::json::parse(text_of("s.json"));
   EXPECT_EQ(found.value("lost_servers", 0), 2);
   EXPECT_EQ(found.value("copies_in_sync", 0), 1);

@@ -69,6 +69,14 @@ protected:
     return troupe(command, options);
   }
 
+  /// Writes plan.json, a plan of faults by which a process of a job waits in
+  /// each step, so that the job lasts until another process has joined.
+  void slow_down(int process) const {
+    put("plan.json", R"({"faults": [{"kind": "slow", "step": 0, "delay_ms": 40,
+                         "process": )"
+                       + std::to_string(process) + "}]}");
+  }
+
   outcome run_with_signal(int worker, int signal,
                           const std::string& command = long_job) const {
     return run_with_signals({worker}, signal, command);

@@ -107,11 +107,13 @@ TEST_F(Workers, HaveReplicasThatAreNoMultipleOfTheirNumber) {
 
 TEST_F(Workers, WithUnevenReplicasAreReplacedWhenOneIsKilled) {
   const std::string training =
-    "train --data digits:1400 --batch 24 --epochs 40 --replicas 5 ";
+    "train --data digits:280 --batch 20 --epochs 12 --replicas 5 ";
   const auto expected = weights_of(training + "--strategy one_device");
+  slow_down(1);
   for (const int killed : {0, 2}) {
     const auto done =
-      run_with_signal(killed, SIGKILL, training + "--workers 3 --restarts 1");
+      run_with_signal(killed, SIGKILL,
+                      training + "--workers 3 --restarts 1 --faults plan.json");
     EXPECT_EQ(done.code, 0) << done.err;
     EXPECT_NE(
       done.err.find("a process has joined; the job goes on with 3 processes"),
@@ -158,7 +160,7 @@ TEST_F(Workers, SaveTheRunAfterCtrlC) {
 
 TEST_F(Workers, GoOnWithTheSameWeightsWhenOneIsKilled) {
   const std::string training =
-    "train --data digits:1400 --batch 24 --epochs 10 --replicas ";
+    "train --data digits:1400 --batch 24 --epochs 4 --replicas ";
   for (const int workers : {2, 3}) {
     const auto count = std::to_string(workers);
     const auto expected =
@@ -185,7 +187,7 @@ TEST_F(Workers, GoOnWithTheSameWeightsWhenOneIsKilled) {
 /// them between the two ends.
 TEST_F(Workers, GoOnIfTwoOfThreeAreKilledAtOnce) {
   const std::string training =
-    "train --data digits:1400 --batch 24 --epochs 20 --replicas 3 ";
+    "train --data digits:1400 --batch 24 --epochs 6 --replicas 3 ";
   const auto expected = weights_of(training + "--strategy one_device");
   for (const std::string restarts : {"0", "2"}) {
     child_options options;
@@ -214,11 +216,15 @@ TEST_F(Workers, GoOnIfTwoOfThreeAreKilledAtOnce) {
 
 TEST_F(Workers, JoinTheRunningJobWhenTheyAreStartedAgain) {
   const std::string training =
-    "train --data digits:1400 --batch 24 --epochs 40 --replicas 2 ";
+    "train --data digits:280 --batch 20 --epochs 12 --replicas 2 ";
   const auto expected = weights_of(training + "--strategy one_device");
   for (const int killed : {0, 1}) {
-    const auto done = run_with_signal(
-      killed, SIGKILL, training + "--workers 2 --restarts 1 --summary s.json");
+    slow_down(1 - killed);
+    const auto done =
+      run_with_signal(killed, SIGKILL,
+                      training
+                        + "--workers 2 --restarts 1 --summary s.json --faults "
+                          "plan.json");
     EXPECT_EQ(done.code, 0) << done.err;
     // The joiner writes it if it is worker 0.
     EXPECT_EQ(nlohmann::json::parse(text_of("s.json"), nullptr, false)
@@ -351,11 +357,13 @@ TEST_F(WorkersInTheBackground, EndAtOnceIfAllAreKilled) {
 
 TEST_F(Workers, GoOnWhenOneIsStoppedForGood) {
   const std::string training =
-    "train --data digits:1400 --batch 24 --epochs 30 --replicas 2 ";
+    "train --data digits:280 --batch 20 --epochs 12 --replicas 2 ";
   const auto expected = weights_of(training + "--strategy one_device");
   for (const int stopped : {0, 1}) {
+    slow_down(1 - stopped);
     const auto done =
-      run_with_signal(stopped, SIGSTOP, training + "--workers 2 --restarts 1");
+      run_with_signal(stopped, SIGSTOP,
+                      training + "--workers 2 --restarts 1 --faults plan.json");
     EXPECT_EQ(done.code, 0) << done.err;
     EXPECT_NE(done.err.find("warning: worker " + std::to_string(stopped)
                             + " does not answer the other workers; it is "
@@ -373,7 +381,7 @@ TEST_F(Workers, GoOnWhenOneIsStoppedForGood) {
 /// without worker 2. That is a loss of worker 0 alone.
 TEST_F(Workers, GoOnWithoutOneThatHasNoDescriptorLeft) {
   const std::string training =
-    "train --data digits:1400 --batch 24 --epochs 20 --replicas 3 ";
+    "train --data digits:1400 --batch 24 --epochs 6 --replicas 3 ";
   const auto expected = weights_of(training + "--strategy one_device");
   child_options options;
   bool has_killed = false;
@@ -400,13 +408,14 @@ TEST_F(Workers, GoOnWithoutOneThatHasNoDescriptorLeft) {
 }
 
 TEST_F(Workers, SaveAnUnfinishedRunAfterARestart) {
+  slow_down(0);
   const auto cut = run_with_signal(
     1, SIGKILL,
-    "train --data digits:1400 --batch 24 --epochs 40 --workers 2 --restarts 1 "
-    "--max-steps 900 --save cut.troupe");
+    "train --data digits:280 --batch 20 --epochs 12 --workers 2 --restarts 1 "
+    "--max-steps 130 --save cut.troupe --faults plan.json");
   EXPECT_EQ(cut.code, 130) << cut.err;
   EXPECT_NE(cut.err.find("a process has joined"), cut.err.npos) << cut.err;
-  EXPECT_NE(cut.err.find("interrupted after step 900"), cut.err.npos)
+  EXPECT_NE(cut.err.find("interrupted after step 130"), cut.err.npos)
     << cut.err;
   EXPECT_EQ(cut.err.find("signal 9"), cut.err.npos) << cut.err;
 }
