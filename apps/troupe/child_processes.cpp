@@ -11,7 +11,9 @@
 #include <charconv>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <poll.h>
+#include <sstream>
 #include <stdexcept>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -91,12 +93,52 @@ bool is_stopped(pid_t id) {
          && info.si_pid == id;
 }
 
+/// How a process has ended that is not waited for yet. None: it runs.
+std::optional<siginfo_t> end_of(pid_t id) {
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOHANG | WNOWAIT)
+        != 0
+      || info.si_pid == 0)
+    return {};
+  return info;
+}
+
+bool is_kill(const siginfo_t& end) {
+  return end.si_code != CLD_EXITED;
+}
+
+/// True if the process was killed, or has begun to end and may have been. The
+/// system closes the descriptors of a process, so that others notice its end,
+/// before it reports this end to the parent.
+/// @source proc_pid_stat(5): the state is the first field after the name, and
+///         the flags are the seventh; linux/sched.h: PF_EXITING.
+bool is_being_killed(pid_t id) {
+  if (const auto end = end_of(id))
+    return is_kill(*end);
+  constexpr unsigned long exiting = 0x4;
+  std::ifstream input{"/proc/" + std::to_string(id) + "/stat"};
+  std::string text;
+  std::getline(input, text);
+  std::istringstream fields{
+    text.substr(std::min(text.rfind(')'), text.size()))};
+  std::string end_of_name, state, skipped;
+  unsigned long flags = 0;
+  fields >> end_of_name >> state;
+  for (int i = 0; i < 5; ++i)
+    fields >> skipped;
+  fields >> flags;
+  return state == "Z" || (flags & exiting);
+}
+
 /// Maximum number of bytes read from one child before the next child is read.
 constexpr std::size_t max_read_per_turn = 65536;
 /// Maximum number of bytes read from each output pipe of a child after the
 /// child has ended. A pipe holds fewer bytes, so all output of the child is
 /// read. The limit matters if another process still writes to the pipe.
 constexpr std::size_t max_final_output = std::size_t{8} << 20;
+/// For how long the record of a failure may wait for the end of another
+/// process.
+constexpr std::chrono::milliseconds max_end_delay{2'000};
 
 } // namespace
 
@@ -123,6 +165,8 @@ struct child_processes::child {
   /// What it has asked, and has got no answer to.
   std::optional<open_question> question{};
   bool knows_end = false; ///< `end` has been sent over its link.
+  /// It has failed, and is recorded then at the latest.
+  std::optional<clock::time_point> recorded_by{};
 
   std::uint64_t number() const {
     return static_cast<std::uint64_t>(process.id);
@@ -336,13 +380,28 @@ int child_processes::poll_timeout(std::chrono::milliseconds max_wait) const {
   return static_cast<int>(std::clamp(wait, 0ms, milliseconds{60'000}).count());
 }
 
+/// True if another process of the job is being killed. `failed` may have failed
+/// because of that, so the other one is recorded first, unless that takes long.
+bool child_processes::may_follow_a_kill(child& failed) const {
+  if (!options_.is_job)
+    return false;
+  if (!failed.recorded_by)
+    failed.recorded_by = clock::now() + max_end_delay;
+  return clock::now() < *failed.recorded_by
+         && std::ranges::any_of(children_, [&](const auto& x) {
+              return x.get() != &failed && !x->ended
+                     && is_being_killed(x->process.id);
+            });
+}
+
 /// If the process has ended: kills the rest of its process group, records its
 /// exit, and starts the grace period at the first failure.
 void child_processes::reap(child& target) {
-  siginfo_t info{};
-  const auto id = static_cast<id_t>(target.process.id);
-  if (::waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0
-      || info.si_pid == 0)
+  const auto found = end_of(target.process.id);
+  if (!found)
+    return;
+  const bool killed = is_kill(*found);
+  if (!killed && found->si_status != 0 && may_follow_a_kill(target))
     return;
   read_reports(target, max_final_output); // it may have left
   // Kill the group before `waitpid`: afterwards the id may be reused.
@@ -351,10 +410,9 @@ void child_processes::reap(child& target) {
   ::waitpid(target.process.id, nullptr, 0);
   target.ended = true;
   target.process.pidfd.reset();
-  const bool killed = info.si_code != CLD_EXITED;
   ended_.push_back(
-    {target.name, info.si_status + (killed ? 128 : 0),
-     killed ? info.si_status : 0, target.may_fail || target.has_left,
+    {target.name, found->si_status + (killed ? 128 : 0),
+     killed ? found->si_status : 0, target.may_fail || target.has_left,
      target.has_left, target.has_lost_device, target.is_superseded,
      target.joins, target.has_begun,
      std::ranges::any_of(running_processes(), [](const job_process& x) {

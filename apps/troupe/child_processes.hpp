@@ -187,6 +187,7 @@ private:
   troupe::net::survivors_ruling rule_on_question(const child& asker,
                                                  bool stopped_wait) const;
   child* running_child(std::uint64_t number) const;
+  bool may_follow_a_kill(child& failed) const;
   void reap_exited();
   void reap(child& target);
   void escalate_shutdown();

@@ -190,6 +190,21 @@ TEST_F(LaunchRestartsOfScripts, StartsAllAgainIfTheStartFailsAfterAKill) {
   EXPECT_NE(done.err.find("all are started again"), done.err.npos);
 }
 
+/// The connections of a killed process can end before the system reports its
+/// end. Another one may fail because of that, and be reported first.
+TEST_F(LaunchRestartsOfScripts, StartsAllAgainIfTheKilledOneIsReportedLast) {
+  for (const auto* name : {"id", "dying"})
+    ASSERT_EQ(::mkfifo((folder / name).c_str(), 0600), 0);
+  script("if is 1 && [ -e killed ]; then stay; fi\n"
+         "if is 1; then touch killed; exec " TROUPE_PROGRAMS
+         "/slow_death id dying; fi\n"
+         "if [ -e failed ]; then exit 0; fi\n"
+         "echo $$ >id; read x <dying; touch failed; exit 1");
+  const auto done = launch("-n 2 --restarts 1 --grace 0");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("all are started again"), done.err.npos) << done.err;
+}
+
 /// The first failure is an error of the program.
 TEST_F(LaunchRestartsOfScripts, StartsNoneAgainIfNoneWasKilled) {
   script("is 0 && exit 1; stay");
