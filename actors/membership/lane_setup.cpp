@@ -22,8 +22,8 @@ namespace {
 /// Time after which the lanes that are missing when a view is renewed count as
 /// lanes that could not be opened.
 constexpr auto min_lane_time = 1s;
-/// In the start, how long the reason why a peer has closed its streams may take
-/// longer than their end.
+/// In the start, how much later than the end or the refusal of a stream the
+/// peer's reason may arrive.
 constexpr auto max_reason_delay = 2s;
 
 std::chrono::milliseconds until(peer_table::clock::time_point deadline) {
@@ -114,9 +114,11 @@ void cluster::impl::dial_stream(std::uint64_t view_id,
         peers->update([&] {
           peers->stream_failures[{std::get<0>(id), std::get<1>(id)}] = why;
         });
-        // No effect after the start.
-        caf::anon_send(
-          actor, membership_event{membership_event::aborted{ec::stalled, why}});
+        // Delayed, since a peer that ends the start refuses streams and its
+        // reason may not have arrived yet. No effect after the start.
+        caf::delayed_anon_send(
+          actor, max_reason_delay,
+          membership_event{membership_event::aborted{ec::stalled, why}});
       });
   } catch (const std::invalid_argument& e) { // the leader sent the address
     fail(ec::protocol,
