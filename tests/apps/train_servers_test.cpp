@@ -2,6 +2,7 @@
 #include "troupe/net/cluster/cluster_spec.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 #include "worker_test.hpp"
 
 #include <gtest/gtest.h>
@@ -485,6 +486,8 @@ TEST_F(TrainServers, ASavedModelPredicts) {
 /// The table is on both servers, and the workers read the rows of their
 /// batches.
 TEST_F(TrainServers, ModelsWithTablesHaveTheWeightsOfOneProcess) {
+  if (test::has_address_sanitizer)
+    GTEST_SKIP() << "2.6 million rows of a table take minutes";
   put_model_with_table();
   const auto alone = summary_of(clicks + "--strategy one_device --replicas 2");
   const auto found = summary_of(
@@ -509,6 +512,8 @@ TEST_F(TrainServers, ModelsWithTablesHaveTheWeightsOfOneProcess) {
 /// One replica makes the steps of one device. With two, each changes the rows
 /// of its part of a batch by an update of its own.
 TEST_F(TrainServers, TablesHaveAConsistencyOfTheirOwn) {
+  if (test::has_address_sanitizer)
+    GTEST_SKIP() << "2.6 million rows of a table take minutes";
   put_model_with_table();
   EXPECT_EQ(weights_of(clicks
                        + "--servers 2 --consistency sync "
@@ -530,6 +535,8 @@ TEST_F(TrainServers, TablesHaveAConsistencyOfTheirOwn) {
 
 /// Both servers are killed, so the last one has got its rows from a copy.
 TEST_F(TrainServers, AKilledServerWithATableChangesNoBit) {
+  if (test::has_address_sanitizer)
+    GTEST_SKIP() << "2.6 million rows of a table take minutes";
   put_model_with_table();
   train_and_kill({0, 1}, 1, clicks + "--epochs 10 ");
   const auto found = nlohmann::json::parse(text_of("s.json"));
