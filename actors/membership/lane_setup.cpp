@@ -22,8 +22,8 @@ namespace {
 /// Time after which the lanes that are missing when a view is renewed count as
 /// lanes that could not be opened.
 constexpr auto min_lane_time = 1s;
-/// In the start, how much later than the end or the refusal of a stream the
-/// peer's reason may arrive.
+/// Maximum delay, in the start, between the end of a stream and the reason that
+/// its peer sends.
 constexpr auto max_reason_delay = 2s;
 
 std::chrono::milliseconds until(peer_table::clock::time_point deadline) {

@@ -93,7 +93,7 @@ bool is_stopped(pid_t id) {
          && info.si_pid == id;
 }
 
-/// How a process has ended that is not waited for yet. None: it runs.
+/// Returns how a child has ended. None: it runs, or is no child.
 std::optional<siginfo_t> end_of(pid_t id) {
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOHANG | WNOWAIT)
@@ -107,9 +107,9 @@ bool is_kill(const siginfo_t& end) {
   return end.si_code != CLD_EXITED;
 }
 
-/// True if the process was killed, or has begun to end and may have been. The
-/// system closes the descriptors of a process, so that others notice its end,
-/// before it reports this end to the parent.
+/// True if a signal has ended the process, or if it is ending and its exit
+/// status is not known yet. The system closes the descriptors of a process, so
+/// that others notice its end, before it reports this end to the parent.
 /// @source proc_pid_stat(5): the state is the first field after the name, and
 ///         the flags are the seventh; linux/sched.h: PF_EXITING.
 bool is_being_killed(pid_t id) {
@@ -139,6 +139,8 @@ constexpr std::size_t max_final_output = std::size_t{8} << 20;
 /// For how long the record of a failure may wait for the end of another
 /// process.
 constexpr std::chrono::milliseconds max_end_delay{2'000};
+/// How often that end is looked for meanwhile.
+constexpr std::chrono::milliseconds end_interval{5};
 
 } // namespace
 
@@ -165,7 +167,7 @@ struct child_processes::child {
   /// What it has asked, and has got no answer to.
   std::optional<open_question> question{};
   bool knows_end = false; ///< `end` has been sent over its link.
-  /// It has failed, and is recorded then at the latest.
+  /// Deadline for recording its failure. None: it has not failed.
   std::optional<clock::time_point> recorded_by{};
 
   std::uint64_t number() const {
@@ -383,7 +385,7 @@ int child_processes::poll_timeout(std::chrono::milliseconds max_wait) const {
 /// True if another process of the job is being killed. `failed` may have failed
 /// because of that, so the other one is recorded first, unless that takes long.
 bool child_processes::may_follow_a_kill(child& failed) const {
-  if (!options_.is_job)
+  if (!options_.is_job || due_)
     return false;
   if (!failed.recorded_by)
     failed.recorded_by = clock::now() + max_end_delay;
@@ -607,8 +609,13 @@ void child_processes::reap_exited() {
 }
 
 void child_processes::poll_once(std::chrono::milliseconds max_wait, int extra) {
+  // The end of a process whose record waits stays readable.
+  const bool waits = std::ranges::any_of(
+    children_, [](const auto& x) { return x->recorded_by && !x->ended; });
+  if (waits)
+    max_wait = std::min(max_wait, end_interval);
   std::vector<pollfd> descriptors{{extra, POLLIN, 0},
-                                  {exit_events_.get(), POLLIN, 0}};
+                                  {waits ? -1 : exit_events_.get(), POLLIN, 0}};
   for (const auto& x : children_)
     for (const auto* fd : {&x->process.out, &x->process.err, &x->process.link})
       descriptors.push_back({fd->get(), POLLIN, 0});

@@ -12,7 +12,7 @@ class OnSigterm : public worker_test {
 protected:
   /// A job that ends by itself after about a second.
   static constexpr auto training =
-    "train --data digits:700 --batch 24 --epochs 10 --replicas 3 ";
+    "train --data digits:700 --batch 24 --epochs 20 --replicas 3 ";
   static constexpr auto three_that_leave = "--workers 3 --on-sigterm leave ";
 
   static std::string undisturbed(const OnSigterm& in) {
@@ -123,7 +123,7 @@ TEST_F(OnSigterm, ASingleProcessSaves) {
 /// Acceptance case A38: a notice to one of four workers. All save at one step.
 TEST_F(OnSigterm, A38OneOfFourLetsAllSaveAtOneStep) {
   const std::string four =
-    "train --data digits:700 --batch 24 --epochs 10 --replicas 4 ";
+    "train --data digits:700 --batch 24 --epochs 20 --replicas 4 ";
   const auto cut =
     run_with_signal(2, SIGTERM, four + "--workers 4 --save cut.troupe");
   EXPECT_EQ(cut.code, 130) << cut.err;

@@ -3,6 +3,7 @@
 #include "signal_sets.hpp"
 #include "tool.hpp"
 #include "troupe/tests/support/becomes_true.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -72,8 +73,9 @@ protected:
   /// Writes plan.json, a plan of faults by which a process of a job waits in
   /// each step, so that the job lasts until another process has joined.
   void slow_down(int process) const {
-    put("plan.json", R"({"faults": [{"kind": "slow", "step": 0, "delay_ms": 40,
-                         "process": )"
+    constexpr int delay_ms = test::has_address_sanitizer ? 80 : 40;
+    put("plan.json", R"({"faults": [{"kind": "slow", "step": 0, "delay_ms": )"
+                       + std::to_string(delay_ms) + R"(, "process": )"
                        + std::to_string(process) + "}]}");
   }
 

@@ -161,7 +161,7 @@ TEST_F(Workers, SaveTheRunAfterCtrlC) {
 
 TEST_F(Workers, GoOnWithTheSameWeightsWhenOneIsKilled) {
   const std::string training =
-    "train --data digits:1400 --batch 24 --epochs 4 --replicas ";
+    "train --data digits:1400 --batch 24 --epochs 6 --replicas ";
   for (const int workers : {2, 3}) {
     const auto count = std::to_string(workers);
     const auto expected =
