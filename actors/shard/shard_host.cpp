@@ -48,6 +48,8 @@ shard_outcome outcome_of(command_refusal x) {
       return shard_outcome::not_serving;
     case command_refusal::busy:
       return shard_outcome::busy;
+    case command_refusal::impossible_training:
+      return shard_outcome::invalid;
     case command_refusal::forgotten:
       break;
   }
@@ -59,7 +61,7 @@ shard_outcome outcome_of(command_refusal x) {
 void shard_host_state::configure(shard_host_config config) {
   config_ = std::move(config);
   for (std::uint32_t i = 0; i < config_.shards; ++i)
-    copies_.push_back({shard_copy{config_.self, {}, 0}, shard_store{i}});
+    copies_.push_back({shard_copy{config_.self, {}}, shard_store{i}});
 }
 
 shard_host_state::copy* shard_host_state::find(std::uint32_t shard) {
@@ -73,11 +75,12 @@ shard_host_state::request(const shard_request& x, const tensors& operands) {
   auto promise = self->make_response_promise<shard_answer, tensors>();
   auto* const at = find(x.shard);
   if (!at || is_read(x.kind) != x.command.is_read
-      || x.kind == shard_request_kind::rejected) {
+      || x.kind == shard_request_kind::rejected || !x.command.begins.empty()) {
     promise.deliver(shard_answer{shard_outcome::invalid,
                                  {},
                                  "there is no shard " + std::to_string(x.shard)
-                                   + ", or its request has a wrong kind"},
+                                   + ", or its request has a wrong kind or "
+                                     "begins a training"},
                     tensors{});
     return promise;
   }

@@ -18,8 +18,8 @@ enum class consistency_kind : std::uint8_t {
   synchronous = 2,
 };
 
-/// The rule by which a part is read and updated. It is chosen for each
-/// variable.
+/// The rule by which a part is read and updated. A training has one for each
+/// part.
 struct consistency {
   consistency_kind kind = consistency_kind::asynchronous;
   /// `bounded`: what a replica reads for step c contains the contributions of

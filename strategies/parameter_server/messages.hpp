@@ -26,10 +26,36 @@ struct payload {
 struct push_id {
   std::uint32_t replica = 0;
   std::uint64_t step = 0; ///< Counted by the replica, from 0.
-  std::uint32_t part = 0; ///< Number of the part at its shard.
+  std::uint32_t part = 0; ///< Index of the part in the training at its shard.
   auto fields() { return std::tie(replica, step, part); }
   friend auto operator<=>(const push_id&, const push_id&) = default;
 };
+
+/// A part that is trained, and when its contributions become updates.
+struct trained_part {
+  std::uint64_t part = 0; ///< Number of the part in the job.
+  consistency rule;
+  auto fields() { return std::tie(part, rule); }
+  friend bool operator==(const trained_part&, const trained_part&) = default;
+};
+
+/// A training, such as one `fit`, names the parts that R replicas update at a
+/// shard, and the consistency of each. Its clocks begin at step 0.
+/// @cost 16 bytes at each copy for each replica of each part.
+struct training {
+  /// Counted by the coordinator, from 1; a later life of the coordinator goes
+  /// on counting. A shard begins a training only if its number is higher than
+  /// that of the current one.
+  std::uint64_t number = 0;
+  std::uint32_t replicas = 0;
+  /// A push names a part by its index in this list.
+  std::vector<trained_part> parts;
+  auto fields() { return std::tie(number, replicas, parts); }
+  friend bool operator==(const training&, const training&) = default;
+};
+
+/// Largest number of clocks of a training at a shard: parts times replicas.
+inline constexpr std::uint64_t max_clocks = std::uint64_t{1} << 22;
 
 // -- worker to primary --------------------------------------------------------
 
@@ -39,7 +65,8 @@ struct push {
   push_id id;
   /// Version of the part from which the gradient was computed.
   std::uint64_t read_version = 0;
-  auto fields() { return std::tie(view_id, id, read_version); }
+  std::uint64_t training = 0; ///< Number of the training.
+  auto fields() { return std::tie(view_id, id, read_version, training); }
 };
 
 /// Asks for the parameters of some parts. A replica has one pull at each shard;
@@ -53,7 +80,10 @@ struct pull {
   /// lowest `pulled::next_step` of all shards.
   std::uint64_t step = 0;
   std::vector<std::uint32_t> parts; ///< Ascending.
-  auto fields() { return std::tie(view_id, number, replica, step, parts); }
+  std::uint64_t training = 0;       ///< Number of the training.
+  auto fields() {
+    return std::tie(view_id, number, replica, step, parts, training);
+  }
 };
 
 /// The sender, with all its replicas, has entered the view. What it reads in
@@ -85,7 +115,10 @@ struct command {
   std::uint64_t answered_below = 0;
   /// The command changes nothing, and is performed as often as it is sent.
   bool is_read = false;
-  auto fields() { return std::tie(id, answered_below, is_read); }
+  /// The training that begins in place of the current one. At most one, and
+  /// none in a read.
+  std::vector<training> begins{};
+  auto fields() { return std::tie(id, answered_below, is_read, begins); }
 };
 
 /// Why a command was not performed.
@@ -95,6 +128,8 @@ enum class command_refusal : std::uint8_t {
   /// The client has said that it needs no answer, or the shard has forgotten
   /// the client.
   forgotten = 2,
+  /// The training of the command is impossible, or a later one has begun.
+  impossible_training = 3,
 };
 
 // -- worker to chief ----------------------------------------------------------
@@ -106,7 +141,8 @@ struct contributed {
   std::uint64_t view_id = 0; ///< View of the sender.
   std::uint32_t replica = 0;
   std::uint64_t next_step = 0; ///< The first other step of the replica.
-  auto fields() { return std::tie(view_id, replica, next_step); }
+  std::uint64_t training = 0;  ///< Number of the training.
+  auto fields() { return std::tie(view_id, replica, next_step, training); }
 };
 
 // -- chief to primary ---------------------------------------------------------
@@ -114,8 +150,9 @@ struct contributed {
 /// Asks for the last decision. A process sends it to all shards when it becomes
 /// the chief.
 struct decision_query {
-  std::uint64_t view_id = 0; ///< View of the sender.
-  auto fields() { return std::tie(view_id); }
+  std::uint64_t view_id = 0;  ///< View of the sender.
+  std::uint64_t training = 0; ///< Number of the training.
+  auto fields() { return std::tie(view_id, training); }
 };
 
 /// The contributions that count in a step of the parts that are synchronous.
@@ -125,7 +162,8 @@ struct decision {
   std::uint64_t view_id = 0;               ///< View of the sender.
   std::uint64_t step = 0;                  ///< Counted by the chief, from 0.
   std::vector<std::uint32_t> contributors; ///< Replicas, ascending.
-  auto fields() { return std::tie(view_id, step, contributors); }
+  std::uint64_t training = 0;              ///< Number of the training.
+  auto fields() { return std::tie(view_id, step, contributors, training); }
 };
 
 // -- primary to worker and chief ----------------------------------------------
@@ -141,6 +179,8 @@ enum class push_result : std::uint8_t {
   unknown_part = 5,
   /// More than `max_steps_ahead` after the first missing step of the replica.
   future_step = 6,
+  /// The push has no effect, because a later training has begun.
+  training_ended = 7,
 };
 
 /// Answer to `push`.
@@ -148,7 +188,8 @@ struct pushed {
   std::uint64_t view_id = 0; ///< View of the shard.
   push_id id;
   push_result result = push_result::accepted;
-  auto fields() { return std::tie(view_id, id, result); }
+  std::uint64_t training = 0; ///< Training of the push.
+  auto fields() { return std::tie(view_id, id, result, training); }
 };
 
 /// Answer to `pull`. The parameters travel beside it.
@@ -157,11 +198,12 @@ struct pulled {
   std::uint64_t number = 0;  ///< Number of the pull.
   std::uint32_t replica = 0; ///< Replica of the pull.
   /// First step to which a contribution of the replica is missing, of all parts
-  /// of this shard.
+  /// of the training at this shard. The largest number: it has no such part.
   std::uint64_t next_step = 0;
   std::vector<std::uint64_t> versions; ///< Of each part that was asked for.
+  std::uint64_t training = 0;          ///< Training of the pull.
   auto fields() {
-    return std::tie(view_id, number, replica, next_step, versions);
+    return std::tie(view_id, number, replica, next_step, versions, training);
   }
 };
 
@@ -169,7 +211,8 @@ struct pulled {
 struct decided {
   std::uint64_t view_id = 0; ///< View of the shard.
   std::uint64_t step = 0;
-  auto fields() { return std::tie(view_id, step); }
+  std::uint64_t training = 0; ///< Training of the decision.
+  auto fields() { return std::tie(view_id, step, training); }
 };
 
 /// Answer to `decision_query`. The shard takes no decision of an older view
@@ -178,7 +221,8 @@ struct last_decision {
   std::uint64_t view_id = 0; ///< View of the shard.
   /// The last decision that all copies of the shard have. At most one.
   std::vector<decision> decided;
-  auto fields() { return std::tie(view_id, decided); }
+  std::uint64_t training = 0; ///< Number of the training.
+  auto fields() { return std::tie(view_id, decided, training); }
 };
 
 /// The shard answers requests of this view from now on.
@@ -273,10 +317,13 @@ struct client_session {
 struct snapshot {
   std::uint64_t view_id = 0; ///< View of the primary.
   std::uint64_t sequence = 0;
-  std::vector<part_state> parts;
+  std::vector<part_state> parts;         ///< Of `current`, in its order.
   std::vector<decision> decided;         ///< The last one. At most one.
   std::vector<client_session> clients{}; ///< By client, ascending.
-  auto fields() { return std::tie(view_id, sequence, parts, decided, clients); }
+  training current{};                    ///< The training of the parts.
+  auto fields() {
+    return std::tie(view_id, sequence, parts, decided, clients, current);
+  }
 };
 
 } // namespace troupe::parameter_server

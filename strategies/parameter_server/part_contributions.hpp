@@ -21,7 +21,7 @@ struct contribution {
 
 /// An update of a part.
 struct update {
-  std::uint32_t part = 0;    ///< Number of the part at its shard.
+  std::uint32_t part = 0;    ///< Index of the part in the training.
   std::uint64_t version = 0; ///< Version of the part after the update.
   /// By replica, ascending. The host adds them in the order of the canonical
   /// tree, and applies the sum once.

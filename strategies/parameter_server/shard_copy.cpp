@@ -1,7 +1,10 @@
 #include "troupe/strategies/parameter_server/shard_copy.hpp"
 
+#include "troupe/strategies/placement.hpp"
+
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace troupe::parameter_server {
@@ -21,27 +24,77 @@ bool is_synchronous(const part_contributions& part) {
   return part.rule().kind == consistency_kind::synchronous;
 }
 
-/// True if the parts of a shard can have these as the last decision.
+/// Bytes of a record of the log beside its gradient.
+std::uint64_t bytes_of(const record& x) {
+  std::uint64_t out = 0;
+  for (const auto& given : x.commands)
+    for (const auto& one : given.begins)
+      out += one.parts.size() * sizeof(trained_part);
+  return out;
+}
+
+/// True if the command begins no training, or one that is possible.
+bool can_begin(const command& given) {
+  return given.begins.size() <= (given.is_read ? 0u : 1u)
+         && std::ranges::all_of(given.begins, is_possible);
+}
+
+/// True if the parts of a training can have these as the last decision.
 bool is_last_decision(const std::vector<decision>& decided,
+                      const training& current,
                       const std::vector<part_contributions>& parts) {
-  const auto steps = decided.empty() ? 0 : decided[0].step + 1;
-  return decided.size() <= 1
-         && (decided.empty() || is_ascending(decided[0].contributors))
+  if (decided.empty())
+    return std::ranges::all_of(parts, [](const part_contributions& x) {
+      return !is_synchronous(x) || x.version() == 0;
+    });
+  const auto& last = decided[0];
+  return decided.size() == 1 && last.training == current.number
+         && is_ascending(last.contributors)
+         && (last.contributors.empty()
+             || last.contributors.back() < current.replicas)
          && std::ranges::all_of(parts, [&](const part_contributions& x) {
-              return !is_synchronous(x) || x.version() == steps;
+              return !is_synchronous(x)
+                     || (x.version() > 0 && x.version() - 1 == last.step);
             });
+}
+
+/// True if the states of a snapshot can be those of its training.
+bool has_states_of_training(const snapshot& x) {
+  return is_possible(x.current) && x.parts.size() == x.current.parts.size()
+         && std::ranges::all_of(x.parts, [&](const part_state& one) {
+              return one.clocks.size() == x.current.replicas
+                     && std::ranges::all_of(
+                       one.waiting, [&](const push& given) {
+                         return given.training == x.current.number;
+                       });
+            });
+}
+
+std::vector<part_contributions> parts_of(const training& x) {
+  std::vector<part_contributions> out;
+  for (std::uint32_t i = 0; i < x.parts.size(); ++i)
+    out.emplace_back(i, x.parts[i].rule, x.replicas);
+  return out;
 }
 
 } // namespace
 
-shard_copy::shard_copy(std::uint64_t self,
-                       const std::vector<consistency>& parts,
-                       std::uint32_t replicas, const shard_options& options)
-  : self_{self},
-    replicas_{replicas},
-    options_{options},
-    rules_{parts},
-    clients_{options.clients} {
+bool is_possible(const training& x) {
+  const auto ascend = [](const trained_part& a, const trained_part& b) {
+    return a.part < b.part;
+  };
+  return x.replicas <= max_replicas && (x.replicas > 0 || x.parts.empty())
+         && x.parts.size() * std::uint64_t{x.replicas} <= max_clocks
+         && std::ranges::adjacent_find(x.parts, std::not_fn(ascend))
+              == x.parts.end()
+         && std::ranges::all_of(x.parts, [&](const trained_part& one) {
+              return one.rule.backup_workers < x.replicas;
+            });
+}
+
+shard_copy::shard_copy(std::uint64_t self, const training& first,
+                       const shard_options& options)
+  : self_{self}, first_{first}, options_{options}, clients_{options.clients} {
   clear();
 }
 
@@ -53,11 +106,8 @@ void shard_copy::reset(shard_reaction& out) {
 }
 
 void shard_copy::clear() {
-  parts_.clear();
-  for (std::uint32_t i = 0; i < rules_.size(); ++i)
-    parts_.emplace_back(i, rules_[i], replicas_);
+  begin(first_);
   applied_ = last_ = state_term_ = term_begin_ = 0;
-  decided_.clear();
   clients_.clear();
   log_.clear();
   log_bytes_ = 0;
@@ -67,6 +117,14 @@ void shard_copy::clear() {
   pending_decisions_.clear();
   followers_.clear();
   has_state_ = is_in_sync_ = false;
+}
+
+/// Begins a training in place of the one before.
+void shard_copy::begin(const training& next) {
+  training_ = next;
+  parts_ = parts_of(next);
+  decided_.clear();
+  pulls_.clear();
 }
 
 shard_reaction shard_copy::on_view(const shard_view& next) {
@@ -145,7 +203,8 @@ void shard_copy::follow_anew(shard_reaction& out, std::uint64_t backup,
   to.snapshot_intervals = std::clamp(
     2 * to.snapshot_intervals, min_snapshot_intervals, max_snapshot_intervals);
   to.intervals_left = to.snapshot_intervals;
-  snapshot made{view_.view_id, applied_, {}, decided_, clients_.save()};
+  snapshot made{view_.view_id, applied_,        {},
+                decided_,      clients_.save(), training_};
   std::vector<payload> gradients;
   for (const auto& one : parts_) {
     made.parts.push_back(one.state());
@@ -167,22 +226,27 @@ shard_reaction shard_copy::on(std::uint64_t worker, const push& received,
                               const payload& gradient) {
   if (!is_primary() || received.view_id > view_.view_id)
     return {}; // it is sent again
+  const auto refuse = [&](push_result why) -> shard_reaction {
+    return {answer_push{worker, answer_to(received, why)}};
+  };
   if (received.view_id < view_.view_id)
-    return {answer_push{worker, refusal(received.id, push_result::stale_view)}};
-  if (!serves())
-    return {};
+    return refuse(push_result::stale_view);
+  if (!serves() || received.training > training_.number)
+    return {}; // it is sent again
+  if (received.training < training_.number)
+    return refuse(push_result::training_ended);
   const auto& id = received.id;
-  if (id.replica >= replicas_)
-    return {answer_push{worker, refusal(id, push_result::unknown_replica)}};
+  if (id.replica >= training_.replicas)
+    return refuse(push_result::unknown_replica);
   if (id.part >= parts_.size())
-    return {answer_push{worker, refusal(id, push_result::unknown_part)}};
+    return refuse(push_result::unknown_part);
   if (pending_pushes_.contains(id))
     return {}; // answered when all backups have it
   if (parts_[id.part].is_decided(id.step))
-    return {answer_push{worker, refusal(id, push_result::decided)}};
+    return refuse(push_result::decided);
   const auto result = parts_[id.part].check(id.replica, id.step);
   if (result != push_result::accepted)
-    return {answer_push{worker, refusal(id, result)}};
+    return refuse(result);
   if (!has_room_for(gradient.bytes))
     return {}; // it is sent again
   shard_reaction out;
@@ -192,7 +256,8 @@ shard_reaction shard_copy::on(std::uint64_t worker, const push& received,
 }
 
 shard_reaction shard_copy::on(const decision& received) {
-  if (!serves() || received.view_id != view_.view_id)
+  if (!serves() || received.view_id != view_.view_id
+      || received.training != training_.number)
     return {};
   const auto is_decided = [&](const part_contributions& x) {
     return !is_synchronous(x) || x.is_decided(received.step);
@@ -202,7 +267,7 @@ shard_reaction shard_copy::on(const decision& received) {
     return {
       protocol_error{"two decisions on step " + std::to_string(received.step)}};
   if (std::ranges::all_of(parts_, is_decided))
-    return {answer_decision{{view_.view_id, received.step}}};
+    return {answer_decision{{view_.view_id, received.step, received.training}}};
   if (pending_decisions_.contains(received.step) || !has_room_for(0))
     return {};
   const bool is_possible =
@@ -221,9 +286,9 @@ shard_reaction shard_copy::on(const decision& received) {
 
 shard_reaction shard_copy::on(const decision_query& received) {
   if (!serves() || received.view_id != view_.view_id
-      || !pending_decisions_.empty())
+      || received.training != training_.number || !pending_decisions_.empty())
     return {}; // it is sent again
-  return {answer_decision_query{{view_.view_id, decided_}}};
+  return {answer_decision_query{{view_.view_id, decided_, training_.number}}};
 }
 
 shard_reaction shard_copy::on(const command& received, const payload& content) {
@@ -234,6 +299,8 @@ shard_reaction shard_copy::on(const command& received, const payload& content) {
     return refuse(command_refusal::not_serving);
   if (received.answered_below > received.id.number)
     return {}; // impossible, so no backup would take it
+  if (!can_begin(received))
+    return refuse(command_refusal::impossible_training);
   auto& pending = received.is_read ? pending_reads_ : pending_commands_;
   if (pending.contains(received.id))
     return {}; // answered when all backups have it
@@ -246,15 +313,19 @@ shard_reaction shard_copy::on(const command& received, const payload& content) {
       case client_sessions::state::forgotten:
         // A primary that was replaced can lack the client. So this is answered
         // when all backups have it, too.
+        break;
       case client_sessions::state::is_new:
+        if (is_superseded(received))
+          return refuse(command_refusal::impossible_training);
         break;
     }
   }
-  if (!has_room_for(content.bytes))
+  record made{view_.view_id, 0, {}, {}, 0, {received}};
+  if (!has_room_for(content.bytes + bytes_of(made)))
     return refuse(command_refusal::busy);
   shard_reaction out;
   pending.insert(received.id);
-  append(out, {{view_.view_id, 0, {}, {}, 0, {received}}, content});
+  append(out, {std::move(made), content});
   return out;
 }
 
@@ -262,7 +333,7 @@ shard_reaction shard_copy::on(const command& received, const payload& content) {
 void shard_copy::append(shard_reaction& out, entry&& added) {
   added.record.log_begin = log_begin();
   added.record.sequence = ++last_;
-  log_bytes_ += added.gradient.bytes;
+  log_bytes_ += added.gradient.bytes + bytes_of(added.record);
   log_.push_back(std::move(added));
   for (const auto& [backup, one] : followers_)
     if (one.is_awaited || one.snapshot_intervals > 0)
@@ -321,26 +392,39 @@ void shard_copy::apply_stored(shard_reaction& out) {
     const auto& next = one.record;
     if (next.sequence <= applied_ || next.sequence > until)
       continue;
-    const bool is_late =
-      !next.pushed.empty()
-      && parts_[next.pushed[0].id.part].is_decided(next.pushed[0].id.step);
+    const auto result = result_of(next);
     perform(out, next, one.gradient);
     if (!next.pushed.empty()) {
-      const auto& id = next.pushed[0].id;
-      pending_pushes_.erase(id);
-      out.push_back(answer_push{
-        one.worker,
-        refusal(id, is_late ? push_result::decided : push_result::accepted)});
+      const auto& given = next.pushed[0];
+      pending_pushes_.erase(given.id);
+      out.push_back(answer_push{one.worker, answer_to(given, result)});
     } else if (!next.decided.empty()) {
-      const auto step = next.decided[0].step;
-      pending_decisions_.erase(step);
-      out.push_back(answer_decision{{view_.view_id, step}});
+      const auto& given = next.decided[0];
+      pending_decisions_.erase(given.step);
+      if (result == push_result::accepted)
+        out.push_back(
+          answer_decision{{view_.view_id, given.step, given.training}});
     } else {
       answer(out, one);
     }
   }
   trim_log();
   answer_pulls(out);
+}
+
+/// What becomes of a record that is performed next. `training_ended`,
+/// `decided`: it has no effect.
+push_result shard_copy::result_of(const record& next) const {
+  for (const auto& one : next.decided)
+    if (one.training != training_.number)
+      return push_result::training_ended;
+  for (const auto& one : next.pushed) {
+    if (one.training != training_.number)
+      return push_result::training_ended;
+    if (parts_[one.id.part].is_decided(one.id.step))
+      return push_result::decided;
+  }
+  return push_result::accepted;
 }
 
 /// Answers a command that was performed, or a read.
@@ -352,39 +436,54 @@ void shard_copy::answer(shard_reaction& out, const entry& one) {
     return;
   }
   pending_commands_.erase(given.id);
-  if (clients_.find(given) == client_sessions::state::done)
+  const auto found = clients_.find(given);
+  if (found == client_sessions::state::done)
     out.push_back(answer_command{given.id});
-  else // its client has given it up
-    out.push_back(refuse_command{given.id, false, command_refusal::forgotten});
+  else // its client has given it up, or a later training has begun
+    out.push_back(refuse_command{given.id, false,
+                                 found == client_sessions::state::is_new
+                                   ? command_refusal::impossible_training
+                                   : command_refusal::forgotten});
 }
 
 /// Applies a record.
 void shard_copy::perform(shard_reaction& out, const record& next,
                          const payload& gradient) {
   applied_ = next.sequence;
-  if (!next.pushed.empty()) {
-    const auto& given = next.pushed[0];
-    if (auto made = parts_[given.id.part].add({given, gradient}))
-      out.push_back(apply{std::move(*made)});
-    return;
-  }
   if (!next.commands.empty())
     return perform(out, next.commands[0], gradient);
+  if (result_of(next) != push_result::accepted)
+    return;
+  for (const auto& given : next.pushed)
+    if (auto made = parts_[given.id.part].add({given, gradient}))
+      out.push_back(apply{std::move(*made)});
+  if (next.decided.empty())
+    return;
   decided_ = next.decided;
   for (auto& one : parts_)
     if (is_synchronous(one))
       out.push_back(apply{one.decide(next.decided[0])});
 }
 
-/// Performs a command, unless it has taken effect before or its client has
-/// given it up. A read changes nothing.
+/// True if a later training than that of the command has begun.
+bool shard_copy::is_superseded(const command& given) const {
+  return !given.begins.empty() && given.begins[0].number <= training_.number;
+}
+
+/// Performs a command, unless it has taken effect before, its client has given
+/// it up, or a later training has begun. A read changes nothing.
 void shard_copy::perform(shard_reaction& out, const command& next,
                          const payload& content) {
-  if (next.is_read || clients_.find(next) != client_sessions::state::is_new)
+  if (next.is_read || clients_.find(next) != client_sessions::state::is_new
+      || is_superseded(next))
     return;
   for (const auto client : clients_.add(next, applied_))
     out.push_back(forget_client{client});
   out.push_back(apply_command{next, content});
+  for (const auto& one : next.begins) {
+    begin(one);
+    out.push_back(begin_training{one});
+  }
 }
 
 /// True if a record with a gradient of this size can be appended to the log.
@@ -406,7 +505,7 @@ void shard_copy::trim_log() {
 /// Forgets the records before this one.
 void shard_copy::trim_log(std::uint64_t begin) {
   while (!log_.empty() && log_.front().record.sequence < begin) {
-    log_bytes_ -= log_.front().gradient.bytes;
+    log_bytes_ -= log_.front().gradient.bytes + bytes_of(log_.front().record);
     log_.pop_front();
   }
 }
@@ -444,7 +543,8 @@ shard_reaction shard_copy::on(const accepted& received) {
 }
 
 shard_reaction shard_copy::on(std::uint64_t worker, const pull& received) {
-  if (!serves() || received.view_id != view_.view_id)
+  if (!serves() || received.view_id != view_.view_id
+      || received.training != training_.number)
     return {};
   if (!is_known(received))
     return {protocol_error{"a pull names an unknown replica or part"}};
@@ -458,7 +558,8 @@ shard_reaction shard_copy::on(std::uint64_t worker, const pull& received) {
 }
 
 std::optional<pulled> shard_copy::answer_in_place(const pull& wanted) const {
-  if (!serves() || wanted.view_id != view_.view_id || !is_known(wanted)
+  if (!serves() || wanted.view_id != view_.view_id
+      || wanted.training != training_.number || !is_known(wanted)
       || !can_read(wanted))
     return {};
   return answer_to(wanted);
@@ -466,7 +567,7 @@ std::optional<pulled> shard_copy::answer_in_place(const pull& wanted) const {
 
 /// True if the replica and the parts of a pull exist.
 bool shard_copy::is_known(const pull& wanted) const {
-  return wanted.replica < replicas_ && is_ascending(wanted.parts)
+  return wanted.replica < training_.replicas && is_ascending(wanted.parts)
          && std::ranges::all_of(wanted.parts, [&](std::uint32_t part) {
               return part < parts_.size();
             });
@@ -491,13 +592,13 @@ bool shard_copy::can_read(const pull& wanted) const {
 }
 
 pulled shard_copy::answer_to(const pull& wanted) const {
-  pulled out{view_.view_id, wanted.number, wanted.replica, 0, {}};
+  pulled out{view_.view_id,  wanted.number, wanted.replica, 0, {},
+             wanted.training};
   for (const auto part : wanted.parts)
     out.versions.push_back(parts_[part].version());
-  auto next = parts_.empty() ? 0 : parts_[0].next_step(wanted.replica);
+  out.next_step = std::numeric_limits<std::uint64_t>::max();
   for (const auto& one : parts_)
-    next = std::min(next, one.next_step(wanted.replica));
-  out.next_step = next;
+    out.next_step = std::min(out.next_step, one.next_step(wanted.replica));
   return out;
 }
 
@@ -506,35 +607,43 @@ shard_reaction shard_copy::on(const record& received, const payload& gradient) {
     return {};
   shard_reaction out;
   if (follows() && received.sequence == applied_ + 1) {
-    const bool holds_one = received.pushed.size() + received.decided.size()
-                             + received.commands.size()
-                           == 1;
-    const auto is_possible = [&] {
-      if (!received.commands.empty())
-        return received.commands[0].answered_below
-               <= received.commands[0].id.number;
-      if (received.pushed.empty())
-        return is_ascending(received.decided[0].contributors)
-               && std::ranges::all_of(parts_, [&](const part_contributions& x) {
-                    return !is_synchronous(x)
-                           || x.can_decide(received.decided[0]);
-                  });
-      const auto& id = received.pushed[0].id;
-      return id.replica < replicas_ && id.part < parts_.size()
-             && (parts_[id.part].is_decided(id.step)
-                 || parts_[id.part].check(id.replica, id.step)
-                      == push_result::accepted);
-    };
-    if (!holds_one || !is_possible())
+    if (!can_follow(received))
       return {protocol_error{"record " + std::to_string(received.sequence)
                              + " of a shard cannot follow the one before"}};
     perform(out, received, gradient);
     log_.push_back({received, gradient});
-    log_bytes_ += gradient.bytes;
+    log_bytes_ += gradient.bytes + bytes_of(received);
     trim_log(received.log_begin);
   }
   out.push_back(send_stored{view_.primary, own_position()});
   return out;
+}
+
+/// True if a record can be the next one.
+bool shard_copy::can_follow(const record& next) const {
+  if (next.pushed.size() + next.decided.size() + next.commands.size() != 1)
+    return false;
+  if (!next.commands.empty()) {
+    const auto& given = next.commands[0];
+    return given.answered_below <= given.id.number && can_begin(given);
+  }
+  if (!next.decided.empty()) {
+    const auto& given = next.decided[0];
+    return given.training < training_.number
+           || (given.training == training_.number
+               && is_ascending(given.contributors)
+               && std::ranges::all_of(parts_, [&](const auto& x) {
+                    return !is_synchronous(x) || x.can_decide(given);
+                  }));
+  }
+  const auto& given = next.pushed[0];
+  const auto& id = given.id;
+  return given.training < training_.number
+         || (given.training == training_.number
+             && id.replica < training_.replicas && id.part < parts_.size()
+             && (parts_[id.part].is_decided(id.step)
+                 || parts_[id.part].check(id.replica, id.step)
+                      == push_result::accepted));
 }
 
 shard_reaction shard_copy::on(const inquire& received) {
@@ -566,22 +675,25 @@ shard_reaction shard_copy::on(const snapshot& received,
     return {};
   shard_reaction out;
   if (!follows() || received.sequence > applied_) {
-    auto restored = parts_;
+    std::vector<part_contributions> restored;
     auto clients = clients_;
     std::size_t at = 0;
-    bool is_possible = received.parts.size() == parts_.size()
+    bool can_restore = has_states_of_training(received)
                        && clients.restore(received.clients, received.sequence);
-    for (std::size_t i = 0; is_possible && i < restored.size(); ++i) {
+    if (can_restore)
+      restored = parts_of(received.current);
+    for (std::size_t i = 0; can_restore && i < restored.size(); ++i) {
       const auto count = received.parts[i].waiting.size();
-      is_possible = count <= gradients.size() - at
+      can_restore = count <= gradients.size() - at
                     && restored[i].restore(received.parts[i],
                                            {gradients.data() + at, count});
       at += count;
     }
-    if (!is_possible || at != gradients.size()
-        || !is_last_decision(received.decided, restored))
+    if (!can_restore || at != gradients.size()
+        || !is_last_decision(received.decided, received.current, restored))
       return {protocol_error{"a snapshot of a shard has other parts or an "
                              "impossible state"}};
+    training_ = received.current;
     parts_ = std::move(restored);
     clients_ = std::move(clients);
     decided_ = received.decided;

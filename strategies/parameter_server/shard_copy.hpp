@@ -49,6 +49,11 @@
 ///            perform all commands but reads. A read is answered by the
 ///            primary, in its place in the log. So a primary that was replaced
 ///            answers no read either. No view is needed
+///   on command with a training  the same. At its place in the log the training
+///            begins in place of the current one: its parts get clocks that
+///            begin at step 0, and contributions that wait for a decision are
+///            dropped. Messages of an ended training have no effect: the answer
+///            to a push is training_ended; pulls and decisions are ignored
 ///   on decision_query  answer with the last decision, unless one waits for the
 ///            backups: then the query has to be sent again
 ///   on record  the next one: add it to its part, apply, answer stored
@@ -78,6 +83,8 @@
 ///            and has no effect. The shard remembers a client's commands from
 ///            the first that the client has no answer to, and forgets the
 ///            client that was silent longest when there are too many
+///            a command with an impossible training, or an older one than the
+///            current -> refused
 ///            a command to a copy that does not serve -> refused
 ///            a command of a forgotten client -> refused in its place in the
 ///            log, because a primary that was replaced can lack the client
@@ -167,6 +174,11 @@ struct answer_read {
   command_id id;
   payload content;
 };
+/// A training begins in place of the one before, whose gradients that wait are
+/// dropped.
+struct begin_training {
+  parameter_server::training training;
+};
 /// Answers a command that is not performed.
 struct refuse_command {
   command_id id;
@@ -211,22 +223,25 @@ struct send_serving {
   parameter_server::serving serving;
 };
 
-using shard_effect =
-  std::variant<apply, answer_push, answer_pull, answer_decision,
-               answer_decision_query, apply_command, forget_client,
-               answer_command, answer_read, refuse_command, send_record,
-               send_snapshot, drop_state, install_snapshot, send_inquire,
-               send_stored, send_in_sync, send_serving, protocol_error>;
+using shard_effect = std::variant<
+  apply, answer_push, answer_pull, answer_decision, answer_decision_query,
+  apply_command, forget_client, begin_training, answer_command, answer_read,
+  refuse_command, send_record, send_snapshot, drop_state, install_snapshot,
+  send_inquire, send_stored, send_in_sync, send_serving, protocol_error>;
 /// Effects; the host performs them in this order.
 using shard_reaction = std::vector<shard_effect>;
+
+/// True if a shard can begin this training: its parts ascend, each step of a
+/// synchronous part needs a contribution, and it has at most `max_replicas`
+/// replicas and `max_clocks` clocks.
+bool is_possible(const training& x);
 
 class shard_copy {
 public:
   /// @param self incarnation of the process of this copy.
-  /// @param parts the rule of each part.
-  /// @param replicas number of replicas of the job.
-  shard_copy(std::uint64_t self, const std::vector<consistency>& parts,
-             std::uint32_t replicas, const shard_options& options = {});
+  /// @param first the training with which all copies of the shard begin.
+  shard_copy(std::uint64_t self, const training& first,
+             const shard_options& options = {});
 
   /// A view has taken effect. No effect if it is not newer.
   shard_reaction on_view(const shard_view& next);
@@ -239,8 +254,8 @@ public:
   shard_reaction on(std::uint64_t worker, const pull& received);
   /// Answers a replica that reads the parameters in place, before and after it
   /// reads them (`worker::counts`). Its worker computes this answer from what
-  /// the copy publishes in its memory: the view in which it serves, and the
-  /// versions and clocks of its parts.
+  /// the copy publishes in its memory: the view in which it serves, the number
+  /// of its training, and the versions and clocks of its parts.
   /// @returns nullopt: the read does not count.
   std::optional<pulled> answer_in_place(const pull& wanted) const;
   shard_reaction on(const accepted& received);
@@ -266,6 +281,7 @@ public:
   /// True if this copy answers requests.
   bool serves() const { return is_primary() && awaited_workers_.empty(); }
   std::uint64_t view_id() const { return view_.view_id; }
+  const training& current() const { return training_; }
   const part_contributions& contributions(std::uint32_t part) const {
     return parts_[part];
   }
@@ -310,6 +326,8 @@ private:
 
   void reset(shard_reaction& out);
   void clear();
+  void begin(const training& next);
+  bool is_superseded(const command& given) const;
   void lead(shard_reaction& out);
   void append(shard_reaction& out, entry&& added);
   void apply_stored(shard_reaction& out);
@@ -319,6 +337,8 @@ private:
                const payload& content);
   void answer(shard_reaction& out, const entry& one);
   void answer_pulls(shard_reaction& out);
+  push_result result_of(const record& next) const;
+  bool can_follow(const record& next) const;
   bool is_known(const pull& wanted) const;
   bool can_read(const pull& wanted) const;
   pulled answer_to(const pull& wanted) const;
@@ -337,20 +357,20 @@ private:
     return log_.empty() ? last_ + 1 : log_.front().record.sequence;
   }
   inquire question() const { return {view_.view_id, log_begin(), term_begin_}; }
-  pushed refusal(const push_id& id, push_result why) const {
-    return {view_.view_id, id, why};
+  pushed answer_to(const push& given, push_result result) const {
+    return {view_.view_id, given.id, result, given.training};
   }
   stored own_position() const {
     return {view_.view_id, self_, follows(), applied_, is_in_sync_};
   }
 
   const std::uint64_t self_;
-  const std::uint32_t replicas_;
+  const training first_;
   const shard_options options_;
-  const std::vector<consistency> rules_;
   shard_view view_;
   role role_ = role::none;
-  std::vector<part_contributions> parts_; ///< By part.
+  training training_;
+  std::vector<part_contributions> parts_; ///< Of the training.
   std::uint64_t applied_ = 0;             ///< Last record that was applied.
   std::uint64_t state_term_ = 0; ///< Term of the last of these records.
   /// The last decision that was applied. At most one.
@@ -364,10 +384,10 @@ private:
   /// Records after those that all followers have stored. A backup has them too,
   /// for other backups, in case it becomes the primary.
   std::deque<entry> log_;
-  std::uint64_t log_bytes_ = 0;               ///< Of the gradients in it.
-  std::uint64_t last_ = 0;                    ///< Last record of the log.
-  std::uint64_t term_begin_ = 0;              ///< `last_` when its term began.
-  std::set<push_id> pending_pushes_;          ///< Not applied yet.
+  std::uint64_t log_bytes_ = 0;      ///< Of the gradients and trainings in it.
+  std::uint64_t last_ = 0;           ///< Last record of the log.
+  std::uint64_t term_begin_ = 0;     ///< `last_` when its term began.
+  std::set<push_id> pending_pushes_; ///< Not applied yet.
   std::set<std::uint64_t> pending_decisions_; ///< Steps; not applied yet.
   std::set<command_id> pending_commands_, pending_reads_; ///< Not performed.
   std::map<std::uint32_t, waiting_pull> pulls_;           ///< By replica.

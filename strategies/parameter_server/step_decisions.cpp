@@ -8,8 +8,12 @@
 namespace troupe::parameter_server {
 
 step_decisions::step_decisions(std::uint32_t shards, std::uint32_t replicas,
-                               std::uint32_t backup_workers)
-  : shards_{shards}, replicas_{replicas}, required_{replicas - backup_workers} {
+                               std::uint32_t backup_workers,
+                               std::uint64_t training)
+  : shards_{shards},
+    replicas_{replicas},
+    required_{replicas - backup_workers},
+    training_{training} {
   if (shards == 0 || backup_workers >= replicas)
     throw std::logic_error("decisions on steps of " + std::to_string(replicas)
                            + " replicas, " + std::to_string(backup_workers)
@@ -34,9 +38,12 @@ decision_reaction step_decisions::on(std::uint32_t shard,
                                      const last_decision& received) {
   decision_reaction out;
   if (!queries_ || received.view_id != view_.view_id
-      || awaited_.erase(shard) == 0)
+      || received.training != training_ || awaited_.erase(shard) == 0)
     return out;
   for (const auto& found : received.decided) {
+    if (found.training != training_)
+      return {protocol_error{"shard " + std::to_string(shard)
+                             + " has a decision of another training"}};
     if (last_ && last_->step == found.step
         && last_->contributors != found.contributors)
       out.emplace_back(protocol_error{
@@ -57,7 +64,7 @@ decision_reaction step_decisions::on(std::uint32_t shard,
 
 decision_reaction step_decisions::on(const contributed& received) {
   decision_reaction out;
-  if (received.view_id != view_.view_id)
+  if (received.view_id != view_.view_id || received.training != training_)
     return out;
   if (received.replica >= replicas_)
     return {protocol_error{"contributions of replica "
@@ -78,7 +85,8 @@ decision_reaction step_decisions::on(const contributed& received) {
 decision_reaction step_decisions::on(std::uint32_t shard,
                                      const decided& received) {
   decision_reaction out;
-  if (queries_ || received.view_id != view_.view_id || !last_
+  if (queries_ || received.view_id != view_.view_id
+      || received.training != training_ || !last_
       || received.step != last_->step || awaited_.erase(shard) == 0)
     return out;
   decide_next(out);
@@ -90,7 +98,7 @@ decision_reaction step_decisions::on(std::uint32_t shard,
 void step_decisions::decide_next(decision_reaction& out) {
   if (queries_ || !awaited_.empty())
     return;
-  decision next{view_.view_id, next_step(), {}};
+  decision next{view_.view_id, next_step(), {}, training_};
   for (const auto& one : contributed_)
     if (one.next_step > next.step && next.contributors.size() < required_)
       next.contributors.push_back(one.replica);
@@ -114,10 +122,13 @@ void step_decisions::send_to_awaited(decision_reaction& out) const {
   for (const auto shard : awaited_) {
     const auto primary = view_.primaries[shard];
     if (queries_)
-      out.emplace_back(send_decision_query{primary, shard, {view_.view_id}});
+      out.emplace_back(
+        send_decision_query{primary, shard, {view_.view_id, training_}});
     else
       out.emplace_back(send_decision{
-        primary, shard, {view_.view_id, last_->step, last_->contributors}});
+        primary,
+        shard,
+        {view_.view_id, last_->step, last_->contributors, training_}});
   }
 }
 

@@ -72,9 +72,11 @@ public:
   ///        answers at once.
   /// @param replicas number R of replicas of the job.
   /// @param backup_workers number b: the lowest one of the synchronous parts.
+  /// @param training number of the training. Messages of another one have no
+  ///        effect.
   /// @pre `backup_workers` is below `replicas`.
   step_decisions(std::uint32_t shards, std::uint32_t replicas,
-                 std::uint32_t backup_workers);
+                 std::uint32_t backup_workers, std::uint64_t training);
 
   /// A view in which this process is the chief has taken effect. @pre it has a
   /// primary for each shard. No effect if it is not newer.
@@ -100,6 +102,7 @@ private:
   const std::uint32_t shards_;
   const std::uint32_t replicas_;
   const std::uint32_t required_; ///< Contributions to a step that count.
+  const std::uint64_t training_;
   primary_view view_;
   bool queries_ = true;
   /// Shards that have not answered the query or the last decision.

@@ -6,8 +6,8 @@
 
 namespace troupe::parameter_server {
 
-worker::worker(std::uint64_t self, std::uint32_t shards)
-  : self_{self}, shards_(shards) {}
+worker::worker(std::uint64_t self, std::uint32_t shards, std::uint64_t training)
+  : self_{self}, training_{training}, shards_(shards) {}
 
 worker_reaction worker::on_view(const primary_view& next) {
   if (next.view_id <= view_.view_id)
@@ -31,7 +31,7 @@ worker_reaction worker::push(std::uint32_t shard, const push_id& id,
     return {};
   return {send_push{view_.primaries[shard],
                     shard,
-                    {view_.view_id, id, read_version},
+                    {view_.view_id, id, read_version, training_},
                     kept->second.gradient}};
 }
 
@@ -40,7 +40,8 @@ worker_reaction worker::pull(std::uint32_t shard, std::uint32_t replica,
                              std::vector<std::uint32_t> parts) {
   auto& at = shards_.at(shard);
   auto& wanted = at.pulls[replica];
-  wanted = {view_.view_id, ++last_pull_, replica, step, std::move(parts)};
+  wanted = {view_.view_id, ++last_pull_,     replica,
+            step,          std::move(parts), training_};
   if (!at.serves)
     return {};
   return {send_pull{view_.primaries[shard], shard, wanted}};
@@ -55,7 +56,7 @@ worker::read_in_place(std::uint32_t shard, std::uint32_t replica,
   return parameter_server::read_in_place{
     view_.primaries[shard],
     shard,
-    {view_.view_id, 0, replica, step, std::move(parts)}};
+    {view_.view_id, 0, replica, step, std::move(parts), training_}};
 }
 
 worker_reaction worker::contributed(std::uint32_t replica,
@@ -69,7 +70,7 @@ worker_reaction worker::contributed(std::uint32_t replica,
 
 worker_reaction worker::on(std::uint32_t shard, const pushed& received) {
   auto* const at = find(shard);
-  if (!at)
+  if (!at || received.training != training_)
     return {};
   if (received.result == push_result::stale_view)
     return {}; // sent again in the next view
@@ -88,7 +89,7 @@ worker_reaction worker::on(std::uint32_t shard, const pushed& received) {
 
 worker_reaction worker::on(std::uint32_t shard, const pulled& received) {
   auto* const at = find(shard);
-  if (!at)
+  if (!at || received.training != training_)
     return {};
   const auto wanted = at->pulls.find(received.replica);
   if (received.view_id != view_.view_id || wanted == at->pulls.end()
@@ -145,7 +146,7 @@ void worker::send_all(worker_reaction& out, std::uint32_t shard) const {
   for (const auto& [id, kept] : at.pushes)
     out.push_back(send_push{view_.primaries[shard],
                             shard,
-                            {view_.view_id, id, kept.read_version},
+                            {view_.view_id, id, kept.read_version, training_},
                             kept.gradient});
   for (auto wanted : at.pulls) {
     wanted.second.view_id = view_.view_id;
@@ -154,8 +155,8 @@ void worker::send_all(worker_reaction& out, std::uint32_t shard) const {
 }
 
 void worker::send_progress(worker_reaction& out, std::uint32_t replica) const {
-  out.push_back(
-    send_contributed{{view_.view_id, replica, contributed_.at(replica)}});
+  out.push_back(send_contributed{
+    {view_.view_id, replica, contributed_.at(replica), training_}});
 }
 
 std::size_t worker::unacknowledged() const {

@@ -78,18 +78,21 @@ struct read_in_place {
   parameter_server::pull pull; ///< What is read. Its number is zero.
 };
 
-/// The side of a worker in the protocol of `shard_copy`: keeps every push until
-/// it is acknowledged and every pull until it is answered, and sends them again
-/// when a view has changed, a shard begins to serve, or an answer is late. A
-/// shard makes no difference between a push that it receives once or twice.
-/// What the chief has to know it sends again each interval, without an answer.
+/// The side of a worker in the protocol of `shard_copy`, for one training:
+/// keeps every push until it is acknowledged and every pull until it is
+/// answered, and sends them again when a view has changed, a shard begins to
+/// serve, or an answer is late. A shard makes no difference between a push that
+/// it receives once or twice. What the chief has to know it sends again each
+/// interval, without an answer.
 ///
 ///   cost  a gradient is kept until its push is acknowledged
 class worker {
 public:
   /// @param self incarnation of this process.
   /// @param shards number of shards of the job.
-  worker(std::uint64_t self, std::uint32_t shards);
+  /// @param training number of the training. Messages of another one have no
+  ///        effect.
+  worker(std::uint64_t self, std::uint32_t shards, std::uint64_t training);
 
   /// A view has taken effect. @pre it has a primary for each shard. No effect
   /// if it is not newer. What is read in place at this time does not count.
@@ -157,6 +160,7 @@ private:
   void send_progress(worker_reaction& out, std::uint32_t replica) const;
 
   const std::uint64_t self_;
+  const std::uint64_t training_;
   primary_view view_;
   std::uint64_t last_pull_ = 0;
   std::vector<connection> shards_;

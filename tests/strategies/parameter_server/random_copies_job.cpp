@@ -138,9 +138,9 @@ void random_copies_job::add_server() {
   const auto process = next_name_++;
   auto& added = servers_[process];
   for (std::uint32_t s = 0; s < shards_; ++s)
-    added.copies.push_back({std::make_unique<shard_copy>(
-                              process, std::vector<consistency>{}, 0, limits_),
-                            new_table()});
+    added.copies.push_back(
+      {std::make_unique<shard_copy>(process, training{}, limits_),
+       new_table()});
 }
 
 void random_copies_job::react(const views_reaction& what) {

@@ -1,5 +1,7 @@
 #include "troupe/tests/strategies/parameter_server/random_server_job.hpp"
 
+#include "trained.hpp"
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -15,6 +17,8 @@ namespace troupe::parameter_server {
 namespace {
 
 constexpr std::uint64_t tick_interval = 60;
+/// The client that begins the trainings.
+constexpr std::uint64_t coordinator = 1;
 
 /// @returns the name of the message that an effect sends.
 template <class Effect>
@@ -65,27 +69,12 @@ std::string_view message_of(const Effects& effect) {
 
 random_server_job::random_server_job(std::uint64_t seed) : random_job{seed} {
   shards_ = 1 + std::uint32_t(below(3));
-  replicas_ = 1 + std::uint32_t(below(4));
   copies_ = 1 + std::uint32_t(below(3));
-  steps_ = 3 + below(10);
   loss_percent_ = chance(50) ? below(20) : 0;
   late_percent_ = chance(50) ? below(10) : 0;
   max_delay_ = 1 + below(40);
-  if (replicas_ > 1 && chance(60))
-    backup_workers_ = 1 + std::uint32_t(below(replicas_ - 1));
-  const auto only = std::array{0, 1, 2, 2, 3}[below(5)]; // 3: any kinds
-  for (std::uint32_t s = 0; s < shards_; ++s) {
-    auto& rules = rules_.emplace_back();
-    const auto parts = 1 + below(3);
-    for (std::uint64_t p = 0; p < parts; ++p) {
-      const auto kind = consistency_kind(only < 3 ? only : below(3));
-      rules.push_back(
-        {kind, kind == consistency_kind::bounded ? std::uint32_t(below(4)) : 0,
-         kind == consistency_kind::synchronous ? backup_workers_ : 0});
-    }
-    all_parts_ += parts;
-    read_.emplace_back(parts);
-  }
+  trainings_left_ = 1 + (chance(50) ? 0 : below(3));
+  shapes_[0].rules.resize(shards_); // no training
   if (chance(30))
     limits_ = {1 + below(10), 5 + below(30)};
   if (chance(70))
@@ -100,19 +89,20 @@ random_server_job::random_server_job(std::uint64_t seed) : random_job{seed} {
     add_worker();
   add_chief();
   placed_.resize(shards_);
-  for (std::uint32_t r = 0; r < replicas_; ++r)
-    hosts_[r] = std::next(workers_.begin(), std::int64_t(r % workers))->first;
 }
 
 std::string random_server_job::run() {
   change_view();
-  for (const auto& [id, host] : hosts_)
-    start_replica(host, id, false);
   at(tick_interval, [this] { tick(); });
-  const auto faults = below(7);
-  for (std::uint64_t i = 0; i < faults; ++i) {
-    run_until(now_ + below(200), [this] { return is_done(); });
-    inject();
+  while (trainings_left_ > 0 && beginning_.empty()) {
+    begin_training();
+    const auto faults = below(7);
+    for (std::uint64_t i = 0; i < faults; ++i) {
+      run_until(now_ + below(200), [this] { return is_done(); });
+      inject();
+    }
+    if (chance(50))
+      run_until(now_ + 5'000, [this] { return is_done(); });
   }
   run_until(now_ + 500, [this] { return is_done(); });
   end_faults();
@@ -126,10 +116,134 @@ std::string random_server_job::run() {
   return problem_;
 }
 
+// -- trainings ----------------------------------------------------------------
+
+random_server_job::shape random_server_job::draw_shape() {
+  shape out;
+  out.replicas = 1 + std::uint32_t(below(4));
+  out.steps = 3 + below(10);
+  if (out.replicas > 1 && chance(60))
+    out.backup_workers = 1 + std::uint32_t(below(out.replicas - 1));
+  const auto only = std::array{0, 1, 2, 2, 3}[below(5)]; // 3: any kinds
+  for (std::uint32_t s = 0; s < shards_; ++s) {
+    auto& rules = out.rules.emplace_back();
+    const auto parts = s == 0 ? 1 + below(3) : below(4);
+    for (std::uint64_t p = 0; p < parts; ++p) {
+      const auto kind = consistency_kind(only < 3 ? only : below(3));
+      rules.push_back(
+        {kind, kind == consistency_kind::bounded ? std::uint32_t(below(4)) : 0,
+         kind == consistency_kind::synchronous ? out.backup_workers : 0});
+    }
+  }
+  return out;
+}
+
+/// Asks all shards to begin the next training. The one before ends, whether all
+/// its steps are done or not.
+void random_server_job::begin_training() {
+  is_completed_ = training_ > 0 && is_done();
+  if (training_ > 0)
+    count(is_completed_ ? "trainings completed" : "trainings cut short");
+  --trainings_left_;
+  shapes_[training_ + 1] = draw_shape();
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    beginning_.insert(s);
+  send_begins();
+}
+
+void random_server_job::send_begins() {
+  const auto next = training_ + 1;
+  for (const auto s : beginning_) {
+    const auto to = placed_[s].primary;
+    const auto& drawn = shapes_.at(next);
+    const command what{{coordinator, training_},
+                       training_,
+                       false,
+                       {trained(drawn.rules[s], drawn.replicas, next)}};
+    deliver(coordinator, to, "command", [this, to, s, what] {
+      auto& receiver = servers_[to];
+      if (receiver.is_alive)
+        perform(
+          to, s,
+          receiver.copies[s].machine->on(
+            what, {std::make_shared<const content>(content{s, what.id}), 1}));
+    });
+  }
+}
+
+/// A copy has begun a training.
+void random_server_job::on_begin(std::uint32_t s, copy& at,
+                                 const training& begun) {
+  if (begun.number <= at.training)
+    fail("a training begins after a later one");
+  if (at.machine->is_primary() && is_completed_ && at.training == training_)
+    for (std::uint32_t p = 0; p < at.parts.size(); ++p)
+      check_part(s, p, at.parts[p]);
+  at.training = begun.number;
+  at.parts = values(begun.parts.size());
+}
+
+/// All shards have begun the training: tells the workers and the chief.
+void random_server_job::start_training() {
+  ++training_;
+  for (auto* const all : {&acknowledged_, &accepted_, &late_})
+    all->clear();
+  committed_.clear();
+  pull_steps_.clear();
+  went_on_at_.clear();
+  decided_.clear();
+  hosts_.clear();
+  read_.clear();
+  for (const auto& rules : now().rules)
+    read_.emplace_back(rules.size());
+  for (std::uint32_t r = 0; r < now().replicas; ++r)
+    hosts_[r] = choose(workers_);
+  for (auto& [process, one] : workers_)
+    if (one.is_alive && !one.is_excluded)
+      at(1 + below(max_delay_), [this, process = process] {
+        if (auto& to = workers_[process]; to.is_alive)
+          start_training(process, to);
+      });
+  at(1 + below(max_delay_), [this, process = chief_] {
+    auto& chief = chiefs_[process];
+    if (process != chief_ || !chief.is_alive)
+      return;
+    chief.machine = new_chief();
+    if (chief.view.view_id > 0)
+      perform(process, chief.machine->on_view(chief.view));
+  });
+}
+
+void random_server_job::start_training(std::uint64_t process,
+                                       worker_process& one) {
+  if (one.training == training_)
+    return;
+  one.training = training_;
+  one.machine = std::make_unique<worker>(process, shards_, training_);
+  one.replicas.clear();
+  if (entered_[process] > 0)
+    perform(process, one.machine->on_view({entered_[process], one.primaries}));
+  for (const auto& [id, host] : hosts_)
+    if (host == process)
+      start_replica(process, id, chance(50));
+}
+
+/// True if the copy is in the training that the oracles are about.
+bool random_server_job::is_current(const copy& one) const {
+  return one.training == training_
+         && one.machine->current().number == training_;
+}
+
+std::unique_ptr<step_decisions> random_server_job::new_chief() const {
+  return std::make_unique<step_decisions>(shards_, now().replicas,
+                                          now().backup_workers, training_);
+}
+
 // -- time ---------------------------------------------------------------------
 
 /// All timers of all processes.
 void random_server_job::tick() {
+  send_begins();
   for (auto& [process, one] : servers_)
     if (one.is_alive)
       for (std::uint32_t s = 0; s < shards_; ++s)
@@ -188,7 +302,9 @@ std::string random_server_job::state_of(std::uint32_t s,
     out += ", of an older term";
   else if (position.view_id != view_id_)
     out += ", in an older view";
-  const auto kind = rules_[s][0].kind;
+  if (machine.parts() == 0)
+    return out;
+  const auto kind = machine.contributions(0).rule().kind;
   return out
          + (kind == consistency_kind::asynchronous ? ", asynchronous"
             : kind == consistency_kind::bounded    ? ", bounded"
@@ -217,19 +333,16 @@ std::string random_server_job::state_of(const worker_process& one) const {
 void random_server_job::add_server() {
   const auto process = next_incarnation_++;
   auto& added = servers_[process];
-  for (std::uint32_t s = 0; s < shards_; ++s) {
+  for (std::uint32_t s = 0; s < shards_; ++s)
     added.copies.push_back(
-      {std::make_unique<shard_copy>(process, rules_[s], replicas_, limits_),
-       values(rules_[s].size()),
-       {},
-       0});
-  }
+      {std::make_unique<shard_copy>(process, training{}, limits_)});
 }
 
 void random_server_job::add_worker() {
   const auto process = next_incarnation_++;
   auto& added = workers_[process];
-  added.machine = std::make_unique<worker>(process, shards_);
+  added.machine = std::make_unique<worker>(process, shards_, training_);
+  added.training = training_;
   added.commands_left = max_commands_ > 0 ? below(max_commands_ + 1) : 0;
   if (added.commands_left > 0)
     at(1 + below(40), [this, process] { issue(process); });
@@ -237,8 +350,7 @@ void random_server_job::add_worker() {
 
 void random_server_job::add_chief() {
   chief_ = next_incarnation_++;
-  chiefs_[chief_].machine =
-    std::make_unique<step_decisions>(shards_, replicas_, backup_workers_);
+  chiefs_[chief_].machine = new_chief();
 }
 
 void random_server_job::start_replica(std::uint64_t process, std::uint32_t id,
@@ -261,8 +373,9 @@ void random_server_job::read(std::uint64_t process, std::uint32_t id) {
       begin_read_in_place(process, id, s, 1);
 }
 
-std::vector<std::uint32_t> random_server_job::parts_of(std::uint32_t s) const {
-  std::vector<std::uint32_t> parts(rules_[s].size());
+std::vector<std::uint32_t>
+random_server_job::parts_of(std::uint32_t s, std::uint64_t training) const {
+  std::vector<std::uint32_t> parts(shapes_.at(training).rules[s].size());
   std::iota(parts.begin(), parts.end(), 0u);
   return parts;
 }
@@ -270,8 +383,8 @@ std::vector<std::uint32_t> random_server_job::parts_of(std::uint32_t s) const {
 void random_server_job::pull_from(std::uint64_t process, std::uint32_t id,
                                   std::uint32_t s) {
   auto& from = workers_[process];
-  perform(process,
-          from.machine->pull(s, id, from.replicas[id].step, parts_of(s)));
+  perform(process, from.machine->pull(s, id, from.replicas[id].step,
+                                      parts_of(s, from.training)));
 }
 
 /// A replica begins to read the memory of a server, which may have died.
@@ -279,8 +392,8 @@ void random_server_job::begin_read_in_place(std::uint64_t process,
                                             std::uint32_t id, std::uint32_t s,
                                             int tries) {
   auto& from = workers_[process];
-  const auto what =
-    from.machine->read_in_place(s, id, from.replicas[id].step, parts_of(s));
+  const auto what = from.machine->read_in_place(s, id, from.replicas[id].step,
+                                                parts_of(s, from.training));
   if (!what || tries > max_reads_in_place)
     return pull_from(process, id, s);
   const auto& memory = servers_.at(what->primary).copies[s];
@@ -299,7 +412,8 @@ void random_server_job::end_read_in_place(std::uint64_t process,
   const auto& wanted = read.what.pull;
   auto& from = workers_[process];
   const auto found = from.replicas.find(wanted.replica);
-  if (!from.is_alive || found == from.replicas.end() || found->second.is_adopted
+  if (!from.is_alive || wanted.training != from.training
+      || found == from.replicas.end() || found->second.is_adopted
       || found->second.step != wanted.step
       || !found->second.reading.contains(s))
     return; // the replica was moved away
@@ -313,8 +427,10 @@ void random_server_job::end_read_in_place(std::uint64_t process,
   for (std::uint32_t p = 0; p < memory.parts.size(); ++p)
     if (memory.parts[p].sum != read.sums[p])
       fail("a part was read in place while it changed");
-  check_read(s, *after, wanted.step, memory.parts);
-  if (!from.is_excluded) // else its pushes do not count
+  const bool is_now = is_current(memory);
+  if (is_now)
+    check_read(s, *after, wanted.step, memory.parts);
+  if (is_now && !from.is_excluded) // else its pushes do not count
     for (const auto& id : acknowledged_[s])
       if (memory.machine->contributions(id.part).check(id.replica, id.step)
           != push_result::repeated)
@@ -340,7 +456,7 @@ void random_server_job::check_read(std::uint32_t s, const pulled& read,
                                    const values& read_values) {
   check_order(s, read_values);
   for (std::uint32_t p = 0; p < read_values.size(); ++p) {
-    const auto& rule = rules_[s][p];
+    const auto& rule = now().rules[s][p];
     const auto has = [&](std::uint32_t r, std::uint64_t below_step) {
       for (std::uint64_t t = 0; t < below_step; ++t)
         if (!read_values[p].applied.contains({r, t}))
@@ -359,7 +475,7 @@ void random_server_job::check_read(std::uint32_t s, const pulled& read,
     if (!has(read.replica, step))
       fail("a replica does not read its own contributions");
     if (rule.kind == consistency_kind::bounded && step > rule.max_staleness)
-      for (std::uint32_t r = 0; r < replicas_; ++r)
+      for (std::uint32_t r = 0; r < now().replicas; ++r)
         if (!has(r, step - rule.max_staleness))
           fail("a read is more stale than its bound");
   }
@@ -381,11 +497,15 @@ void random_server_job::check_order(std::uint32_t s,
 /// @returns the gradient of a push. Another worker that repeats a step of an
 ///          asynchronous part reads other parameters.
 std::int64_t random_server_job::gradient_of(std::uint64_t process,
+                                            std::uint64_t training,
                                             std::uint32_t s,
                                             const push_id& id) const {
   const auto number = std::int64_t(
-    1 + (id.replica * 131 + id.step * 31 + id.part * 17 + s * 7) % 97);
-  return rules_[s][id.part].kind == consistency_kind::synchronous
+    1
+    + (training * 53 + id.replica * 131 + id.step * 31 + id.part * 17 + s * 7)
+        % 97);
+  return shapes_.at(training).rules[s][id.part].kind
+             == consistency_kind::synchronous
            ? number
            : number + 100 * std::int64_t(process);
 }
@@ -394,30 +514,33 @@ std::int64_t random_server_job::gradient_of(std::uint64_t process,
 void random_server_job::on_read(std::uint64_t process, std::uint32_t id) {
   auto& from = workers_[process];
   auto& self = from.replicas[id];
+  const auto& mine = shapes_.at(from.training);
   if (self.is_adopted) {
     self.is_adopted = false;
     self.step = self.contributed = self.lowest_next;
-    went_on_at_[id] = std::max(went_on_at_[id], self.step);
+    if (from.training == training_)
+      went_on_at_[id] = std::max(went_on_at_[id], self.step);
     perform(process, from.machine->contributed(id, self.step));
-    if (self.step < steps_)
+    if (self.step < mine.steps)
       read(process, id);
     return;
   }
   const auto step = self.step++;
   const auto versions = self.versions;
   for (std::uint32_t s = 0; s < shards_; ++s)
-    for (std::uint32_t p = 0; p < rules_[s].size(); ++p) {
+    for (std::uint32_t p = 0; p < mine.rules[s].size(); ++p) {
       const push_id push{id, step, p};
-      const gradient made{s, push, gradient_of(process, s, push)};
+      const gradient made{s, push, gradient_of(process, from.training, s, push),
+                          from.training};
       perform(process,
               from.machine->push(
                 s, push, versions.at(s)[p],
                 {std::make_shared<const gradient>(made), 1 + below(9)}));
     }
-  if (self.step < steps_)
-    at(1 + below(5), [this, process, id] {
+  if (self.step < mine.steps)
+    at(1 + below(5), [this, process, id, training = from.training] {
       auto& x = workers_[process];
-      if (x.is_alive && x.replicas.contains(id))
+      if (x.is_alive && x.training == training && x.replicas.contains(id))
         read(process, id);
     });
 }
@@ -447,7 +570,8 @@ void random_server_job::perform(std::uint64_t process,
           });
         },
         [&](const send_pull& x) {
-          if (!workers_[process].replicas[x.pull.replica].is_adopted)
+          if (x.pull.training == training_
+              && !workers_[process].replicas[x.pull.replica].is_adopted)
             pull_steps_[{process, x.pull.number}] = x.pull.step;
           to_shard(x.primary, x.shard,
                    [process, what = x.pull](shard_copy& to) {
@@ -461,7 +585,10 @@ void random_server_job::perform(std::uint64_t process,
         [&](const push_done& x) { on_push_done(process, x); },
         [&](const pull_done&) { fail("a pull ends without an answer"); },
         [&](const worker_error& x) {
-          fail("a push was rejected: " + std::to_string(int(x.result)));
+          if (x.result == push_result::training_ended)
+            count("pushes of an ended training");
+          else
+            fail("a push was rejected: " + std::to_string(int(x.result)));
         },
       },
       one);
@@ -471,12 +598,16 @@ void random_server_job::perform(std::uint64_t process,
 /// A push of a replica is done: tells the chief how many steps are.
 void random_server_job::on_push_done(std::uint64_t process,
                                      const push_done& done) {
-  (done.is_decided ? late_ : accepted_)[done.shard].insert(done.id);
   auto& from = workers_[process];
+  if (from.training == training_)
+    (done.is_decided ? late_ : accepted_)[done.shard].insert(done.id);
   auto& self = from.replicas.at(done.id.replica);
   ++self.parts_done[done.id.step];
   const auto before = self.contributed;
-  while (self.parts_done[self.contributed] == all_parts_)
+  std::size_t all_parts = 0;
+  for (const auto& rules : shapes_.at(from.training).rules)
+    all_parts += rules.size();
+  while (self.parts_done[self.contributed] == all_parts)
     ++self.contributed;
   if (self.contributed > before)
     perform(process,
@@ -523,7 +654,7 @@ void random_server_job::perform(std::uint64_t process,
 /// All shards take the same contributions to a synchronous step, and none
 /// before all others have the step before it.
 void random_server_job::check_update(std::uint32_t s, const update& made) {
-  if (rules_[s][made.part].kind != consistency_kind::synchronous)
+  if (now().rules[s][made.part].kind != consistency_kind::synchronous)
     return;
   const auto step = made.version - 1;
   contributions given;
@@ -541,12 +672,14 @@ void random_server_job::check_update(std::uint32_t s, const update& made) {
 }
 
 /// Applies an update, or drops what a decision does not name.
-void random_server_job::apply_to(part_value& part, std::uint32_t s,
+void random_server_job::apply_to(copy& to, std::uint32_t s,
                                  const update& made) {
+  auto& part = to.parts[made.part];
   const auto read = [&](const contribution& x) {
     const auto given =
       std::static_pointer_cast<const gradient>(x.gradient.tensors);
-    if (!given || given->shard != s || given->id != x.pushed.id)
+    if (!given || given->shard != s || given->id != x.pushed.id
+        || given->training != to.training)
       fail("a push has the gradient of another one");
     return given ? given->number : 0;
   };
@@ -601,16 +734,19 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
         [&](const apply& x) {
           const auto& made = x.update;
           // What a backup has can be lost before the primary applies it.
-          if (self.machine->is_primary())
+          const bool counts =
+            self.machine->is_primary() && self.training == training_;
+          if (counts)
             check_update(s, made);
-          apply_to(self.parts[made.part], s, made);
-          if (self.machine->is_primary())
+          apply_to(self, s, made);
+          if (counts)
             commit(s, made.part, self.parts[made.part]);
         },
         [&](const answer_push& x) {
           if (x.pushed.result <= push_result::decided) {
             check_serving(process, s);
-            acknowledged_[s].insert(x.pushed.id);
+            if (x.pushed.training == training_)
+              acknowledged_[s].insert(x.pushed.id);
           }
           if (x.pushed.result == push_result::repeated)
             count("repeated pushes");
@@ -626,7 +762,12 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
         [&](const answer_pull& x) {
           check_serving(process, s);
           const auto wanted = pull_steps_.find({x.worker, x.pulled.number});
-          if (wanted == pull_steps_.end()) // a replica that asks for its step
+          if (x.pulled.training != self.training)
+            fail("a pull of an ended training is answered");
+          if (x.pulled.training != training_)
+            count("pulls of the training before");
+          else if (wanted
+                   == pull_steps_.end()) // a replica that asks for its step
             check_order(s, self.parts);
           else
             check_read(s, x.pulled, wanted->second, self.parts);
@@ -652,12 +793,13 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
         },
         [&](const send_snapshot& x) {
           to_copy(
-            x.backup, [this, s, x, parts = self.parts,
+            x.backup, [this, s, x, parts = self.parts, training = self.training,
                        commands = self.commands](std::uint64_t to, auto& at) {
               const auto effects = at.machine->on(x.snapshot, x.gradients);
               if (!effects.empty()
                   && std::holds_alternative<install_snapshot>(effects[0])) {
                 at.parts = parts;
+                at.training = training;
                 at.commands = commands;
                 at.term = at.machine->position().term;
               }
@@ -665,13 +807,17 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
             });
         },
         [&](const drop_state&) {
-          self.parts = values(rules_[s].size());
+          self.parts = {};
+          self.training = 0;
           self.commands = {};
         },
         [&](const apply_command& x) {
           apply_command_to(self.commands, s, x);
           if (self.machine->is_primary())
             commit(s, self.commands);
+        },
+        [&](const parameter_server::begin_training& x) {
+          on_begin(s, self, x.training);
         },
         [&](const forget_client&) { fail("a client was forgotten"); },
         [&](const answer_command& x) {
@@ -687,6 +833,12 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
             count("repeated commands");
           if (first->second != found->second)
             fail("two answers to a command differ");
+          if (x.id.client == coordinator)
+            return deliver(process, coordinator, message, [this, s, id = x.id] {
+              if (id.number == training_ && beginning_.erase(s) > 0
+                  && beginning_.empty())
+                start_training();
+            });
           to_worker(x.id.client, [this, s, id = x.id](std::uint64_t to, auto&) {
             on_answered(to, s, id);
           });
@@ -702,6 +854,8 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
           count(x.why == command_refusal::forgotten ? "commands given up"
                 : x.why == command_refusal::busy    ? "commands beyond a limit"
                                                     : "commands to others");
+          if (x.id.client == coordinator)
+            return;
           const auto& commands = workers_[x.id.client].commands[s];
           if (x.why == command_refusal::forgotten && !x.is_read
               && commands.open.contains(x.id.number))
@@ -733,7 +887,8 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
         },
         [&](const send_serving& x) {
           check_serving(process, s);
-          for (std::uint32_t p = 0; p < self.parts.size(); ++p)
+          for (std::uint32_t p = 0; is_current(self) && p < self.parts.size();
+               ++p)
             commit(s, p, self.parts[p]);
           commit(s, self.commands);
           for (const auto receiver : x.workers)
@@ -927,10 +1082,11 @@ void random_server_job::end_chief() {
       servers.insert(process);
     meet("chiefs cut off from shards", chief_);
     cut_links({chief_}, servers, 600);
-    const auto& chief = *chiefs_[chief_].machine;
-    const auto next = chief.queries() ? 0 : chief.next_step();
+    // The machine is another one when a training begins.
+    const auto& chief = chiefs_[chief_];
+    const auto next = chief.machine->queries() ? 0 : chief.machine->next_step();
     run_until(now_ + 200, [&chief, next] {
-      return !chief.queries() && chief.next_step() > next;
+      return !chief.machine->queries() && chief.machine->next_step() > next;
     });
   } else if (moment < 5) {
     run_until(now_ + 200, [this] { return chief_decides(); });
@@ -1050,7 +1206,7 @@ void random_server_job::enter_view(std::uint64_t process) {
   for (const auto& one : placed_)
     primaries.push_back(one.primary);
   at(1 + below(2 * max_delay_), [=, this, view_id = view_id_, placed = placed_,
-                                 hosts = hosts_] {
+                                 hosts_then = hosts_, training = training_] {
     if (const auto found = servers_.find(process); found != servers_.end()) {
       for (std::uint32_t s = 0; found->second.is_alive && s < shards_; ++s) {
         auto& to = found->second.copies[s];
@@ -1063,8 +1219,10 @@ void random_server_job::enter_view(std::uint64_t process) {
       return;
     }
     if (const auto found = chiefs_.find(process); found != chiefs_.end()) {
-      if (found->second.is_alive)
-        perform(process, found->second.machine->on_view({view_id, primaries}));
+      if (!found->second.is_alive || found->second.view.view_id >= view_id)
+        return;
+      found->second.view = {view_id, primaries};
+      perform(process, found->second.machine->on_view(found->second.view));
       return;
     }
     auto& to = workers_[process];
@@ -1073,17 +1231,18 @@ void random_server_job::enter_view(std::uint64_t process) {
     entered_[process] = view_id;
     to.primaries = primaries;
     perform(process, to.machine->on_view({view_id, primaries}));
+    const auto& hosts = training == training_ ? hosts_then : hosts_;
     std::vector<std::uint32_t> moved;
     for (const auto& [id, unused] : to.replicas)
-      if (hosts.at(id) != process)
+      if (!hosts.contains(id) || hosts.at(id) != process)
         moved.push_back(id);
     for (const auto id : moved) {
       to.machine->release(id);
       to.replicas.erase(id);
     }
     for (const auto& [id, host] : hosts)
-      if (host == process && hosts_.at(id) == process
-          && !to.replicas.contains(id))
+      if (host == process && hosts_.contains(id) && hosts_.at(id) == process
+          && to.training == training_ && !to.replicas.contains(id))
         start_replica(process, id, view_id > 1);
   });
 }
@@ -1108,7 +1267,7 @@ void random_server_job::check_serving(std::uint64_t process, std::uint32_t s) {
       if (entered_[one] < machine.position().term
           && std::ranges::count(workers_of_[machine.view_id()], one) > 0)
         fail("a new primary serves before a worker has accepted it");
-  if (machine.view_id() != view_id_)
+  if (machine.view_id() != view_id_ || !is_current(servers_[process].copies[s]))
     return;
   for (const auto& id : acknowledged_[s])
     if (machine.contributions(id.part).check(id.replica, id.step)
@@ -1120,10 +1279,11 @@ void random_server_job::check_serving(std::uint64_t process, std::uint32_t s) {
 
 std::optional<std::uint64_t>
 random_server_job::decisions_of(std::uint32_t s) const {
-  const auto& primary = *servers_.at(placed_[s].primary).copies[s].machine;
-  for (std::uint32_t p = 0; p < rules_[s].size(); ++p)
-    if (rules_[s][p].kind == consistency_kind::synchronous)
-      return primary.contributions(p).version();
+  const auto& primary = servers_.at(placed_[s].primary).copies[s];
+  const auto& rules = now().rules;
+  for (std::uint32_t p = 0; is_current(primary) && p < rules[s].size(); ++p)
+    if (rules[s][p].kind == consistency_kind::synchronous)
+      return primary.machine->contributions(p).version();
   return {};
 }
 
@@ -1148,11 +1308,14 @@ bool random_server_job::chief_decides() const {
 }
 
 bool random_server_job::is_done() const {
+  if (!beginning_.empty())
+    return false;
   for (const auto& [id, host] : hosts_) {
     const auto& process = workers_.at(host);
     const auto found = process.replicas.find(id);
-    if (found == process.replicas.end() || found->second.is_adopted
-        || found->second.step < steps_ || process.machine->unacknowledged() > 0)
+    if (process.training != training_ || found == process.replicas.end()
+        || found->second.is_adopted || found->second.step < now().steps
+        || process.machine->unacknowledged() > 0)
       return false;
   }
   for (const auto& [process, one] : workers_) {
@@ -1165,7 +1328,7 @@ bool random_server_job::is_done() const {
         return false;
   }
   for (std::uint32_t s = 0; s < shards_; ++s)
-    if (decisions_of(s).value_or(steps_) < steps_)
+    if (decisions_of(s).value_or(now().steps) < now().steps)
       return false;
   return true;
 }
@@ -1186,13 +1349,16 @@ bool random_server_job::all_backups_follow() const {
 void random_server_job::check_end() {
   for (std::uint32_t s = 0; s < shards_; ++s) {
     const auto& primary = servers_[placed_[s].primary].copies[s];
-    for (std::uint32_t p = 0; p < rules_[s].size(); ++p)
-      check_part(s, p);
+    if (!is_current(primary))
+      fail("a shard has not begun the last training");
+    for (std::uint32_t p = 0; p < primary.parts.size(); ++p)
+      check_part(s, p, primary.parts[p]);
     for (const auto backup : placed_[s].backups) {
       const auto& copy = servers_[backup].copies[s];
       if (!copy.machine->position().is_in_sync)
         fail("a backup does not follow");
-      if (copy.parts != primary.parts || copy.commands != primary.commands)
+      if (copy.training != primary.training || copy.parts != primary.parts
+          || copy.commands != primary.commands)
         fail("a backup differs from its primary");
     }
     check_commands(s);
@@ -1210,12 +1376,14 @@ void random_server_job::check_commands(std::uint32_t s) {
     fail("a primary lacks commands that another one has performed");
 }
 
-void random_server_job::check_part(std::uint32_t s, std::uint32_t p) {
-  const auto& part = servers_[placed_[s].primary].copies[s].parts[p];
-  const auto& rule = rules_[s][p];
+void random_server_job::check_part(std::uint32_t s, std::uint32_t p,
+                                   const part_value& part) {
+  const auto steps = now().steps;
+  const auto replicas = now().replicas;
+  const auto& rule = now().rules[s][p];
   const bool has_late = rule.backup_workers > 0;
   contributions expected;
-  for (std::uint64_t t = 0; t < steps_; ++t)
+  for (std::uint64_t t = 0; t < steps; ++t)
     if (has_late) {
       contributions given; // it may have been applied as a backup
       for (const auto& [which, unused] : part.applied)
@@ -1223,10 +1391,10 @@ void random_server_job::check_part(std::uint32_t s, std::uint32_t p) {
           given.insert(which);
       const auto& all = decided_.try_emplace(t, given).first->second;
       expected.insert(all.begin(), all.end());
-      if (all.size() != replicas_ - backup_workers_)
+      if (all.size() != replicas - now().backup_workers)
         fail("a decision names too many or too few contributions");
     } else
-      for (std::uint32_t r = 0; r < replicas_; ++r)
+      for (std::uint32_t r = 0; r < replicas; ++r)
         expected.insert({r, t});
   if (!std::ranges::equal(part.applied, expected, {},
                           [](const auto& x) { return x.first; }))
@@ -1248,8 +1416,8 @@ void random_server_job::check_part(std::uint32_t s, std::uint32_t p) {
   for (const auto& x : part.dropped)
     if (expected.contains(x))
       fail("a contribution that counts was dropped");
-  for (std::uint64_t t = 0; t < steps_; ++t)
-    for (std::uint32_t r = 0; r < replicas_; ++r) {
+  for (std::uint64_t t = 0; t < steps; ++t)
+    for (std::uint32_t r = 0; r < replicas; ++r) {
       if (expected.contains({r, t}) || part.dropped.contains({r, t}))
         continue;
       const push_id id{r, t, p};

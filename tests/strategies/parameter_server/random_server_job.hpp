@@ -23,6 +23,11 @@ namespace troupe::parameter_server {
 /// live and go on. Others come back in their place, at once or later, and
 /// processes miss views.
 ///
+/// The job has up to three trainings, one after the other, of other replicas
+/// and parts. A client that does not die begins each of them at all shards. It
+/// does so when all steps of the one before are done, or earlier. Workers and
+/// chiefs hear of it later, and those that are excluded never do.
+///
 /// Each worker is also a client, which sends commands: each adds a number to a
 /// journal of the shard, or reads it.
 ///
@@ -51,12 +56,14 @@ namespace troupe::parameter_server {
 ///                  only when all workers have accepted its view
 ///   one decision   all shards take the same contributions to a step, and are
 ///                  at most one decision apart
+///   trainings      an update has only contributions of the training in which
+///                  it is made. All steps of a training that was completed are
+///                  applied when the next one begins
 ///   commands       each takes effect at most once, and once if it was
-///   answered,
-///                  also if it is sent to any copy at any time. All answers to
-///                  a command are equal. A read has all commands that were
-///                  answered before it was sent. All copies perform the
-///                  commands in one order
+///                  answered, also if it is sent to any copy at any time. All
+///                  answers to a command are equal. A read has all commands
+///                  that were answered before it was sent. All copies perform
+///                  the commands in one order
 ///   progress       the job ends when there are no faults any more
 class random_server_job : public random_job {
 public:
@@ -73,6 +80,7 @@ private:
     std::uint32_t shard = 0;
     push_id id;
     std::int64_t number = 0;
+    std::uint64_t training = 0;
   };
   /// A part at a copy of its shard.
   struct part_value {
@@ -97,9 +105,17 @@ private:
     friend bool operator==(const journal&, const journal&) = default;
   };
 
+  /// What is trained, and how.
+  struct shape {
+    std::uint32_t replicas = 1;
+    std::uint64_t steps = 1;
+    std::uint32_t backup_workers = 0;
+    std::vector<std::vector<consistency>> rules{}; ///< By shard and part.
+  };
   struct copy {
     std::unique_ptr<shard_copy> machine;
-    values parts;
+    std::uint64_t training = 0; ///< Of the parts.
+    values parts{};
     journal commands{};
     std::uint64_t term = 0; ///< The last one in which it has shown a state.
   };
@@ -140,11 +156,13 @@ private:
     std::uint64_t commands_left = 0;
     std::map<std::uint32_t, client_of_shard> commands; ///< By shard.
     std::unique_ptr<worker> machine;
+    std::uint64_t training = 0;                ///< Of the machine.
     std::map<std::uint32_t, replica> replicas; ///< By id.
   };
   struct chief_process {
     bool is_alive = true, is_excluded = false;
     std::unique_ptr<step_decisions> machine;
+    primary_view view{}; ///< The last one that it has entered.
   };
   struct copies_of_shard {
     std::uint64_t term = 0, previous_term = 0, primary = 0;
@@ -156,6 +174,19 @@ private:
   std::string state_of(std::uint32_t at_shard, const copy& one) const;
   std::string state_of(const worker_process& one) const;
 
+  // -- trainings --------------------------------------------------------------
+
+  shape draw_shape();
+  void begin_training();
+  void send_begins();
+  void start_training();
+  void start_training(std::uint64_t process, worker_process& one);
+  void on_begin(std::uint32_t at_shard, copy& at, const training& begun);
+  /// What the oracles are about.
+  const shape& now() const { return shapes_.at(training_); }
+  bool is_current(const copy& one) const;
+  std::unique_ptr<step_decisions> new_chief() const;
+
   // -- processes --------------------------------------------------------------
 
   void add_server();
@@ -163,7 +194,8 @@ private:
   void add_chief();
   void start_replica(std::uint64_t process, std::uint32_t id, bool is_adopted);
   void read(std::uint64_t process, std::uint32_t id);
-  std::vector<std::uint32_t> parts_of(std::uint32_t at_shard) const;
+  std::vector<std::uint32_t> parts_of(std::uint32_t at_shard,
+                                      std::uint64_t training) const;
   void pull_from(std::uint64_t process, std::uint32_t id,
                  std::uint32_t at_shard);
   void begin_read_in_place(std::uint64_t process, std::uint32_t id,
@@ -184,9 +216,9 @@ private:
   void check_read(std::uint32_t at_shard, const pulled& read,
                   std::uint64_t step, const values& read_values);
   void check_order(std::uint32_t at_shard, const values& read_values);
-  std::int64_t gradient_of(std::uint64_t process, std::uint32_t at_shard,
-                           const push_id& id) const;
-  void apply_to(part_value& part, std::uint32_t at_shard, const update& made);
+  std::int64_t gradient_of(std::uint64_t process, std::uint64_t training,
+                           std::uint32_t at_shard, const push_id& id) const;
+  void apply_to(copy& at, std::uint32_t at_shard, const update& made);
   void commit(std::uint32_t at_shard, std::uint32_t part,
               const part_value& value);
 
@@ -231,15 +263,21 @@ private:
   bool has_other_decisions() const;
   bool chief_decides() const;
   void check_end();
-  void check_part(std::uint32_t at_shard, std::uint32_t part);
+  void check_part(std::uint32_t at_shard, std::uint32_t index,
+                  const part_value& part);
   void check_commands(std::uint32_t at_shard);
 
-  std::uint32_t shards_ = 1, replicas_ = 1, copies_ = 1;
-  std::uint64_t steps_ = 1;
-  std::uint32_t backup_workers_ = 0;
+  std::uint32_t shards_ = 1, copies_ = 1;
   shard_options limits_;
-  std::uint64_t max_commands_ = 0;              ///< Of each client.
-  std::vector<std::vector<consistency>> rules_; ///< By shard and part.
+  std::uint64_t max_commands_ = 0;        ///< Of each client.
+  std::map<std::uint64_t, shape> shapes_; ///< By training.
+  /// The training that workers and chief begin with. Zero: none.
+  std::uint64_t training_ = 0;
+  std::uint64_t trainings_left_ = 0; ///< That have not begun.
+  /// All steps were done when the next training began.
+  bool is_completed_ = false;
+  /// The shards that have not answered that the next training has begun.
+  std::set<std::uint32_t> beginning_;
   std::uint64_t next_incarnation_ = 100;
   std::map<std::uint64_t, server> servers_;
   std::map<std::uint64_t, worker_process> workers_;
@@ -273,7 +311,6 @@ private:
   /// that were answered, in the order of their first answers; these answers.
   std::map<std::uint32_t, std::vector<command_id>> performed_, answered_;
   std::map<std::uint32_t, std::map<command_id, std::size_t>> answers_;
-  std::size_t all_parts_ = 0;
 };
 
 } // namespace troupe::parameter_server

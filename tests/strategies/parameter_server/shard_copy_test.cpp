@@ -1,5 +1,7 @@
+#include "trained.hpp"
 #include "troupe/strategies/parameter_server/shard_copy.hpp"
 #include "troupe/strategies/parameter_server/worker.hpp"
+#include "troupe/strategies/placement.hpp"
 
 #include <gtest/gtest.h>
 
@@ -52,7 +54,8 @@ push_result result_of(const shard_reaction& all) {
 /// A primary and a backup that is in sync.
 struct pair_of_copies {
   explicit pair_of_copies(const std::vector<consistency>& parts)
-    : primary{primary_id, parts, 2}, backup{backup_id, parts, 2} {
+    : primary{primary_id, trained(parts, 2)},
+      backup{backup_id, trained(parts, 2)} {
     primary.on_view(view(1, {backup_id}));
     deliver(backup.on_view(view(1, {backup_id})));
   }
@@ -75,7 +78,7 @@ struct pair_of_copies {
 };
 
 TEST(ShardCopy, AnswersAPushWithoutABackupAtOnce) {
-  shard_copy alone{primary_id, {{asynchronous}}, 2};
+  shard_copy alone{primary_id, trained({{asynchronous}}, 2)};
   EXPECT_EQ(count<send_serving>(alone.on_view(view(1, {}))), 1u);
   const auto done = alone.on(worker_id, push_of(1, 0), {});
   EXPECT_EQ(only<apply>(done).update.version, 1u);
@@ -105,7 +108,7 @@ TEST(ShardCopy, AppliesAndAnswersAPushWhenTheBackupHasIt) {
 }
 
 TEST(ShardCopy, SaysWhyItRejectsAPush) {
-  shard_copy alone{primary_id, {{asynchronous}}, 2};
+  shard_copy alone{primary_id, trained({{asynchronous}}, 2)};
   alone.on_view(view(3, {}));
   const auto why = [&](const push& x) {
     return result_of(alone.on(worker_id, x, {}));
@@ -119,7 +122,7 @@ TEST(ShardCopy, SaysWhyItRejectsAPush) {
 }
 
 TEST(ShardCopy, RejectsPullsAndDecisionsThatCannotBe) {
-  shard_copy alone{primary_id, {{synchronous, 0, 1}}, 2};
+  shard_copy alone{primary_id, trained({{synchronous, 0, 1}}, 2)};
   alone.on_view(view(1, {}));
   const auto is_error = [](const shard_reaction& x) {
     return x.size() == 1 && std::holds_alternative<protocol_error>(x[0]);
@@ -142,7 +145,7 @@ TEST(ShardCopy, RejectsPullsAndDecisionsThatCannotBe) {
 }
 
 TEST(ShardCopy, RejectsAnotherDecisionOnTheLastStep) {
-  shard_copy alone{primary_id, {{synchronous, 0, 1}}, 2};
+  shard_copy alone{primary_id, trained({{synchronous, 0, 1}}, 2)};
   alone.on_view(view(1, {}));
   alone.on(worker_id, push_of(0, 0), {});
   alone.on(worker_id, push_of(1, 0), {});
@@ -184,7 +187,7 @@ TEST(ShardCopy, TellsTheChiefOfItsViewTheLastDecisionThatTheBackupsHave) {
 }
 
 TEST(ShardCopy, ASnapshotContainsTheLastDecision) {
-  shard_copy primary{primary_id, {{synchronous}}, 1};
+  shard_copy primary{primary_id, trained({{synchronous}}, 1)};
   primary.on_view(view(1, {}));
   primary.on(worker_id, push_of(0, 0), {});
   primary.on(decision{1, 0, {0}});
@@ -194,7 +197,7 @@ TEST(ShardCopy, ASnapshotContainsTheLastDecision) {
       .snapshot;
   ASSERT_EQ(made.decided.size(), 1u);
   const auto is_taken = [](const snapshot& given) {
-    shard_copy backup{backup_id, {{synchronous}}, 1};
+    shard_copy backup{backup_id, trained({{synchronous}}, 1)};
     backup.on_view(view(2, {backup_id}));
     return count<install_snapshot>(backup.on(given, {})) == 1;
   };
@@ -229,9 +232,10 @@ TEST(ShardCopy, ABackupRejectsWhatCannotFollow) {
     only<send_stored>(reply({1, 2, {push_of(0, 0)}, {}})).stored.sequence, 0u);
   EXPECT_EQ(
     only<send_stored>(reply({1, 1, {push_of(0, 0)}, {}})).stored.sequence, 1u);
-  EXPECT_TRUE(is_error(both.backup.on(snapshot{1, 5, {}, {}}, {})));
-  EXPECT_TRUE(
-    is_error(both.backup.on(snapshot{1, 5, {{0, {{}, {}}, {}}}, {}}, {{}})));
+  const auto of_one = trained({{asynchronous}}, 2);
+  EXPECT_TRUE(is_error(both.backup.on({1, 5, {}, {}, {}, of_one}, {})));
+  EXPECT_TRUE(is_error(
+    both.backup.on({1, 5, {{0, {{}, {}}, {}}}, {}, {}, of_one}, {{}})));
 }
 
 TEST(ShardCopy, ABackupBecomesThePrimaryAndWaitsForTheWorkers) {
@@ -254,7 +258,7 @@ TEST(ShardCopy, ABackupBecomesThePrimaryAndWaitsForTheWorkers) {
 }
 
 TEST(ShardCopy, ACopyThatLacksUpdatesDoesNotBecomeThePrimary) {
-  shard_copy backup{backup_id, {{asynchronous}}, 2};
+  shard_copy backup{backup_id, trained({{asynchronous}}, 2)};
   backup.on_view(view(1, {backup_id}));
   const auto refused = backup.on_view({2, 2, 1, backup_id, {}, {worker_id}});
   EXPECT_EQ(count<protocol_error>(refused), 1u);
@@ -308,7 +312,7 @@ TEST(ShardCopy, TellsABackupThatItIsInSyncOnlyWhenItHasAnsweredInThisView) {
 /// of them. It is lost, and the first backup is the primary of view 2.
 struct backups_of_a_lost_primary {
   explicit backups_of_a_lost_primary(std::uint64_t records_of_other) {
-    shard_copy lost{primary_id, {{asynchronous}}, 1};
+    shard_copy lost{primary_id, trained({{asynchronous}}, 1)};
     const auto first = view(1, {backup_id, other_id});
     lost.on_view(first);
     for (auto* const one : {&next, &other}) {
@@ -333,8 +337,8 @@ struct backups_of_a_lost_primary {
   }
 
   static constexpr std::uint64_t other_id = 12;
-  shard_copy next{backup_id, {{asynchronous}}, 1};
-  shard_copy other{other_id, {{asynchronous}}, 1};
+  shard_copy next{backup_id, trained({{asynchronous}}, 1)};
+  shard_copy other{other_id, trained({{asynchronous}}, 1)};
   inquire asked;
 };
 
@@ -402,7 +406,7 @@ TEST(ShardCopy, ABackupKeepsTheRecordsThatAnotherBackupMayLack) {
 
 TEST(ShardCopy, ForgetsRecordsWhenTheSlowestBackupHasStoredThem) {
   constexpr std::uint64_t other_id = 12;
-  shard_copy primary{primary_id, {{asynchronous}}, 1};
+  shard_copy primary{primary_id, trained({{asynchronous}}, 1)};
   primary.on_view(view(1, {backup_id, other_id}));
   const auto stores = [&](std::uint64_t backup, std::uint64_t sequence) {
     return primary.on(stored{1, backup, true, sequence, true});
@@ -425,7 +429,7 @@ TEST(ShardCopy, ForgetsRecordsWhenTheSlowestBackupHasStoredThem) {
 }
 
 TEST(ShardCopy, SendsASnapshotAgainInLongerAndLongerIntervals) {
-  shard_copy primary{primary_id, {{asynchronous}}, 1};
+  shard_copy primary{primary_id, trained({{asynchronous}}, 1)};
   const auto enters = [&](std::uint64_t view_id) {
     return count<send_snapshot>(
       primary.on(stored{view_id, backup_id, false, 0, false}));
@@ -450,7 +454,8 @@ TEST(ShardCopy, SendsASnapshotAgainInLongerAndLongerIntervals) {
 
 TEST(ShardCopy, TakesNoPushThatExceedsALimitOfTheLog) {
   const auto primary_with = [](const shard_options& limits) {
-    shard_copy out{primary_id, {{asynchronous}, {synchronous}}, 1, limits};
+    shard_copy out{primary_id, trained({{asynchronous}, {synchronous}}, 1),
+                   limits};
     out.on_view(view(1, {backup_id}));
     out.on(stored{1, backup_id, true, 0, true});
     return out;
@@ -515,7 +520,7 @@ TEST(ShardCopy, IsReadInPlaceOnlyWhileItServesInTheViewOfTheWorker) {
 }
 
 TEST(Worker, CountsNoReadInPlaceThatAnUpdateOrAViewHasInterrupted) {
-  worker self{worker_id, 1};
+  worker self{worker_id, 1, 0};
   const auto begin = [&] { return self.read_in_place(0, 3, 1, {0}); };
   EXPECT_FALSE(begin());
   self.on_view({1, {primary_id}});
@@ -540,7 +545,7 @@ TEST(Worker, CountsNoReadInPlaceThatAnUpdateOrAViewHasInterrupted) {
 }
 
 TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
-  worker self{worker_id, 1};
+  worker self{worker_id, 1, 0};
   EXPECT_EQ(count<send_accepted>(self.on_view({1, {primary_id}})), 1u);
   // Nothing is sent before the shard serves.
   EXPECT_TRUE(self.push(0, {0, 0, 0}, 4, {}).empty());
@@ -564,7 +569,7 @@ TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
 }
 
 TEST(Worker, SendsNothingAgainWhenItHearsTwiceThatAShardServes) {
-  worker self{worker_id, 1};
+  worker self{worker_id, 1, 0};
   self.on_view({1, {primary_id}});
   self.push(0, {0, 0, 0}, 0, {});
   EXPECT_EQ(self.on(0, serving{1}).size(), 1u);
@@ -572,7 +577,7 @@ TEST(Worker, SendsNothingAgainWhenItHearsTwiceThatAShardServes) {
 }
 
 TEST(Worker, ReportsTheContributionsOfItsReplicasInEachInterval) {
-  worker self{worker_id, 1};
+  worker self{worker_id, 1, 0};
   EXPECT_TRUE(self.contributed(0, 3).empty()); // there is no chief yet
   const auto sent =
     only<send_contributed>(self.on_view({1, {primary_id}})).contributed;
@@ -592,7 +597,7 @@ TEST(Worker, ReportsTheContributionsOfItsReplicasInEachInterval) {
 }
 
 TEST(Worker, IgnoresAnswersToOlderPulls) {
-  worker self{worker_id, 1};
+  worker self{worker_id, 1, 0};
   self.on_view({1, {primary_id}});
   self.on(0, serving{1});
   const auto number = [](const worker_reaction& x) {
@@ -610,7 +615,7 @@ TEST(Worker, IgnoresAnswersToOlderPulls) {
 }
 
 TEST(Worker, IgnoresShardsAndViewsThatDoNotExist) {
-  worker self{worker_id, 1};
+  worker self{worker_id, 1, 0};
   self.push(0, {0, 0, 0}, 0, {});
   EXPECT_TRUE(self.on(0, serving{0}).empty());
   self.on_view({1, {primary_id}});
@@ -621,7 +626,7 @@ TEST(Worker, IgnoresShardsAndViewsThatDoNotExist) {
 }
 
 TEST(Worker, ForgetsAReplicaThatWasMoved) {
-  worker self{worker_id, 1};
+  worker self{worker_id, 1, 0};
   self.on_view({1, {primary_id}});
   self.on(0, serving{1});
   self.push(0, {0, 0, 0}, 0, {});
@@ -633,7 +638,7 @@ TEST(Worker, ForgetsAReplicaThatWasMoved) {
 }
 
 TEST(Worker, ReportsWhyAPushWasRejected) {
-  worker self{worker_id, 1};
+  worker self{worker_id, 1, 0};
   self.on_view({1, {primary_id}});
   self.on(0, serving{1});
   self.push(0, {0, 9, 3}, 0, {});
@@ -694,7 +699,7 @@ TEST(ShardCopy, RefusesACommandThatItCannotPerform) {
   };
   EXPECT_EQ(why(both.backup.on(command_of(0), {})),
             command_refusal::not_serving);
-  shard_copy alone{primary_id, {}, 0, {.clients = {.max_open_commands = 2}}};
+  shard_copy alone{primary_id, {}, {.clients = {.max_open_commands = 2}}};
   alone.on_view(view(1, {}));
   alone.on(command_of(0), {});
   EXPECT_EQ(why(alone.on(command_of(2), {})), command_refusal::busy);
@@ -707,7 +712,7 @@ TEST(ShardCopy, RefusesACommandThatItCannotPerform) {
 }
 
 TEST(ShardCopy, GivesANewBackupTheMemoryOfCommands) {
-  shard_copy primary{primary_id, {}, 0}, backup{backup_id, {}, 0};
+  shard_copy primary{primary_id, {}}, backup{backup_id, {}};
   primary.on_view(view(1, {}));
   primary.on(command_of(0), some_content);
   primary.on_view(view(2, {backup_id}));
@@ -730,6 +735,240 @@ TEST(ShardCopy, RejectsARecordThatHoldsTwoThings) {
   EXPECT_EQ(count<protocol_error>(both.backup.on(wrong, {})), 1u);
   wrong.commands = {command_of(0, 1)};
   EXPECT_EQ(count<protocol_error>(both.backup.on(wrong, {})), 1u);
+}
+
+// -- trainings ----------------------------------------------------------------
+
+/// A command of client 8 that begins a training.
+command begin_of(training next, std::uint64_t number = 0) {
+  return {{8, number}, 0, false, {std::move(next)}};
+}
+
+push push_in(std::uint64_t training, std::uint32_t replica, std::uint64_t step,
+             std::uint32_t part = 0) {
+  return {1, {replica, step, part}, 0, training};
+}
+
+TEST(ShardCopy, BeginsATrainingInPlaceOfTheOneBefore) {
+  shard_copy alone{primary_id, trained({{synchronous}}, 1)};
+  alone.on_view(view(1, {}));
+  alone.on(worker_id, push_of(0, 0), {});
+  alone.on(decision{1, 0, {0}});
+  alone.on(worker_id, push_of(0, 1), {}); // waits for a decision
+  EXPECT_TRUE(alone.on(worker_id, pull{1, 1, 0, 2, {0}}).empty());
+  const auto next = trained({{asynchronous}, {synchronous}}, 3, 5);
+  const auto begun = alone.on(begin_of(next), {});
+  EXPECT_EQ(only<apply_command>(begun).command.id, (command_id{8, 0}));
+  EXPECT_EQ(only<begin_training>(begun).training, next);
+  EXPECT_EQ(count<answer_pull>(begun), 0u);
+  EXPECT_EQ(alone.current(), next);
+  ASSERT_EQ(alone.parts(), 2u);
+  EXPECT_EQ(alone.contributions(1).version(), 0u);
+  // What comes for the one before has no effect.
+  EXPECT_EQ(result_of(alone.on(worker_id, push_of(0, 1), {})),
+            push_result::training_ended);
+  EXPECT_TRUE(alone.on(worker_id, pull{1, 2, 0, 0, {0}}).empty());
+  EXPECT_TRUE(alone.on(decision{1, 1, {0}}).empty());
+  EXPECT_TRUE(alone.on(decision_query{1}).empty());
+  EXPECT_FALSE(alone.answer_in_place(pull{1, 0, 0, 0, {0}}));
+  EXPECT_EQ(only<answer_decision_query>(alone.on(decision_query{1, 5}))
+              .last_decision.decided.size(),
+            0u);
+  // A step of the new one is another step with the same number. It answers no
+  // pull of the training before.
+  const auto pushed = alone.on(worker_id, push_in(5, 0, 0), {});
+  EXPECT_EQ(only<apply>(pushed).update.version, 1u);
+  EXPECT_EQ(only<answer_push>(pushed).pushed.training, 5u);
+  EXPECT_EQ(count<answer_pull>(alone.on(worker_id, push_in(5, 0, 1), {})), 0u);
+  const auto read = alone.on(worker_id, pull{1, 3, 0, 1, {0}, 5});
+  EXPECT_EQ(only<answer_pull>(read).pulled.training, 5u);
+  for (const std::uint32_t replica : {0, 1, 2})
+    alone.on(worker_id, push_in(5, replica, 0, 1), {});
+  const auto decided = alone.on(decision{1, 0, {0, 1, 2}, 5});
+  EXPECT_EQ(only<apply>(decided).update.contributions.size(), 3u);
+  EXPECT_EQ(only<answer_decision>(decided).decided.training, 5u);
+  // The sender knows of a training that this copy will learn of, too.
+  EXPECT_TRUE(alone.on(worker_id, push_in(6, 0, 0), {}).empty());
+}
+
+TEST(ShardCopy, BeginsNoTrainingThatALaterOneHasReplaced) {
+  shard_copy alone{primary_id, {}};
+  alone.on_view(view(1, {}));
+  const auto later = trained({{asynchronous}}, 2, 7);
+  alone.on(begin_of(later), {});
+  const auto is_refused = [](const shard_reaction& x) {
+    return x.size() == 1
+           && only<refuse_command>(x).why
+                == command_refusal::impossible_training;
+  };
+  for (const std::uint64_t number : {6, 7})
+    EXPECT_TRUE(is_refused(
+      alone.on(begin_of(trained({{asynchronous}}, 1, number), number), {})));
+  EXPECT_EQ(alone.current(), later);
+  // Sent again, it is answered.
+  EXPECT_EQ(count<answer_command>(alone.on(begin_of(later), {})), 1u);
+}
+
+/// The later one is before it in the log.
+TEST(ShardCopy, RefusesATrainingInItsPlaceIfALaterOneHasBegun) {
+  pair_of_copies both{{}};
+  const auto later = trained({{asynchronous}}, 2, 7);
+  std::vector<record> sent;
+  for (const auto& one : {begin_of(later), begin_of(trained({}, 0, 6), 1)})
+    sent.push_back(only<send_record>(both.primary.on(one, {})).record);
+  both.answers.clear();
+  for (const auto& one : sent)
+    both.deliver(both.backup.on(one, {}));
+  EXPECT_EQ(only<answer_command>(both.answers).id, (command_id{8, 0}));
+  EXPECT_EQ(only<refuse_command>(both.answers).why,
+            command_refusal::impossible_training);
+  EXPECT_EQ(count<begin_training>(both.answers), 1u);
+  for (const auto* one : {&both.primary, &both.backup})
+    EXPECT_EQ(one->current(), later);
+}
+
+TEST(ShardCopy, CountsTrainingsInTheBytesOfItsLog) {
+  pair_of_copies both{{}};
+  const auto next = trained({{asynchronous}, {asynchronous}}, 1, 1);
+  const auto sent = both.primary.on(begin_of(next), {});
+  EXPECT_EQ(both.primary.log_bytes(), 2 * sizeof(trained_part));
+  both.deliver(both.backup.on(only<send_record>(sent).record, {}));
+  EXPECT_EQ(both.primary.log_bytes(), 0u);
+}
+
+/// The log has a push and a decision of the training before behind the command.
+TEST(ShardCopy, LetsWhatIsBehindTheBeginOfATrainingHaveNoEffect) {
+  pair_of_copies both{{{synchronous}}};
+  std::vector<record> sent;
+  const auto keep = [&](const shard_reaction& effects) {
+    sent.push_back(only<send_record>(effects).record);
+  };
+  for (const std::uint32_t replica : {0, 1})
+    keep(both.primary.on(worker_id, push_of(replica, 0), {}));
+  for (std::size_t i = 0; i < 2; ++i)
+    both.deliver(both.backup.on(sent[i], {}));
+  keep(both.primary.on(begin_of(trained({{synchronous}}, 2, 1)), {}));
+  keep(both.primary.on(worker_id, push_of(0, 1), {}));
+  keep(both.primary.on(decision{1, 0, {0, 1}}));
+  both.answers.clear();
+  for (std::size_t i = 2; i < sent.size(); ++i)
+    both.deliver(both.backup.on(sent[i], {}));
+  EXPECT_EQ(result_of(both.answers), push_result::training_ended);
+  EXPECT_EQ(count<answer_decision>(both.answers), 0u);
+  EXPECT_EQ(count<apply>(both.answers), 0u);
+  for (const auto* one : {&both.primary, &both.backup}) {
+    EXPECT_EQ(one->current().number, 1u);
+    EXPECT_EQ(one->contributions(0).version(), 0u);
+    EXPECT_EQ(one->contributions(0).next_step(0), 0u);
+    EXPECT_EQ(one->position().sequence, 5u);
+  }
+  // Steps with these numbers can be made in the new one.
+  EXPECT_EQ(
+    count<send_record>(both.primary.on(worker_id, push_in(1, 0, 1), {})), 1u);
+}
+
+TEST(ShardCopy, GivesANewBackupTheTraining) {
+  shard_copy primary{primary_id, {}};
+  primary.on_view(view(1, {}));
+  const auto next = trained({{asynchronous}, {synchronous}}, 2, 3);
+  primary.on(begin_of(next), {});
+  primary.on(worker_id, push_in(3, 1, 0), {});
+  primary.on(worker_id, push_in(3, 1, 0, 1), {});
+  primary.on_view(view(2, {backup_id}));
+  const auto made =
+    only<send_snapshot>(primary.on(stored{2, backup_id, false, 0, false}));
+  const auto take = [&](const snapshot& given) {
+    shard_copy backup{backup_id, {}};
+    backup.on_view(view(2, {backup_id}));
+    const auto done = backup.on(given, made.gradients);
+    EXPECT_NE(count<install_snapshot>(done), count<protocol_error>(done));
+    return backup;
+  };
+  const auto backup = take(made.snapshot);
+  EXPECT_EQ(backup.current(), next);
+  EXPECT_EQ(backup.contributions(0).next_step(1), 1u);
+  EXPECT_EQ(backup.contributions(1).state().waiting.size(), 1u);
+  // Fewer parts or replicas, or too many, than the snapshot has states for.
+  for (const auto& current :
+       {trained({{asynchronous}}, 2, 3),
+        trained({{asynchronous}, {synchronous}}, 1, 3),
+        trained({{asynchronous}, {synchronous}}, max_replicas + 1, 3),
+        trained({{asynchronous}, {synchronous}}, 2, 4), training{}}) {
+    auto wrong = made.snapshot;
+    wrong.current = current;
+    EXPECT_EQ(take(wrong).current(), training{});
+  }
+  // A decision of another training, or of a replica that it does not have.
+  for (const auto& last : {decision{2, 0, {0}, 2}, decision{2, 0, {2}, 3},
+                           decision{2, ~std::uint64_t{0}, {0}, 3}}) {
+    auto wrong = made.snapshot;
+    wrong.parts[1] = {1, {{1, 0}, {1, 0}}, {}};
+    if (last.step != 0)
+      wrong.parts[1].version = 0;
+    wrong.decided = {last};
+    shard_copy backup{backup_id, {}};
+    backup.on_view(view(2, {backup_id}));
+    EXPECT_EQ(count<protocol_error>(backup.on(wrong, {})), 1u);
+  }
+}
+
+TEST(ShardCopy, RefusesAnImpossibleTraining) {
+  const auto expect_impossible = [](const command& given) {
+    pair_of_copies both{{}};
+    const auto refused = both.primary.on(given, {});
+    ASSERT_EQ(refused.size(), 1u);
+    EXPECT_EQ(only<refuse_command>(refused).why,
+              command_refusal::impossible_training);
+    const record sent{1, 1, {}, {}, 1, {given}};
+    EXPECT_EQ(count<protocol_error>(both.backup.on(sent, {})), 1u);
+  };
+  auto twice = trained({{asynchronous}, {asynchronous}}, 2, 1);
+  twice.parts[1].part = 0;
+  const std::vector<consistency> many(max_clocks / max_replicas + 1);
+  for (const auto& wrong : {trained({{asynchronous}}, 0, 1), twice,
+                            trained({{synchronous, 0, 2}}, 2, 1),
+                            trained({{asynchronous}}, max_replicas + 1, 1),
+                            trained(many, max_replicas, 1)}) {
+    EXPECT_FALSE(is_possible(wrong));
+    expect_impossible(begin_of(wrong));
+  }
+  EXPECT_TRUE(is_possible(training{}));
+  EXPECT_TRUE(is_possible(trained({{synchronous, 0, 1}}, 2)));
+  EXPECT_TRUE(is_possible(trained(many, max_replicas / 2)));
+  auto two = begin_of(trained({{asynchronous}}, 1, 1));
+  two.begins.push_back(trained({{asynchronous}}, 1, 2));
+  expect_impossible(two);
+  auto read = begin_of(trained({{asynchronous}}, 1, 1));
+  read.is_read = true;
+  expect_impossible(read);
+}
+
+TEST(ShardCopy, HasNoStepForAReplicaOfATrainingWithoutItsParts) {
+  shard_copy alone{primary_id, trained({}, 0)};
+  alone.on_view(view(1, {}));
+  alone.on(begin_of(trained({}, 2, 1)), {});
+  EXPECT_EQ(only<answer_pull>(alone.on(worker_id, pull{1, 1, 1, 0, {}, 1}))
+              .pulled.next_step,
+            ~std::uint64_t{0});
+}
+
+TEST(ServerWorker, IgnoresAnswersOfAnotherTraining) {
+  worker self{worker_id, 1, 5};
+  self.on_view({1, {primary_id}});
+  self.on(0, serving{1});
+  const push_id id{0, 0, 0};
+  EXPECT_EQ(only<send_push>(self.push(0, id, 0, {})).push.training, 5u);
+  EXPECT_TRUE(self.on(0, pushed{1, id, push_result::accepted, 4}).empty());
+  EXPECT_EQ(self.unacknowledged(), 1u);
+  const auto asked = only<send_pull>(self.pull(0, 0, 0, {0})).pull;
+  EXPECT_EQ(asked.training, 5u);
+  EXPECT_TRUE(self.on(0, pulled{1, asked.number, 0, 0, {0}, 4}).empty());
+  EXPECT_EQ(count<pull_done>(self.on(0, pulled{1, asked.number, 0, 0, {0}, 5})),
+            1u);
+  EXPECT_EQ(
+    count<push_done>(self.on(0, pushed{1, id, push_result::accepted, 5})), 1u);
+  EXPECT_EQ(only<send_contributed>(self.contributed(0, 1)).contributed.training,
+            5u);
 }
 
 } // namespace

@@ -15,7 +15,7 @@ using ids = std::vector<std::uint32_t>;
 
 /// A chief of two shards, in view 1.
 step_decisions chief_of(std::uint32_t replicas, std::uint32_t backup_workers) {
-  step_decisions out{2, replicas, backup_workers};
+  step_decisions out{2, replicas, backup_workers, 0};
   out.on_view({1, {10, 11}});
   return out;
 }
@@ -52,7 +52,7 @@ bool is_error(const decision_reaction& all) {
 }
 
 TEST(StepDecisions, AsksAllShardsForTheLastDecisionBeforeItDecides) {
-  step_decisions chief{2, 1, 0};
+  step_decisions chief{2, 1, 0, 0};
   EXPECT_TRUE(chief.on_timeout().empty()); // there is no view yet
   const auto sent = chief.on_view({4, {10, 11}});
   ASSERT_EQ(sent.size(), 2u);
@@ -138,8 +138,25 @@ TEST(StepDecisions, RejectsWhatCannotBe) {
   const auto all = chief.on(1, last_decision{1, {{0, 5, {1}}}});
   ASSERT_FALSE(all.empty());
   EXPECT_TRUE(std::holds_alternative<protocol_error>(all[0]));
-  EXPECT_THROW((step_decisions{1, 2, 2}), std::logic_error);
-  EXPECT_THROW((step_decisions{0, 2, 1}), std::logic_error);
+  EXPECT_THROW((step_decisions{1, 2, 2, 0}), std::logic_error);
+  EXPECT_THROW((step_decisions{0, 2, 1, 0}), std::logic_error);
+}
+
+TEST(StepDecisions, IgnoreMessagesOfAnotherTraining) {
+  step_decisions chief{1, 1, 0, 5};
+  chief.on_view({1, {10}});
+  EXPECT_TRUE(chief.on(0, last_decision{1, {}, 4}).empty());
+  EXPECT_TRUE(chief.queries());
+  step_decisions misled = chief;
+  EXPECT_TRUE(
+    is_error(misled.on(0, last_decision{1, {decision{1, 3, {0}, 4}}, 5})));
+  EXPECT_TRUE(chief.on(0, last_decision{1, {}, 5}).empty());
+  EXPECT_FALSE(chief.queries());
+  EXPECT_TRUE(chief.on(contributed{1, 0, 1, 4}).empty());
+  const auto sent = chief.on(contributed{1, 0, 2, 5});
+  EXPECT_EQ(sent_to({0}, sent).training, 5u);
+  EXPECT_TRUE(chief.on(0, decided{1, 0, 4}).empty());
+  EXPECT_EQ(sent_to({0}, chief.on(0, decided{1, 0, 5})).step, 1u);
 }
 
 } // namespace
