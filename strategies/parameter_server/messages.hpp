@@ -10,8 +10,8 @@
 #include <vector>
 
 // Messages between the workers, the chief and the shards of a job with
-// parameter servers, and between the copies of a shard. Gradients and
-// parameters travel beside them.
+// parameter servers, and between the copies of a shard. Gradients, parameters,
+// and how gradients are applied travel beside them.
 
 namespace troupe::parameter_server {
 
@@ -136,13 +136,13 @@ enum class command_refusal : std::uint8_t {
 
 /// All shards have acknowledged the contributions of a replica to all steps
 /// below a number. It is sent again each interval, as long as the sender hosts
-/// the replica, and holds in each later view.
+/// the replica, and holds in all views, because no acknowledged contribution is
+/// lost.
 struct contributed {
-  std::uint64_t view_id = 0; ///< View of the sender.
   std::uint32_t replica = 0;
   std::uint64_t next_step = 0; ///< The first other step of the replica.
   std::uint64_t training = 0;  ///< Number of the training.
-  auto fields() { return std::tie(view_id, replica, next_step, training); }
+  auto fields() { return std::tie(replica, next_step, training); }
 };
 
 // -- chief to primary ---------------------------------------------------------
@@ -181,6 +181,8 @@ enum class push_result : std::uint8_t {
   future_step = 6,
   /// The push has no effect, because a later training has begun.
   training_ended = 7,
+  /// The host of the shard cannot apply the gradient to the part.
+  unfit_gradient = 8,
 };
 
 /// Answer to `push`.

@@ -87,8 +87,8 @@ bool part_contributions::can_decide(const decision& next) const {
          && std::ranges::all_of(next.contributors, waits);
 }
 
-update part_contributions::decide(const decision& next) {
-  update made{part_, ++version_, {}};
+update part_contributions::decide(const decision& next, const payload& beside) {
+  update made{part_, ++version_, {}, {}, beside};
   // No contribution to an earlier step waits any more.
   const auto end = std::ranges::find_if(waiting_, [&](const contribution& x) {
     return x.pushed.id.step > next.step;

@@ -255,7 +255,7 @@ shard_reaction shard_copy::on(std::uint64_t worker, const push& received,
   return out;
 }
 
-shard_reaction shard_copy::on(const decision& received) {
+shard_reaction shard_copy::on(const decision& received, const payload& beside) {
   if (!serves() || received.view_id != view_.view_id
       || received.training != training_.number)
     return {};
@@ -268,19 +268,26 @@ shard_reaction shard_copy::on(const decision& received) {
       protocol_error{"two decisions on step " + std::to_string(received.step)}};
   if (std::ranges::all_of(parts_, is_decided))
     return {answer_decision{{view_.view_id, received.step, received.training}}};
-  if (pending_decisions_.contains(received.step) || !has_room_for(0))
+  if (pending_decisions_.contains(received.step) || !has_room_for(beside.bytes))
     return {};
-  const bool is_possible =
-    is_ascending(received.contributors)
-    && std::ranges::all_of(parts_, [&](const part_contributions& x) {
-         return !is_synchronous(x) || x.can_decide(received);
-       });
-  if (!is_possible)
+  const auto& named = received.contributors;
+  const auto suffices = [&](const part_contributions& x) {
+    return !is_synchronous(x)
+           || named.size() + x.rule().backup_workers >= training_.replicas;
+  };
+  if (named.empty() || !is_ascending(named)
+      || named.back() >= training_.replicas
+      || !std::ranges::all_of(parts_, suffices))
     return {protocol_error{"a decision on step " + std::to_string(received.step)
-                           + " names contributions that were not made"}};
+                           + " names impossible contributors"}};
+  const auto has_contributions = [&](const part_contributions& x) {
+    return !is_synchronous(x) || x.can_decide(received);
+  };
+  if (!std::ranges::all_of(parts_, has_contributions))
+    return {}; // it is sent again to the primary that has them
   shard_reaction out;
   pending_decisions_.insert(received.step);
-  append(out, {{view_.view_id, 0, {}, {received}}, {}});
+  append(out, {{view_.view_id, 0, {}, {received}}, beside});
   return out;
 }
 
@@ -462,7 +469,7 @@ void shard_copy::perform(shard_reaction& out, const record& next,
   decided_ = next.decided;
   for (auto& one : parts_)
     if (is_synchronous(one))
-      out.push_back(apply{one.decide(next.decided[0])});
+      out.push_back(apply{one.decide(next.decided[0], gradient)});
 }
 
 /// True if a later training than that of the command has begun.

@@ -90,9 +90,12 @@
 ///            log, because a primary that was replaced can lack the client
 ///            a push of an unknown replica or part, or too far ahead ->
 ///            answered so
-///            a pull of an unknown replica or part, a decision on contributions
-///            that were never made, another decision on the last step, an
-///            impossible record or snapshot -> protocol_error
+///            a decision on contributions that the primary lacks -> ignored. The
+///            chief has heard of them from a worker that has entered a newer
+///            view, in which another primary has them
+///            a pull of an unknown replica or part, a decision with impossible
+///            contributors, another decision on the last step, an impossible
+///            record or snapshot -> protocol_error
 namespace troupe::parameter_server {
 
 /// The copies of a shard, and the workers, in a view. Processes are named by
@@ -189,7 +192,7 @@ struct refuse_command {
 struct send_record {
   std::uint64_t backup = 0; ///< Receiver.
   parameter_server::record record;
-  payload gradient; ///< Or content. Empty: the record holds a decision.
+  payload gradient; ///< Or what is beside the decision or the command.
 };
 /// Sends a snapshot to a backup, with the parameters, the slots and the answers
 /// to commands as they are now.
@@ -259,7 +262,8 @@ public:
   /// @returns nullopt: the read does not count.
   std::optional<pulled> answer_in_place(const pull& wanted) const;
   shard_reaction on(const accepted& received);
-  shard_reaction on(const decision& received);
+  /// @param beside what the host needs to apply the step.
+  shard_reaction on(const decision& received, const payload& beside = {});
   shard_reaction on(const decision_query& received);
   shard_reaction on(const command& received, const payload& content);
   shard_reaction on(const stored& received);
@@ -281,6 +285,17 @@ public:
   /// True if this copy answers requests.
   bool serves() const { return is_primary() && awaited_workers_.empty(); }
   std::uint64_t view_id() const { return view_.view_id; }
+  /// True if a push, a pull or a decision waits, and is answered later. The
+  /// copy has ignored it otherwise, unless it has answered.
+  bool awaits(const push_id& id) const { return pending_pushes_.contains(id); }
+  bool awaits(std::uint64_t worker, const pull& wanted) const {
+    const auto found = pulls_.find(wanted.replica);
+    return found != pulls_.end() && found->second.worker == worker
+           && found->second.wanted.number == wanted.number;
+  }
+  bool awaits_decision(std::uint64_t step) const {
+    return pending_decisions_.contains(step);
+  }
   const training& current() const { return training_; }
   const part_contributions& contributions(std::uint32_t part) const {
     return parts_[part];

@@ -10,34 +10,41 @@ namespace troupe::parameter_server {
 step_decisions::step_decisions(std::uint32_t shards, std::uint32_t replicas,
                                std::uint32_t backup_workers,
                                std::uint64_t training)
-  : shards_{shards},
-    replicas_{replicas},
+  : replicas_{replicas},
     required_{replicas - backup_workers},
-    training_{training} {
+    training_{training},
+    views_(shards) {
   if (shards == 0 || backup_workers >= replicas)
     throw std::logic_error("decisions on steps of " + std::to_string(replicas)
                            + " replicas, " + std::to_string(backup_workers)
                            + " backup workers and " + std::to_string(shards)
                            + " shards");
-  for (std::uint32_t i = 0; i < shards_; ++i)
+  for (std::uint32_t i = 0; i < shards; ++i)
     awaited_.insert(i);
 }
 
-decision_reaction step_decisions::on_view(const primary_view& next) {
-  if (next.view_id <= view_.view_id)
-    return {};
-  if (next.primaries.size() != shards_)
-    throw std::logic_error("a view of " + std::to_string(next.primaries.size())
-                           + " shards for a chief of "
-                           + std::to_string(shards_));
-  view_ = next;
-  return on_timeout();
+decision_reaction step_decisions::on_view(std::uint32_t shard,
+                                          const shard_primary& next) {
+  decision_reaction out;
+  auto& view = views_.at(shard);
+  if (next.view_id <= view.view_id)
+    return out;
+  view = next;
+  if (awaited_.contains(shard))
+    send_to(out, shard);
+  return out;
+}
+
+/// True if there is such a shard, and this process has entered this view of it.
+bool step_decisions::is_of_view(std::uint32_t shard,
+                                std::uint64_t view_id) const {
+  return shard < views_.size() && views_[shard].view_id == view_id;
 }
 
 decision_reaction step_decisions::on(std::uint32_t shard,
                                      const last_decision& received) {
   decision_reaction out;
-  if (!queries_ || received.view_id != view_.view_id
+  if (!queries_ || !is_of_view(shard, received.view_id)
       || received.training != training_ || awaited_.erase(shard) == 0)
     return out;
   for (const auto& found : received.decided) {
@@ -64,7 +71,7 @@ decision_reaction step_decisions::on(std::uint32_t shard,
 
 decision_reaction step_decisions::on(const contributed& received) {
   decision_reaction out;
-  if (received.view_id != view_.view_id || received.training != training_)
+  if (received.training != training_)
     return out;
   if (received.replica >= replicas_)
     return {protocol_error{"contributions of replica "
@@ -85,7 +92,7 @@ decision_reaction step_decisions::on(const contributed& received) {
 decision_reaction step_decisions::on(std::uint32_t shard,
                                      const decided& received) {
   decision_reaction out;
-  if (queries_ || received.view_id != view_.view_id
+  if (queries_ || !is_of_view(shard, received.view_id)
       || received.training != training_ || !last_
       || received.step != last_->step || awaited_.erase(shard) == 0)
     return out;
@@ -98,7 +105,7 @@ decision_reaction step_decisions::on(std::uint32_t shard,
 void step_decisions::decide_next(decision_reaction& out) {
   if (queries_ || !awaited_.empty())
     return;
-  decision next{view_.view_id, next_step(), {}, training_};
+  decision next{0, next_step(), {}, training_};
   for (const auto& one : contributed_)
     if (one.next_step > next.step && next.contributors.size() < required_)
       next.contributors.push_back(one.replica);
@@ -111,31 +118,29 @@ void step_decisions::decide_next(decision_reaction& out) {
 
 /// Sends the last decision to all shards.
 void step_decisions::send_to_all(decision_reaction& out) {
-  for (std::uint32_t i = 0; i < shards_; ++i)
+  for (std::uint32_t i = 0; i < views_.size(); ++i) {
     awaited_.insert(i);
-  send_to_awaited(out);
+    send_to(out, i);
+  }
 }
 
-/// Sends the query, or the last decision, to all shards that have not answered
-/// it.
-void step_decisions::send_to_awaited(decision_reaction& out) const {
-  for (const auto shard : awaited_) {
-    const auto primary = view_.primaries[shard];
-    if (queries_)
-      out.emplace_back(
-        send_decision_query{primary, shard, {view_.view_id, training_}});
-    else
-      out.emplace_back(send_decision{
-        primary,
-        shard,
-        {view_.view_id, last_->step, last_->contributors, training_}});
-  }
+/// Sends the query or the last decision to a shard.
+void step_decisions::send_to(decision_reaction& out,
+                             std::uint32_t shard) const {
+  const auto& [view_id, primary] = views_[shard];
+  if (view_id == 0)
+    return; // when there is a view
+  if (queries_)
+    out.emplace_back(send_decision_query{primary, shard, {view_id, training_}});
+  else
+    out.emplace_back(send_decision{
+      primary, shard, {view_id, last_->step, last_->contributors, training_}});
 }
 
 decision_reaction step_decisions::on_timeout() {
   decision_reaction out;
-  if (view_.view_id != 0)
-    send_to_awaited(out);
+  for (const auto shard : awaited_)
+    send_to(out, shard);
   return out;
 }
 

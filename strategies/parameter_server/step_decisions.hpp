@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/strategies/parameter_server/messages.hpp"
-#include "troupe/strategies/parameter_server/primary_view.hpp"
 #include "troupe/strategies/parameter_server/protocol_error.hpp"
+#include "troupe/strategies/parameter_server/shard_primary.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -31,14 +31,16 @@
 ///   on decided  when all shards have answered the last decision, and R - b
 ///            replicas have contributed to the step after it: send the decision
 ///            for the R - b that were heard first
-///   on view  send again, in the new view, what was not answered
+///   on view  of a shard: send again, in the new view, what it has not answered
 ///   on timeout  send again what was not answered
 ///   end      another process is the chief, or the job ends
 ///   cost     for each step one message of each replica, and one each way for
 ///            each shard. 24 bytes for each replica
 ///   order    steps are decided in their order, each when all shards have
 ///            answered the one before. So shards are at most one decision apart
-///   faults   a message of another view -> ignored; it is sent again
+///   faults   an answer of another view of its shard -> ignored; what it
+///   answers
+///            is sent again
 ///            a repeated or older message -> ignored
 ///            an unknown replica, or two decisions on one step ->
 ///            protocol_error
@@ -78,9 +80,9 @@ public:
   step_decisions(std::uint32_t shards, std::uint32_t replicas,
                  std::uint32_t backup_workers, std::uint64_t training);
 
-  /// A view in which this process is the chief has taken effect. @pre it has a
-  /// primary for each shard. No effect if it is not newer.
-  decision_reaction on_view(const primary_view& next);
+  /// A view of a shard, in which this process is the chief, has taken effect.
+  /// No effect if it is not newer.
+  decision_reaction on_view(std::uint32_t shard, const shard_primary& next);
   decision_reaction on(const contributed& received);
   // The shard of a message is the one that the sender says it is. No effect if
   // there is no such shard.
@@ -96,14 +98,14 @@ public:
 
 private:
   void send_to_all(decision_reaction& out);
-  void send_to_awaited(decision_reaction& out) const;
+  void send_to(decision_reaction& out, std::uint32_t shard) const;
+  bool is_of_view(std::uint32_t shard, std::uint64_t view_id) const;
   void decide_next(decision_reaction& out);
 
-  const std::uint32_t shards_;
   const std::uint32_t replicas_;
   const std::uint32_t required_; ///< Contributions to a step that count.
   const std::uint64_t training_;
-  primary_view view_;
+  std::vector<shard_primary> views_; ///< By shard.
   bool queries_ = true;
   /// Shards that have not answered the query or the last decision.
   std::set<std::uint32_t> awaited_;

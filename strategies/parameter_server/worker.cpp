@@ -1,7 +1,5 @@
 #include "troupe/strategies/parameter_server/worker.hpp"
 
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace troupe::parameter_server {
@@ -9,17 +7,16 @@ namespace troupe::parameter_server {
 worker::worker(std::uint64_t self, std::uint32_t shards, std::uint64_t training)
   : self_{self}, training_{training}, shards_(shards) {}
 
-worker_reaction worker::on_view(const primary_view& next) {
-  if (next.view_id <= view_.view_id)
-    return {};
-  if (next.primaries.size() != shards_.size())
-    throw std::logic_error("a view of " + std::to_string(next.primaries.size())
-                           + " shards for a worker of "
-                           + std::to_string(shards_.size()));
-  view_ = next;
-  for (auto& one : shards_)
-    one.serves = false;
-  return on_timeout();
+worker_reaction worker::on_view(std::uint32_t shard,
+                                const shard_primary& next) {
+  worker_reaction out;
+  auto& at = shards_.at(shard);
+  if (next.view_id <= at.view.view_id)
+    return out;
+  at.view = next;
+  at.serves = false;
+  send_again(out, shard);
+  return out;
 }
 
 worker_reaction worker::push(std::uint32_t shard, const push_id& id,
@@ -29,9 +26,9 @@ worker_reaction worker::push(std::uint32_t shard, const push_id& id,
     at.pushes.try_emplace(id, kept_push{read_version, std::move(gradient)});
   if (!at.serves)
     return {};
-  return {send_push{view_.primaries[shard],
+  return {send_push{at.view.primary,
                     shard,
-                    {view_.view_id, id, read_version, training_},
+                    {at.view.view_id, id, read_version, training_},
                     kept->second.gradient}};
 }
 
@@ -40,31 +37,31 @@ worker_reaction worker::pull(std::uint32_t shard, std::uint32_t replica,
                              std::vector<std::uint32_t> parts) {
   auto& at = shards_.at(shard);
   auto& wanted = at.pulls[replica];
-  wanted = {view_.view_id, ++last_pull_,     replica,
-            step,          std::move(parts), training_};
+  wanted = {at.view.view_id,  ++last_pull_, replica, step,
+            std::move(parts), training_};
   if (!at.serves)
     return {};
-  return {send_pull{view_.primaries[shard], shard, wanted}};
+  return {send_pull{at.view.primary, shard, wanted}};
 }
 
 std::optional<read_in_place>
 worker::read_in_place(std::uint32_t shard, std::uint32_t replica,
                       std::uint64_t step,
                       std::vector<std::uint32_t> parts) const {
-  if (!shards_.at(shard).serves)
+  const auto& at = shards_.at(shard);
+  if (!at.serves)
     return {};
   return parameter_server::read_in_place{
-    view_.primaries[shard],
+    at.view.primary,
     shard,
-    {view_.view_id, 0, replica, step, std::move(parts), training_}};
+    {at.view.view_id, 0, replica, step, std::move(parts), training_}};
 }
 
 worker_reaction worker::contributed(std::uint32_t replica,
                                     std::uint64_t next_step) {
   worker_reaction out;
   contributed_[replica] = next_step;
-  if (view_.view_id != 0)
-    send_progress(out, replica);
+  send_progress(out, replica);
   return out;
 }
 
@@ -92,7 +89,7 @@ worker_reaction worker::on(std::uint32_t shard, const pulled& received) {
   if (!at || received.training != training_)
     return {};
   const auto wanted = at->pulls.find(received.replica);
-  if (received.view_id != view_.view_id || wanted == at->pulls.end()
+  if (received.view_id != at->view.view_id || wanted == at->pulls.end()
       || wanted->second.number != received.number
       || wanted->second.parts.size() != received.versions.size())
     return {}; // of an older pull
@@ -107,7 +104,8 @@ worker_reaction worker::on(std::uint32_t shard, const serving& received) {
   if (!at)
     return {};
   worker_reaction out;
-  if (view_.view_id == 0 || received.view_id != view_.view_id || at->serves)
+  const auto view_id = at->view.view_id;
+  if (view_id == 0 || received.view_id != view_id || at->serves)
     return out;
   at->serves = true;
   send_all(out, shard);
@@ -117,15 +115,20 @@ worker_reaction worker::on(std::uint32_t shard, const serving& received) {
 worker_reaction worker::on_timeout() {
   worker_reaction out;
   for (std::uint32_t i = 0; i < shards_.size(); ++i)
-    if (shards_[i].serves)
-      send_all(out, i);
-    else if (i < view_.primaries.size())
-      out.push_back(
-        send_accepted{view_.primaries[i], i, {view_.view_id, self_}});
-  if (view_.view_id != 0)
-    for (const auto& [replica, unused] : contributed_)
-      send_progress(out, replica);
+    send_again(out, i);
+  for (const auto& [replica, unused] : contributed_)
+    send_progress(out, replica);
   return out;
+}
+
+/// Sends what a shard has not answered.
+void worker::send_again(worker_reaction& out, std::uint32_t shard) const {
+  const auto& at = shards_[shard];
+  if (at.serves)
+    send_all(out, shard);
+  else if (at.view.view_id != 0)
+    out.push_back(
+      send_accepted{at.view.primary, shard, {at.view.view_id, self_}});
 }
 
 worker::connection* worker::find(std::uint32_t shard) {
@@ -144,19 +147,19 @@ void worker::release(std::uint32_t replica) {
 void worker::send_all(worker_reaction& out, std::uint32_t shard) const {
   const auto& at = shards_[shard];
   for (const auto& [id, kept] : at.pushes)
-    out.push_back(send_push{view_.primaries[shard],
+    out.push_back(send_push{at.view.primary,
                             shard,
-                            {view_.view_id, id, kept.read_version, training_},
+                            {at.view.view_id, id, kept.read_version, training_},
                             kept.gradient});
   for (auto wanted : at.pulls) {
-    wanted.second.view_id = view_.view_id;
-    out.push_back(send_pull{view_.primaries[shard], shard, wanted.second});
+    wanted.second.view_id = at.view.view_id;
+    out.push_back(send_pull{at.view.primary, shard, wanted.second});
   }
 }
 
 void worker::send_progress(worker_reaction& out, std::uint32_t replica) const {
-  out.push_back(send_contributed{
-    {view_.view_id, replica, contributed_.at(replica), training_}});
+  out.push_back(
+    send_contributed{{replica, contributed_.at(replica), training_}});
 }
 
 std::size_t worker::unacknowledged() const {

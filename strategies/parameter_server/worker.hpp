@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/strategies/parameter_server/messages.hpp"
-#include "troupe/strategies/parameter_server/primary_view.hpp"
+#include "troupe/strategies/parameter_server/shard_primary.hpp"
 
 #include <cstdint>
 #include <map>
@@ -34,7 +34,7 @@ struct send_pull {
   std::uint32_t shard = 0;
   parameter_server::pull pull;
 };
-/// Sends `contributed` to the chief of its view.
+/// Sends `contributed` to the chief.
 struct send_contributed {
   parameter_server::contributed contributed;
 };
@@ -94,9 +94,9 @@ public:
   ///        effect.
   worker(std::uint64_t self, std::uint32_t shards, std::uint64_t training);
 
-  /// A view has taken effect. @pre it has a primary for each shard. No effect
-  /// if it is not newer. What is read in place at this time does not count.
-  worker_reaction on_view(const primary_view& next);
+  /// A view of a shard has taken effect. No effect if it is not newer. What is
+  /// read in place at this time does not count.
+  worker_reaction on_view(std::uint32_t shard, const shard_primary& next);
 
   /// @pre `id` was not pushed by this worker before.
   worker_reaction push(std::uint32_t shard, const push_id& id,
@@ -119,8 +119,8 @@ public:
   bool counts(const parameter_server::read_in_place& done,
               const std::optional<pulled>& before,
               const std::optional<pulled>& after) const {
-    return done.pull.view_id == view_.view_id && before && after
-           && before->versions == after->versions;
+    return done.pull.view_id == shards_.at(done.shard).view.view_id && before
+           && after && before->versions == after->versions;
   }
 
   /// All parts of all steps of the replica below `next_step` are pushed, and
@@ -150,18 +150,19 @@ private:
     payload gradient;
   };
   struct connection {
-    bool serves = false; ///< In the current view.
+    shard_primary view;
+    bool serves = false; ///< In this view.
     std::map<push_id, kept_push> pushes;
     std::map<std::uint32_t, parameter_server::pull> pulls; ///< By replica.
   };
 
   connection* find(std::uint32_t shard);
   void send_all(worker_reaction& out, std::uint32_t shard) const;
+  void send_again(worker_reaction& out, std::uint32_t shard) const;
   void send_progress(worker_reaction& out, std::uint32_t replica) const;
 
   const std::uint64_t self_;
   const std::uint64_t training_;
-  primary_view view_;
   std::uint64_t last_pull_ = 0;
   std::vector<connection> shards_;
   /// First step to which a contribution is missing, by replica.

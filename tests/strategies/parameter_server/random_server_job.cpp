@@ -209,8 +209,8 @@ void random_server_job::start_training() {
     if (process != chief_ || !chief.is_alive)
       return;
     chief.machine = new_chief();
-    if (chief.view.view_id > 0)
-      perform(process, chief.machine->on_view(chief.view));
+    for (std::uint32_t s = 0; s < shards_; ++s)
+      perform(process, chief.machine->on_view(s, chief.views[s]));
   });
 }
 
@@ -221,8 +221,8 @@ void random_server_job::start_training(std::uint64_t process,
   one.training = training_;
   one.machine = std::make_unique<worker>(process, shards_, training_);
   one.replicas.clear();
-  if (entered_[process] > 0)
-    perform(process, one.machine->on_view({entered_[process], one.primaries}));
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    perform(process, one.machine->on_view(s, one.views[s]));
   for (const auto& [id, host] : hosts_)
     if (host == process)
       start_replica(process, id, chance(50));
@@ -343,6 +343,7 @@ void random_server_job::add_worker() {
   auto& added = workers_[process];
   added.machine = std::make_unique<worker>(process, shards_, training_);
   added.training = training_;
+  added.views.resize(shards_);
   added.commands_left = max_commands_ > 0 ? below(max_commands_ + 1) : 0;
   if (added.commands_left > 0)
     at(1 + below(40), [this, process] { issue(process); });
@@ -351,6 +352,7 @@ void random_server_job::add_worker() {
 void random_server_job::add_chief() {
   chief_ = next_incarnation_++;
   chiefs_[chief_].machine = new_chief();
+  chiefs_[chief_].views.resize(shards_);
 }
 
 void random_server_job::start_replica(std::uint64_t process, std::uint32_t id,
@@ -579,8 +581,9 @@ void random_server_job::perform(std::uint64_t process,
                    });
         },
         [&](const send_contributed& x) {
-          to_chief(process, x.contributed.view_id, message,
-                   [what = x.contributed](auto& to) { return to.on(what); });
+          if (const auto chief = workers_[process].chief; chief != 0)
+            to_chief(process, chief, message,
+                     [what = x.contributed](auto& to) { return to.on(what); });
         },
         [&](const push_done& x) { on_push_done(process, x); },
         [&](const pull_done&) { fail("a pull ends without an answer"); },
@@ -615,9 +618,8 @@ void random_server_job::on_push_done(std::uint64_t process,
 }
 
 void random_server_job::to_chief(
-  std::uint64_t sender, std::uint64_t view_id, std::string_view message,
+  std::uint64_t sender, std::uint64_t process, std::string_view message,
   std::function<decision_reaction(step_decisions&)> call) {
-  const auto process = chief_of_.at(view_id);
   deliver(sender, process, message, [this, process, call] {
     auto& to = chiefs_[process];
     if (to.is_alive)
@@ -778,12 +780,12 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
                     });
         },
         [&](const answer_decision& x) {
-          to_chief(process, x.decided.view_id, message,
+          to_chief(process, chief_of_.at(x.decided.view_id), message,
                    [s, what = x.decided](auto& to) { return to.on(s, what); });
         },
         [&](const answer_decision_query& x) {
           to_chief(
-            process, x.last_decision.view_id, message,
+            process, chief_of_.at(x.last_decision.view_id), message,
             [s, what = x.last_decision](auto& to) { return to.on(s, what); });
         },
         [&](const send_record& x) {
@@ -929,8 +931,7 @@ void random_server_job::issue(std::uint64_t process) {
 /// server.
 void random_server_job::send_command(std::uint64_t process, std::uint32_t s,
                                      command what) {
-  const auto& known = workers_[process].primaries;
-  auto to = known.empty() ? 0 : known[s];
+  auto to = workers_[process].views[s].primary;
   if (has_faults_ && chance(15))
     to =
       std::next(servers_.begin(), std::int64_t(below(servers_.size())))->first;
@@ -1196,55 +1197,65 @@ void random_server_job::change_view() {
   enter_view(chief_);
 }
 
+/// A process enters the views of all shards, each at a time of its own.
 void random_server_job::enter_view(std::uint64_t process) {
   if (has_faults_ && view_id_ > 1 && chance(15))
     return meet("views missed", process); // it learns the view after it
-  std::vector<std::uint64_t> workers, primaries;
+  std::vector<std::uint64_t> workers;
   for (const auto& [one, state] : workers_)
     if (state.is_alive && !state.is_excluded)
       workers.push_back(one);
-  for (const auto& one : placed_)
-    primaries.push_back(one.primary);
-  at(1 + below(2 * max_delay_), [=, this, view_id = view_id_, placed = placed_,
-                                 hosts_then = hosts_, training = training_] {
-    if (const auto found = servers_.find(process); found != servers_.end()) {
-      for (std::uint32_t s = 0; found->second.is_alive && s < shards_; ++s) {
-        auto& to = found->second.copies[s];
-        const auto& where = placed[s];
-        const auto effects =
-          to.machine->on_view({view_id, where.term, where.previous_term,
-                               where.primary, where.backups, workers});
-        perform(process, s, effects);
-      }
-      return;
-    }
-    if (const auto found = chiefs_.find(process); found != chiefs_.end()) {
-      if (!found->second.is_alive || found->second.view.view_id >= view_id)
-        return;
-      found->second.view = {view_id, primaries};
-      perform(process, found->second.machine->on_view(found->second.view));
-      return;
-    }
-    auto& to = workers_[process];
-    if (!to.is_alive || entered_[process] >= view_id)
+  const auto enter = [this, process](auto& of, std::uint32_t s,
+                                     const shard_primary& next) {
+    if (!of.is_alive || of.views[s].view_id >= next.view_id)
       return; // it has entered a newer one
-    entered_[process] = view_id;
-    to.primaries = primaries;
-    perform(process, to.machine->on_view({view_id, primaries}));
-    const auto& hosts = training == training_ ? hosts_then : hosts_;
-    std::vector<std::uint32_t> moved;
-    for (const auto& [id, unused] : to.replicas)
-      if (!hosts.contains(id) || hosts.at(id) != process)
-        moved.push_back(id);
-    for (const auto id : moved) {
-      to.machine->release(id);
-      to.replicas.erase(id);
-    }
-    for (const auto& [id, host] : hosts)
-      if (host == process && hosts_.contains(id) && hosts_.at(id) == process
-          && to.training == training_ && !to.replicas.contains(id))
-        start_replica(process, id, view_id > 1);
-  });
+    of.views[s] = next;
+    perform(process, of.machine->on_view(s, next));
+  };
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    at(1 + below(2 * max_delay_), [=, this, view_id = view_id_,
+                                   where = placed_[s]] {
+      if (const auto found = servers_.find(process); found != servers_.end()) {
+        if (found->second.is_alive)
+          perform(process, s,
+                  found->second.copies[s].machine->on_view(
+                    {view_id, where.term, where.previous_term, where.primary,
+                     where.backups, workers}));
+      } else if (const auto chief = chiefs_.find(process);
+                 chief != chiefs_.end())
+        enter(chief->second, s, {view_id, where.primary});
+      else
+        enter(workers_[process], s, {view_id, where.primary});
+    });
+  if (workers_.contains(process))
+    at(1 + below(2 * max_delay_), [=, this, view_id = view_id_,
+                                   hosts_then = hosts_, training = training_] {
+      enter_hosts(process, view_id,
+                  training == training_ ? hosts_then : hosts_);
+    });
+}
+
+/// A worker learns which replicas it hosts, and who the chief is.
+void random_server_job::enter_hosts(
+  std::uint64_t process, std::uint64_t view_id,
+  const std::map<std::uint32_t, std::uint64_t>& hosts) {
+  auto& to = workers_[process];
+  if (!to.is_alive || to.hosts_of >= view_id)
+    return; // it knows newer ones
+  to.hosts_of = view_id;
+  to.chief = chief_of_.at(view_id);
+  std::vector<std::uint32_t> moved;
+  for (const auto& [id, unused] : to.replicas)
+    if (!hosts.contains(id) || hosts.at(id) != process)
+      moved.push_back(id);
+  for (const auto id : moved) {
+    to.machine->release(id);
+    to.replicas.erase(id);
+  }
+  for (const auto& [id, host] : hosts)
+    if (host == process && hosts_.contains(id) && hosts_.at(id) == process
+        && to.training == training_ && !to.replicas.contains(id))
+      start_replica(process, id, view_id > 1);
 }
 
 /// A primary that serves is the only one of its view.
@@ -1264,7 +1275,7 @@ void random_server_job::check_serving(std::uint64_t process, std::uint32_t s) {
   const auto& machine = *servers_[process].copies[s].machine;
   if (machine.position().term > 1)
     for (const auto one : workers_of_[machine.position().term])
-      if (entered_[one] < machine.position().term
+      if (workers_[one].views[s].view_id < machine.position().term
           && std::ranges::count(workers_of_[machine.view_id()], one) > 0)
         fail("a new primary serves before a worker has accepted it");
   if (machine.view_id() != view_id_ || !is_current(servers_[process].copies[s]))

@@ -152,7 +152,9 @@ private:
   };
   struct worker_process {
     bool is_alive = true, is_excluded = false;
-    std::vector<std::uint64_t> primaries; ///< Of its view, by shard.
+    std::vector<shard_primary> views; ///< The last it has entered, by shard.
+    std::uint64_t hosts_of = 0;       ///< View whose hosts it knows.
+    std::uint64_t chief = 0;          ///< Of this view.
     std::uint64_t commands_left = 0;
     std::map<std::uint32_t, client_of_shard> commands; ///< By shard.
     std::unique_ptr<worker> machine;
@@ -162,7 +164,7 @@ private:
   struct chief_process {
     bool is_alive = true, is_excluded = false;
     std::unique_ptr<step_decisions> machine;
-    primary_view view{}; ///< The last one that it has entered.
+    std::vector<shard_primary> views; ///< The last it has entered, by shard.
   };
   struct copies_of_shard {
     std::uint64_t term = 0, previous_term = 0, primary = 0;
@@ -206,8 +208,7 @@ private:
                const shard_reaction& effects);
   void perform(std::uint64_t process, const worker_reaction& effects);
   void perform(std::uint64_t process, const decision_reaction& effects);
-  /// Delivers a message to the chief of a view.
-  void to_chief(std::uint64_t sender, std::uint64_t view_id,
+  void to_chief(std::uint64_t sender, std::uint64_t chief,
                 std::string_view message,
                 std::function<decision_reaction(step_decisions&)> call);
   void on_push_done(std::uint64_t process, const push_done& done);
@@ -252,6 +253,8 @@ private:
   bool can_spare_server(std::uint64_t process) const;
   void change_view();
   void enter_view(std::uint64_t process);
+  void enter_hosts(std::uint64_t process, std::uint64_t view_id,
+                   const std::map<std::uint32_t, std::uint64_t>& hosts);
   void check_serving(std::uint64_t process, std::uint32_t at_shard);
   void check_primary(std::uint64_t process, std::uint32_t at_shard);
 
@@ -287,10 +290,9 @@ private:
   std::uint64_t view_id_ = 0;
   std::vector<copies_of_shard> placed_; ///< By shard, in the newest view.
   std::map<std::uint32_t, std::uint64_t> hosts_; ///< Worker by replica.
-  /// The workers of each view, and the last view that each worker has entered.
+  /// The workers of each view.
   std::map<std::uint64_t, std::vector<std::uint64_t>> workers_of_;
   std::map<std::uint64_t, std::uint64_t> chief_of_; ///< By view.
-  std::map<std::uint64_t, std::uint64_t> entered_;
   /// The primary that has served, by view and shard.
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> served_;
   /// By shard: the pushes that a primary has acknowledged; those that were

@@ -132,9 +132,11 @@ TEST(ShardCopy, RejectsPullsAndDecisionsThatCannotBe) {
   EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 1, 0, 0, {0, 0}})));
   alone.on(worker_id, push_of(0, 0), {});
   EXPECT_TRUE(is_error(alone.on(decision{1, 0, {}})));
-  EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 1}})));
   EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 0}})));
-  EXPECT_TRUE(is_error(alone.on(decision{1, 1, {0}})));
+  EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 2}})));
+  // Another primary can have them, in a newer view.
+  EXPECT_TRUE(alone.on(decision{1, 0, {0, 1}}).empty());
+  EXPECT_TRUE(alone.on(decision{1, 1, {0}}).empty());
   const auto done = alone.on(decision{1, 0, {0}});
   EXPECT_EQ(only<apply>(done).update.contributions.size(), 1u);
   EXPECT_EQ(only<answer_decision>(done).decided.step, 0u);
@@ -523,7 +525,7 @@ TEST(Worker, CountsNoReadInPlaceThatAnUpdateOrAViewHasInterrupted) {
   worker self{worker_id, 1, 0};
   const auto begin = [&] { return self.read_in_place(0, 3, 1, {0}); };
   EXPECT_FALSE(begin());
-  self.on_view({1, {primary_id}});
+  self.on_view(0, {1, primary_id});
   EXPECT_FALSE(begin()); // the shard does not serve yet
   self.on(0, serving{1});
   const auto read = begin();
@@ -536,7 +538,7 @@ TEST(Worker, CountsNoReadInPlaceThatAnUpdateOrAViewHasInterrupted) {
   EXPECT_FALSE(self.counts(*read, answer, later));
   EXPECT_FALSE(self.counts(*read, answer, {}));
   EXPECT_FALSE(self.counts(*read, {}, answer));
-  self.on_view({2, {backup_id}});
+  self.on_view(0, {2, backup_id});
   EXPECT_FALSE(self.counts(*read, answer, answer));
   EXPECT_FALSE(begin());
   self.on(0, serving{2});
@@ -546,7 +548,7 @@ TEST(Worker, CountsNoReadInPlaceThatAnUpdateOrAViewHasInterrupted) {
 
 TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
   worker self{worker_id, 1, 0};
-  EXPECT_EQ(count<send_accepted>(self.on_view({1, {primary_id}})), 1u);
+  EXPECT_EQ(count<send_accepted>(self.on_view(0, {1, primary_id})), 1u);
   // Nothing is sent before the shard serves.
   EXPECT_TRUE(self.push(0, {0, 0, 0}, 4, {}).empty());
   EXPECT_TRUE(self.pull(0, 0, 1, {0}).empty());
@@ -555,7 +557,7 @@ TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
   EXPECT_EQ(only<send_pull>(sent).pull.step, 1u);
   EXPECT_EQ(self.on_timeout().size(), 2u);
   // A view of other primaries: all of it goes to the new one.
-  EXPECT_EQ(only<send_accepted>(self.on_view({2, {backup_id}})).primary,
+  EXPECT_EQ(only<send_accepted>(self.on_view(0, {2, backup_id})).primary,
             backup_id);
   EXPECT_TRUE(self.on(0, serving{1}).empty());
   const auto again = self.on(0, serving{2});
@@ -570,7 +572,7 @@ TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
 
 TEST(Worker, SendsNothingAgainWhenItHearsTwiceThatAShardServes) {
   worker self{worker_id, 1, 0};
-  self.on_view({1, {primary_id}});
+  self.on_view(0, {1, primary_id});
   self.push(0, {0, 0, 0}, 0, {});
   EXPECT_EQ(self.on(0, serving{1}).size(), 1u);
   EXPECT_TRUE(self.on(0, serving{1}).empty());
@@ -578,27 +580,40 @@ TEST(Worker, SendsNothingAgainWhenItHearsTwiceThatAShardServes) {
 
 TEST(Worker, ReportsTheContributionsOfItsReplicasInEachInterval) {
   worker self{worker_id, 1, 0};
-  EXPECT_TRUE(self.contributed(0, 3).empty()); // there is no chief yet
-  const auto sent =
-    only<send_contributed>(self.on_view({1, {primary_id}})).contributed;
-  EXPECT_EQ(sent.view_id, 1u);
+  // The report holds in all views.
+  const auto sent = only<send_contributed>(self.contributed(0, 3)).contributed;
   EXPECT_EQ(sent.replica, 0u);
   EXPECT_EQ(sent.next_step, 3u);
+  EXPECT_EQ(count<send_contributed>(self.on_view(0, {1, primary_id})), 0u);
   EXPECT_EQ(
     only<send_contributed>(self.contributed(0, 4)).contributed.next_step, 4u);
   self.on(0, serving{1});
   EXPECT_EQ(only<send_contributed>(self.on_timeout()).contributed.next_step,
             4u);
-  EXPECT_EQ(
-    only<send_contributed>(self.on_view({2, {primary_id}})).contributed.view_id,
-    2u);
   self.release(0);
   EXPECT_EQ(count<send_contributed>(self.on_timeout()), 0u);
 }
 
+TEST(Worker, EntersTheViewsOfEachShardApart) {
+  worker self{worker_id, 2, 0};
+  self.on_view(0, {5, primary_id});
+  self.on(0, serving{5});
+  self.push(0, {0, 0, 0}, 0, {});
+  self.push(1, {0, 0, 0}, 0, {});
+  const auto first = self.on_view(1, {2, backup_id});
+  ASSERT_EQ(first.size(), 1u); // shard 0 goes on in its view
+  EXPECT_EQ(only<send_accepted>(first).accepted.view_id, 2u);
+  EXPECT_TRUE(self.on(1, serving{5}).empty());
+  const auto sent = self.on(1, serving{2});
+  EXPECT_EQ(only<send_push>(sent).push.view_id, 2u);
+  EXPECT_EQ(only<send_push>(sent).primary, backup_id);
+  EXPECT_TRUE(self.on_view(1, {2, primary_id}).empty());
+  EXPECT_EQ(self.on_timeout().size(), 2u);
+}
+
 TEST(Worker, IgnoresAnswersToOlderPulls) {
   worker self{worker_id, 1, 0};
-  self.on_view({1, {primary_id}});
+  self.on_view(0, {1, primary_id});
   self.on(0, serving{1});
   const auto number = [](const worker_reaction& x) {
     return only<send_pull>(x).pull.number;
@@ -618,16 +633,16 @@ TEST(Worker, IgnoresShardsAndViewsThatDoNotExist) {
   worker self{worker_id, 1, 0};
   self.push(0, {0, 0, 0}, 0, {});
   EXPECT_TRUE(self.on(0, serving{0}).empty());
-  self.on_view({1, {primary_id}});
+  self.on_view(0, {1, primary_id});
   EXPECT_TRUE(self.on(1, serving{1}).empty());
   EXPECT_TRUE(self.on(1, pushed{1, {0, 0, 0}}).empty());
   EXPECT_TRUE(self.on(1, pulled{1, 1, 0, 0, {}}).empty());
-  EXPECT_THROW(self.on_view({2, {}}), std::logic_error);
+  EXPECT_THROW(self.on_view(1, {2, primary_id}), std::out_of_range);
 }
 
 TEST(Worker, ForgetsAReplicaThatWasMoved) {
   worker self{worker_id, 1, 0};
-  self.on_view({1, {primary_id}});
+  self.on_view(0, {1, primary_id});
   self.on(0, serving{1});
   self.push(0, {0, 0, 0}, 0, {});
   self.push(0, {1, 0, 0}, 0, {});
@@ -639,7 +654,7 @@ TEST(Worker, ForgetsAReplicaThatWasMoved) {
 
 TEST(Worker, ReportsWhyAPushWasRejected) {
   worker self{worker_id, 1, 0};
-  self.on_view({1, {primary_id}});
+  self.on_view(0, {1, primary_id});
   self.on(0, serving{1});
   self.push(0, {0, 9, 3}, 0, {});
   EXPECT_TRUE(
@@ -954,7 +969,7 @@ TEST(ShardCopy, HasNoStepForAReplicaOfATrainingWithoutItsParts) {
 
 TEST(ServerWorker, IgnoresAnswersOfAnotherTraining) {
   worker self{worker_id, 1, 5};
-  self.on_view({1, {primary_id}});
+  self.on_view(0, {1, primary_id});
   self.on(0, serving{1});
   const push_id id{0, 0, 0};
   EXPECT_EQ(only<send_push>(self.push(0, id, 0, {})).push.training, 5u);

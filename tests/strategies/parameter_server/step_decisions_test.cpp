@@ -16,7 +16,8 @@ using ids = std::vector<std::uint32_t>;
 /// A chief of two shards, in view 1.
 step_decisions chief_of(std::uint32_t replicas, std::uint32_t backup_workers) {
   step_decisions out{2, replicas, backup_workers, 0};
-  out.on_view({1, {10, 11}});
+  out.on_view(0, {1, 10});
+  out.on_view(1, {1, 11});
   return out;
 }
 
@@ -54,11 +55,12 @@ bool is_error(const decision_reaction& all) {
 TEST(StepDecisions, AsksAllShardsForTheLastDecisionBeforeItDecides) {
   step_decisions chief{2, 1, 0, 0};
   EXPECT_TRUE(chief.on_timeout().empty()); // there is no view yet
-  const auto sent = chief.on_view({4, {10, 11}});
-  ASSERT_EQ(sent.size(), 2u);
-  EXPECT_EQ(std::get<send_decision_query>(sent[1]).primary, 11u);
-  EXPECT_EQ(std::get<send_decision_query>(sent[1]).decision_query.view_id, 4u);
-  EXPECT_TRUE(chief.on(contributed{4, 0, 1}).empty());
+  EXPECT_EQ(chief.on_view(0, {4, 10}).size(), 1u);
+  const auto sent = chief.on_view(1, {4, 11});
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(std::get<send_decision_query>(sent[0]).primary, 11u);
+  EXPECT_EQ(std::get<send_decision_query>(sent[0]).decision_query.view_id, 4u);
+  EXPECT_TRUE(chief.on(contributed{0, 1}).empty());
   EXPECT_TRUE(chief.on(0, last_decision{4, {}}).empty());
   EXPECT_TRUE(chief.on(0, last_decision{4, {}}).empty()); // repeated
   EXPECT_TRUE(chief.on(1, last_decision{3, {}}).empty()); // of another view
@@ -75,16 +77,15 @@ TEST(StepDecisions, AsksAllShardsForTheLastDecisionBeforeItDecides) {
 
 TEST(StepDecisions, TakesTheFirstContributionsThatSuffice) {
   auto chief = first_chief_of(4, 2);
-  EXPECT_TRUE(chief.on(contributed{1, 3, 1}).empty());
-  EXPECT_TRUE(chief.on(contributed{1, 3, 1}).empty()); // repeated
-  EXPECT_TRUE(chief.on(contributed{0, 2, 1}).empty()); // of an older view
-  const auto first = sent_to({0, 1}, chief.on(contributed{1, 1, 1}));
+  EXPECT_TRUE(chief.on(contributed{3, 1}).empty());
+  EXPECT_TRUE(chief.on(contributed{3, 1}).empty()); // repeated
+  const auto first = sent_to({0, 1}, chief.on(contributed{1, 1}));
   EXPECT_EQ(first.contributors, (ids{1, 3}));
   // Those that are late do not count, and older reports change nothing.
-  EXPECT_TRUE(chief.on(contributed{1, 0, 2}).empty());
-  EXPECT_TRUE(chief.on(contributed{1, 2, 2}).empty());
-  EXPECT_TRUE(chief.on(contributed{1, 1, 2}).empty());
-  EXPECT_TRUE(chief.on(contributed{1, 0, 1}).empty());
+  EXPECT_TRUE(chief.on(contributed{0, 2}).empty());
+  EXPECT_TRUE(chief.on(contributed{2, 2}).empty());
+  EXPECT_TRUE(chief.on(contributed{1, 2}).empty());
+  EXPECT_TRUE(chief.on(contributed{0, 1}).empty());
   chief.on(0, decided{1, 0});
   EXPECT_EQ(sent_to({0, 1}, chief.on(1, decided{1, 0})).contributors,
             (ids{0, 2}));
@@ -92,7 +93,7 @@ TEST(StepDecisions, TakesTheFirstContributionsThatSuffice) {
 
 TEST(StepDecisions, WaitsForAllShardsBeforeTheNextStep) {
   auto chief = first_chief_of(1, 0);
-  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{1, 0, 3})).step, 0u);
+  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{0, 3})).step, 0u);
   EXPECT_TRUE(chief.on(1, decided{1, 0}).empty());
   EXPECT_TRUE(chief.on(1, decided{1, 0}).empty()); // repeated
   EXPECT_TRUE(chief.on(0, decided{0, 0}).empty()); // of another view
@@ -103,7 +104,7 @@ TEST(StepDecisions, WaitsForAllShardsBeforeTheNextStep) {
 
 TEST(StepDecisions, RepeatsTheNewestDecisionThatItFinds) {
   auto chief = chief_of(2, 1);
-  EXPECT_TRUE(chief.on(contributed{1, 0, 7}).empty());
+  EXPECT_TRUE(chief.on(contributed{0, 7}).empty());
   EXPECT_TRUE(chief.on(0, last_decision{1, {{0, 5, {0}}}}).empty());
   const auto found =
     sent_to({0, 1}, chief.on(1, last_decision{1, {{0, 6, {1}}}}));
@@ -114,26 +115,29 @@ TEST(StepDecisions, RepeatsTheNewestDecisionThatItFinds) {
   chief.on(0, decided{1, 6});
   EXPECT_TRUE(chief.on(1, decided{1, 6}).empty());
   EXPECT_EQ(chief.next_step(), 7u);
-  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{1, 0, 8})).step, 7u);
+  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{0, 8})).step, 7u);
 }
 
 TEST(StepDecisions, SendsAgainInANewViewWhatWasNotAnswered) {
   auto chief = chief_of(1, 0);
   chief.on(0, last_decision{1, {}});
-  EXPECT_TRUE(chief.on_view({1, {10, 11}}).empty());
-  const auto asked = chief.on_view({2, {10, 11}});
+  EXPECT_TRUE(chief.on_view(1, {1, 11}).empty());
+  EXPECT_TRUE(chief.on_view(0, {3, 12}).empty()); // it has answered
+  const auto asked = chief.on_view(1, {2, 11});
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(std::get<send_decision_query>(asked[0]).decision_query.view_id, 2u);
+  EXPECT_TRUE(chief.on(1, last_decision{1, {}}).empty()); // of an older view
   chief.on(1, last_decision{2, {}});
-  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{2, 0, 1})).view_id, 2u);
-  chief.on(0, decided{2, 0});
-  EXPECT_EQ(sent_to({1}, chief.on_view({3, {10, 11}})).view_id, 3u);
-  EXPECT_THROW(chief.on_view({4, {10}}), std::logic_error);
+  chief.on_view(0, {4, 10});
+  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{0, 1})).view_id, 2u);
+  chief.on(0, decided{4, 0});
+  EXPECT_EQ(sent_to({1}, chief.on_view(1, {3, 11})).view_id, 3u);
+  EXPECT_THROW(chief.on_view(2, {1, 10}), std::out_of_range);
 }
 
 TEST(StepDecisions, RejectsWhatCannotBe) {
   auto chief = chief_of(2, 1);
-  EXPECT_TRUE(is_error(chief.on(contributed{1, 2, 1})));
+  EXPECT_TRUE(is_error(chief.on(contributed{2, 1})));
   EXPECT_TRUE(chief.on(0, last_decision{1, {{0, 5, {0}}}}).empty());
   const auto all = chief.on(1, last_decision{1, {{0, 5, {1}}}});
   ASSERT_FALSE(all.empty());
@@ -144,7 +148,7 @@ TEST(StepDecisions, RejectsWhatCannotBe) {
 
 TEST(StepDecisions, IgnoreMessagesOfAnotherTraining) {
   step_decisions chief{1, 1, 0, 5};
-  chief.on_view({1, {10}});
+  chief.on_view(0, {1, 10});
   EXPECT_TRUE(chief.on(0, last_decision{1, {}, 4}).empty());
   EXPECT_TRUE(chief.queries());
   step_decisions misled = chief;
@@ -152,8 +156,8 @@ TEST(StepDecisions, IgnoreMessagesOfAnotherTraining) {
     is_error(misled.on(0, last_decision{1, {decision{1, 3, {0}, 4}}, 5})));
   EXPECT_TRUE(chief.on(0, last_decision{1, {}, 5}).empty());
   EXPECT_FALSE(chief.queries());
-  EXPECT_TRUE(chief.on(contributed{1, 0, 1, 4}).empty());
-  const auto sent = chief.on(contributed{1, 0, 2, 5});
+  EXPECT_TRUE(chief.on(contributed{0, 1, 4}).empty());
+  const auto sent = chief.on(contributed{0, 2, 5});
   EXPECT_EQ(sent_to({0}, sent).training, 5u);
   EXPECT_TRUE(chief.on(0, decided{1, 0, 4}).empty());
   EXPECT_EQ(sent_to({0}, chief.on(0, decided{1, 0, 5})).step, 1u);
