@@ -225,7 +225,6 @@ closure_link(closure_worker_actor::stateful_pointer<closure_link_state> self,
     },
     [self](const coordinator::cancel& x) { self->state.cancel(x); },
     [self](atom::next) { self->state.send_work(); },
-    [](atom::wake) {},
   };
 }
 

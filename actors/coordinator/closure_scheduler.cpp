@@ -18,8 +18,6 @@ namespace {
 
 /// `unfinished_closures` limits the closures of the program before.
 constexpr auto max_unfinished = std::numeric_limits<std::uint64_t>::max();
-/// Time after which a decision is sent again that a busy shard has rejected.
-constexpr std::chrono::milliseconds repeat_interval{5};
 
 } // namespace
 
@@ -32,10 +30,9 @@ void closure_scheduler_state::configure(closure_scheduler_config how) {
   config = std::move(how);
   coordinator::records earlier;
   earlier.first = config.first;
-  machine.emplace(static_cast<std::uint32_t>(config.shards.size()),
-                  max_unfinished, config.life, std::move(earlier));
-  for (const auto& shard : config.shards)
-    self->monitor(shard);
+  machine.emplace(config.shards, max_unfinished, config.life,
+                  std::move(earlier));
+  self->monitor(config.router);
 }
 
 void closure_scheduler_state::schedule(shared_closure what) {
@@ -76,10 +73,8 @@ void closure_scheduler_state::on_down(const caf::down_msg& x) {
     config.on_worker_lost(id, self->system().render(x.reason));
     return remove_worker(id);
   }
-  for (std::size_t i = 0; i < config.shards.size(); ++i)
-    if (config.shards[i] == x.source)
-      return fail_all("parameter server " + std::to_string(i)
-                      + " has ended: " + self->system().render(x.reason));
+  if (config.router == x.source)
+    fail_all(wire::to_wire(x.reason, self->system()).text);
 }
 
 /// Cancels all closures, because no other one can be done.
@@ -122,7 +117,7 @@ void closure_scheduler_state::perform(coordinator::send_cancel& x) {
 }
 
 void closure_scheduler_state::perform(coordinator::send_decision& x) {
-  self->request(config.shards.at(x.shard), config.timeout, x.decision)
+  self->request(config.router, config.timeout, x.shard, x.decision)
     .then(
       [this](const coordinator::decided& answer) {
         perform(machine->on(answer));
@@ -137,11 +132,8 @@ void closure_scheduler_state::perform(coordinator::send_decision& x) {
           perform(machine->on(coordinator::decided{shard, ordinal}));
           return accept_waiting();
         }
-        if (found.code != ec::busy)
-          return fail_all("parameter server " + std::to_string(shard)
-                          + " did not answer a decision: " + found.text);
-        if (!std::exchange(will_repeat, true))
-          self->delayed_send(self, repeat_interval, atom::wake_v);
+        fail_all("parameter server " + std::to_string(shard)
+                 + " did not answer a decision: " + found.text);
       });
 }
 
@@ -200,10 +192,6 @@ closure_scheduler_actor::behavior_type closure_scheduler(
     [self](const new_worker& x) { self->state.add_worker(x); },
     [self](atom::stop, std::uint64_t worker) {
       self->state.remove_worker(worker);
-    },
-    [self, perform](atom::wake) {
-      self->state.will_repeat = false;
-      perform(self->state.machine->on_timeout());
     },
     [self](atom::resume) {
       if (self->state.machine->has_error())

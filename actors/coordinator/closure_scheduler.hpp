@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/protocol/closure_actors.hpp"
-#include "troupe/actors/protocol/shard_actor.hpp"
+#include "troupe/actors/protocol/shard_router_actor.hpp"
 #include "troupe/strategies/coordinator/state_machine.hpp"
 
 #include <caf/typed_event_based_actor.hpp>
@@ -13,18 +13,18 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace troupe {
 
 /// Spawn arguments of a closure scheduler.
 struct closure_scheduler_config {
-  std::vector<shard_actor> shards;
+  shard_router_actor router; ///< To the shards.
+  std::uint32_t shards = 1;
   std::uint64_t life = 1;  ///< Greater than that of all coordinators before.
   std::uint64_t first = 0; ///< Number of the first closure.
   std::chrono::milliseconds timeout{60'000}; ///< Of a request to a shard.
-  /// Called once if a shard or the scheduler has ended: no closure can be done
-  /// any more. Called on the thread of the scheduler.
+  /// Called once if a shard is lost or the scheduler has ended: no closure can
+  /// be done any more. Called on the thread of the scheduler.
   std::function<void(const std::string& why)> on_broken;
   /// Called if a worker has ended by itself. Called on the thread of the
   /// scheduler.
@@ -75,8 +75,7 @@ struct closure_scheduler_state {
   std::map<std::uint64_t, shared_closure> closures;      ///< By ordinal.
   /// Closures that have come before the state machine could take them.
   std::deque<shared_closure> waiting;
-  bool is_broken = false;   ///< A shard has ended.
-  bool will_repeat = false; ///< A `wake` message to itself is pending.
+  bool is_broken = false; ///< A shard is lost.
 };
 
 /// Schedules closures on workers. It hosts `coordinator::state_machine`.

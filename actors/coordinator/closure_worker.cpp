@@ -17,9 +17,6 @@ namespace troupe {
 
 namespace {
 
-/// Time after which a request is sent again that a busy shard has rejected.
-constexpr std::chrono::milliseconds retry_interval{2};
-
 /// The beginning of a sentence about a shard.
 std::string server_text(std::uint32_t shard) {
   return "parameter server " + std::to_string(shard) + ": ";
@@ -48,7 +45,7 @@ public:
     values_.assign(parts.size(), {});
     unanswered_ = parts.size();
     for (std::size_t i = 0; i < parts.size(); ++i)
-      request(parts[i], i, state_.self->clock().now());
+      request(parts[i], i);
     while (unanswered_ > 0)
       fiber::park();
     check_stopped();
@@ -138,8 +135,7 @@ private:
     }
   }
 
-  void request(const read& from, std::size_t i,
-               caf::actor_clock::time_point begin) {
+  void request(const read& from, std::size_t i) {
     auto encoded =
       encode(makes_own_changes(from) ? std::vector<addressed_change>{}
                                      : own_changes(from));
@@ -147,7 +143,7 @@ private:
       encoded.operands.insert(encoded.operands.begin(), from.rows);
     // An answer may come after the end of the execution.
     state_.self
-      ->request(state_.config.shards.at(from.shard), state_.config.timeout,
+      ->request(state_.config.router, state_.config.timeout, from.shard,
                 part_pull{from.part, static_cast<bool>(from.rows),
                           std::move(encoded.list), true, execution},
                 std::move(encoded.operands))
@@ -156,22 +152,11 @@ private:
           if (const auto self = me.lock())
             self->on_answer([&] { self->values_[i] = std::move(x); });
         },
-        [me = weak_from_this(), from, i, begin](caf::error& e) {
-          const auto self = me.lock();
-          if (!self || !self->is_executed())
-            return;
-          self->state_.retry(
-            e, begin,
-            [me, from, i, begin] {
-              const auto again = me.lock();
-              if (again && again->is_executed())
-                again->request(from, i, begin);
-            },
-            [&] {
-              self->on_answer([&] {
-                self->failure_ =
-                  failed_request(from.shard, e, self->state_.self->system());
-              });
+        [me = weak_from_this(), i, shard = from.shard](const caf::error& e) {
+          if (const auto self = me.lock())
+            self->on_answer([&] {
+              self->failure_ =
+                failed_request(shard, e, self->state_.self->system());
             });
         });
   }
@@ -329,48 +314,30 @@ void closure_worker_state::store_effects(const slot& from,
   for (const auto& [shard, changes] : environment->changes())
     one.shards.push_back(shard);
   one.unanswered = static_cast<std::uint32_t>(one.shards.size()) + 1;
-  const auto now = self->clock().now();
   for (const auto& [shard, changes] : environment->changes())
-    store_at(shard, from.current->run, changes, now);
+    store_at(shard, from.current->run, changes);
   on_stored(which);
 }
 
 void closure_worker_state::store_at(
   std::uint32_t shard, const coordinator::run& from,
-  const std::vector<addressed_change>& changes,
-  caf::actor_clock::time_point begin) {
+  const std::vector<addressed_change>& changes) {
   auto encoded = encode(changes);
   const auto which = from.execution;
   self
     ->request(
-      config.shards.at(shard), config.timeout,
+      config.router, config.timeout, shard,
       execution_effects{which, from.done_below, std::move(encoded.list)},
       std::move(encoded.operands))
     .then([this, which](std::uint64_t) { on_stored(which); },
-          [=, this](caf::error& e) {
-            if (!stores.contains(which))
+          [this, which, shard](const caf::error& e) {
+            auto one = stores.extract(which);
+            if (!one)
               return;
-            retry(
-              e, begin, [=, this] { store_at(shard, from, changes, begin); },
-              [&] {
-                auto one = stores.extract(which);
-                one.mapped().environment->call_at_failure();
-                fail(which, std::make_exception_ptr(
-                              failed_request(shard, e, self->system())));
-              });
+            one.mapped().environment->call_at_failure();
+            fail(which, std::make_exception_ptr(
+                          failed_request(shard, e, self->system())));
           });
-}
-
-void closure_worker_state::retry(const caf::error& why,
-                                 caf::actor_clock::time_point begin,
-                                 std::function<void()> request,
-                                 const std::function<void()>& fail) {
-  if (wire::to_wire(why, self->system()).code != ec::busy
-      || self->clock().now() - begin > config.timeout)
-    return fail();
-  if (retries.empty())
-    self->delayed_send(self, retry_interval, atom::wake_v);
-  retries.push_back(std::move(request));
 }
 
 void closure_worker_state::on_stored(const coordinator::execution& from) {
@@ -404,10 +371,6 @@ closure_worker_actor::behavior_type closure_worker(
     },
     [self](const coordinator::cancel& x) { self->state.on_cancel(x); },
     [self](atom::next) { self->state.begin_next(); },
-    [self](atom::wake) {
-      for (const auto& again : std::exchange(self->state.retries, {}))
-        again();
-    },
   };
 }
 

@@ -2,11 +2,10 @@
 
 #include "troupe/actors/core/fiber.hpp"
 #include "troupe/actors/protocol/closure_actors.hpp"
-#include "troupe/actors/protocol/shard_actor.hpp"
+#include "troupe/actors/protocol/shard_router_actor.hpp"
 #include "troupe/strategies/coordinator/executions.hpp"
 #include "troupe/tensors/context.hpp"
 
-#include <caf/actor_clock.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <atomic>
@@ -29,8 +28,8 @@ struct closure_worker_config {
   std::uint64_t id = 0;     ///< Of `new_worker`.
   std::uint32_t number = 0; ///< That closures see.
   closure_worker_owner_actor owner;
-  std::vector<shard_actor> shards;
-  std::string servers{}; ///< Name of the servers that have these shards.
+  shard_router_actor router; ///< To the shards.
+  std::string servers{};     ///< Name of the servers that have these shards.
   std::chrono::milliseconds timeout{60'000}; ///< Of a request to a shard.
   int threads = 1;                           ///< Of the ops of a closure.
   std::uint32_t interleaved = 1;             ///< Closures at a time. Above 0.
@@ -94,13 +93,8 @@ struct closure_worker_state {
     coordinator::payload result;
     std::shared_ptr<worker_environment> environment;
   };
-  /// Calls `request` again in a moment, if a shard was busy and the time since
-  /// `begin` is below the timeout. Otherwise calls `fail`.
-  void retry(const caf::error& why, caf::actor_clock::time_point begin,
-             std::function<void()> request, const std::function<void()>& fail);
   void store_at(std::uint32_t shard, const coordinator::run& from,
-                const std::vector<addressed_change>& changes,
-                caf::actor_clock::time_point begin);
+                const std::vector<addressed_change>& changes);
 
   closure_worker_actor::pointer self;
   closure_worker_config config;
@@ -109,7 +103,6 @@ struct closure_worker_state {
   std::deque<waiting_closure> queue;
   bool next_pending = false; ///< A `next` message to itself is pending.
   std::map<coordinator::execution, storing> stores;
-  std::vector<std::function<void()>> retries; ///< Requests to send again.
   /// Declared last, because closures use all members above.
   std::vector<std::unique_ptr<slot>> slots;
 };

@@ -23,9 +23,7 @@ using closure_worker_actor = caf::typed_actor<
   // Stops an execution.
   caf::reacts_to<coordinator::cancel>,
   // Begins the next execution.
-  caf::reacts_to<atom::next>,
-  // Sends requests again that a busy shard has rejected.
-  caf::reacts_to<atom::wake>>;
+  caf::reacts_to<atom::next>>;
 
 /// A worker that joins.
 struct new_worker {
@@ -54,9 +52,7 @@ using closure_scheduler_actor = closure_worker_owner_actor::extend<
   // Removes a worker. Its closures are executed by others.
   caf::reacts_to<atom::stop, std::uint64_t>,
   // The error was reported: the scheduler accepts closures again.
-  caf::reacts_to<atom::resume>,
-  // Sends decisions again that a busy shard has rejected.
-  caf::reacts_to<atom::wake>>;
+  caf::reacts_to<atom::resume>>;
 
 // -- between processes --------------------------------------------------------
 

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "troupe/actors/protocol/shard_actor.hpp"
+#include "troupe/actors/protocol/atoms.hpp"
+#include "troupe/actors/protocol/shard_messages.hpp"
 
 #include <caf/typed_actor.hpp>
 

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "troupe/actors/protocol/shard_actor.hpp"
+#include "troupe/actors/core/error_code_caf.hpp"
+#include "troupe/actors/protocol/atoms.hpp"
+#include "troupe/actors/protocol/shard_messages.hpp"
 #include "troupe/strategies/coordinator/closure_effects.hpp"
 #include "troupe/strategies/parameter_server/copy_views.hpp"
 #include "troupe/strategies/parameter_server/part_image.hpp"
@@ -22,8 +24,8 @@ namespace troupe {
 
 // -- clients ------------------------------------------------------------------
 
-/// The messages of `shard_actor`, as contents of commands. The numbers are a
-/// wire format: append, never reuse.
+/// The requests to a shard, as contents of commands. The numbers are a wire
+/// format: append, never reuse.
 enum class shard_request_kind : std::uint8_t {
   new_part = 0,
   new_optimizer = 1,
@@ -38,18 +40,21 @@ enum class shard_request_kind : std::uint8_t {
   /// body is the reason, as text.
   rejected = 9,
   remove = 10, ///< `removal`
+  begin = 11,  ///< `new_training`, of a command that begins a training
+  /// In the log only: how the gradient beside a push is applied, or the sum of
+  /// those that a decision names (`update_header`).
+  update = 12,
 };
 constexpr bool is_read(shard_request_kind x) {
   return x >= shard_request_kind::pull && x <= shard_request_kind::status;
 }
 
-/// A message of `shard_actor` to one shard, as a command. Its tensors travel
-/// beside it.
+/// A request to one shard, as a command. Its tensors travel beside it.
 struct shard_request {
   std::uint32_t shard = 0; ///< Index.
   parameter_server::command command;
   shard_request_kind kind{};
-  std::vector<std::uint8_t> body; ///< The message, encoded.
+  std::vector<std::uint8_t> body; ///< The request, encoded.
   auto fields() { return std::tie(shard, command, kind, body); }
 };
 
@@ -57,7 +62,7 @@ struct shard_request {
 /// reuse.
 enum class shard_outcome : std::uint8_t {
   done = 0,
-  invalid = 1,     ///< Error `ec::invalid` of `shard_actor`.
+  invalid = 1,     ///< It names what does not exist or does not fit.
   not_serving = 2, ///< It can be sent to another copy, or later.
   busy = 3,        ///< It can be sent again.
   forgotten = 4,   ///< The shard has forgotten the client.
@@ -66,9 +71,59 @@ enum class shard_outcome : std::uint8_t {
 /// Answer to `shard_request`. A tensor that it contains travels beside it.
 struct shard_answer {
   shard_outcome outcome{};
-  std::vector<std::uint8_t> body; ///< The answer of `shard_actor`, encoded.
+  std::vector<std::uint8_t> body; ///< The answer, encoded.
   std::string problem;            ///< Of `invalid`.
   auto fields() { return std::tie(outcome, body, problem); }
+};
+
+// -- workers and the chief ----------------------------------------------------
+
+// An answer of view 0: the request was ignored, and can be sent again.
+
+/// A contribution of a replica. Beside it: the gradient of all elements; or the
+/// numbers of rows, [m] int64, and the gradient of these rows; or nothing, if
+/// the replica has no gradient for this step.
+struct shard_push {
+  std::uint32_t shard = 0;
+  std::uint64_t worker = 0; ///< Random number of the sender.
+  parameter_server::push push;
+  update_header how; ///< Of a part that is not synchronous.
+  auto fields() { return std::tie(shard, worker, push, how); }
+};
+
+struct shard_pushed {
+  parameter_server::pushed pushed;
+  std::string problem; ///< Of `unfit_gradient`.
+  auto fields() { return std::tie(pushed, problem); }
+};
+
+/// Asks for the values of parts for a step of a replica. Beside it: the numbers
+/// of rows, [m] int64, of each part of which only some rows are wanted.
+struct shard_pull {
+  std::uint32_t shard = 0;
+  std::uint64_t worker = 0; ///< Random number of the sender.
+  parameter_server::pull pull;
+  std::vector<std::uint8_t> has_rows; ///< By part of the pull: 0 or 1.
+  auto fields() { return std::tie(shard, worker, pull, has_rows); }
+};
+
+struct shard_decision {
+  std::uint32_t shard = 0;
+  parameter_server::decision decision;
+  update_header how;
+  auto fields() { return std::tie(shard, decision, how); }
+};
+
+struct shard_decision_query {
+  std::uint32_t shard = 0;
+  parameter_server::decision_query query;
+  auto fields() { return std::tie(shard, query); }
+};
+
+struct shard_accepted {
+  std::uint32_t shard = 0;
+  parameter_server::accepted accepted;
+  auto fields() { return std::tie(shard, accepted); }
 };
 
 // -- views --------------------------------------------------------------------
@@ -113,8 +168,8 @@ struct copy_report {
 
 // -- copies -------------------------------------------------------------------
 
-/// A record of the log of a shard. If it holds a command, its content: the
-/// tensors travel beside it.
+/// A record of the log of a shard, with what is beside a push or a decision, or
+/// the content of a command. The tensors travel beside the message.
 struct copy_record {
   std::uint32_t shard = 0;
   parameter_server::record record;
@@ -145,18 +200,22 @@ struct shard_image {
   std::vector<change_list> waiting{};    ///< Of `effects.waiting`.
   std::vector<std::uint32_t> operands{}; ///< Their numbers of tensors.
   std::vector<kept_answer> answers{};    ///< By id, ascending.
+  std::uint32_t optimizer = 0;           ///< Of the training.
   auto fields() {
     return std::tie(updates, parts, images, tables, optimizers, effects,
-                    waiting, operands, answers);
+                    waiting, operands, answers, optimizer);
   }
 };
 
-/// A snapshot of a shard.
+/// A snapshot of a shard. Beside it: the gradients that wait for a decision,
+/// and then the tensors of the image.
 struct copy_snapshot {
   std::uint32_t shard = 0;
   parameter_server::snapshot snapshot;
   shard_image image;
-  auto fields() { return std::tie(shard, snapshot, image); }
+  std::vector<update_header> waiting{};  ///< Of the gradients.
+  std::vector<std::uint32_t> operands{}; ///< Their numbers of tensors.
+  auto fields() { return std::tie(shard, snapshot, image, waiting, operands); }
 };
 
 struct copy_inquiry {
@@ -176,6 +235,13 @@ struct copy_in_sync {
 using shard_host_actor = caf::typed_actor<
   // Performs a request of a client.
   caf::replies_to<shard_request, tensors>::with<shard_answer, tensors>,
+  // From a worker. The values of the parts are beside `pulled`.
+  caf::replies_to<shard_push, tensors>::with<shard_pushed>,
+  caf::replies_to<shard_pull, tensors>::with<parameter_server::pulled, tensors>,
+  caf::replies_to<shard_accepted>::with<parameter_server::serving>,
+  // From the chief.
+  caf::replies_to<shard_decision>::with<parameter_server::decided>,
+  caf::replies_to<shard_decision_query>::with<parameter_server::last_decision>,
   // Returns the table as soon as its version is above a number.
   caf::replies_to<atom::next, std::uint64_t>::with<copy_table>,
   // From the process of the coordinator: enters the views, and returns what the

@@ -156,8 +156,14 @@ void skeleton_core::fail_request(std::uint64_t tag,
                                  const wire::wire_error& reason) {
   if (open_requests_.erase(tag) == 0)
     return;
-  if (!send_error(net::frame_kind::error, tag, reason))
-    close_channel("the response to a request was lost (" + reason.text + ")");
+  if (send_error(net::frame_kind::error, tag, reason))
+    return;
+  const auto problem =
+    "the response to a request was lost (" + reason.text + ")";
+  if (reason.code == ec::cancelled) // no one waits: the proxy was stopped, too
+    channel_.close(problem);
+  else
+    close_channel(problem);
 }
 
 /// Sends a message to the proxy. A message beyond the limit becomes an error.

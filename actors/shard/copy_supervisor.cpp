@@ -79,8 +79,9 @@ void copy_supervisor_state::on_down(const caf::actor_addr& source) {
     return;
   const auto ended = servers.extract(found);
   const auto& address = ended.mapped().address;
-  log(log_level::warning, "the parameter server at " + address
-                            + " is lost; its copies are replaced");
+  if (config.copies > 1)
+    log(log_level::warning, "the parameter server at " + address
+                              + " is lost; its copies are replaced");
   ++losses;
   lacks_copies = true;
   if (config.reconnect_interval.count() > 0)

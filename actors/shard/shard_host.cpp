@@ -2,11 +2,13 @@
 
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/shard/request_body.hpp"
 
 #include <caf/actor_cast.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -31,15 +33,67 @@ std::shared_ptr<const shard_content> content_of(const payload& from) {
   return std::static_pointer_cast<const shard_content>(from.tensors);
 }
 
+std::uint64_t bytes_of(const tensors& operands) {
+  std::uint64_t bytes = 0;
+  for (const auto& one : operands)
+    bytes += one.bytes();
+  return bytes;
+}
+
 payload payload_of(shard_request_kind kind,
                    const std::vector<std::uint8_t>& body,
                    const tensors& operands) {
-  std::uint64_t bytes = body.size();
-  for (const auto& one : operands)
-    bytes += one.bytes();
   return {
     std::make_shared<const shard_content>(shard_content{kind, body, operands}),
-    bytes};
+    body.size() + bytes_of(operands)};
+}
+
+std::shared_ptr<const update_content> update_of(const payload& from) {
+  return std::static_pointer_cast<const update_content>(from.tensors);
+}
+
+payload payload_of(const update_header& how, const tensors& operands) {
+  return {std::make_shared<const update_content>(update_content{how, operands}),
+          bytes_of(operands)};
+}
+
+/// Returns what is beside a record.
+/// @errors throws std::invalid_argument if it is malformed.
+payload payload_of(const copy_record& x, const tensors& operands) {
+  if (!x.record.commands.empty())
+    return payload_of(x.kind, x.body, operands);
+  if (x.kind != shard_request_kind::update)
+    throw std::invalid_argument("a record of the log has a wrong kind");
+  return payload_of(decode_body<update_header>(x.body), operands);
+}
+
+/// Returns the error of a request that breaks the protocol. None: it does not.
+caf::error error_of(const shard_reaction& effects) {
+  for (const auto& one : effects)
+    if (const auto* const x = std::get_if<protocol_error>(&one))
+      return caf::make_error(ec::protocol, x->reason);
+  return {};
+}
+
+/// Returns the tensors of the image of a snapshot, and appends the gradients
+/// that wait, whose tensors are before them.
+/// @errors throws std::invalid_argument if tensors are missing.
+std::span<const tensor> beside_image(const copy_snapshot& x,
+                                     std::span<const tensor> beside,
+                                     std::vector<payload>& waiting) {
+  if (x.waiting.size() != x.operands.size())
+    throw std::invalid_argument("the snapshot of a shard: gradients without "
+                                "numbers of tensors");
+  for (std::size_t i = 0; i < x.waiting.size(); ++i) {
+    const auto count = x.operands[i];
+    if (count > beside.size())
+      throw std::invalid_argument(
+        "the snapshot of a shard: tensors of a gradient are missing");
+    waiting.push_back(payload_of(
+      x.waiting[i], tensors{beside.begin(), beside.begin() + count}));
+    beside = beside.subspan(count);
+  }
+  return beside;
 }
 
 shard_outcome outcome_of(command_refusal x) {
@@ -74,37 +128,45 @@ shard_host_state::answer_promise
 shard_host_state::request(const shard_request& x, const tensors& operands) {
   auto promise = self->make_response_promise<shard_answer, tensors>();
   auto* const at = find(x.shard);
+  const bool begins = x.kind == shard_request_kind::begin;
   if (!at || is_read(x.kind) != x.command.is_read
-      || x.kind == shard_request_kind::rejected || !x.command.begins.empty()) {
+      || x.kind == shard_request_kind::rejected
+      || x.kind == shard_request_kind::update
+      || begins != (x.command.begins.size() == 1)) {
     promise.deliver(shard_answer{shard_outcome::invalid,
                                  {},
                                  "there is no shard " + std::to_string(x.shard)
-                                   + ", or its request has a wrong kind or "
-                                     "begins a training"},
+                                   + ", or its request has a wrong kind"},
                     tensors{});
     return promise;
   }
   auto& waiting = x.command.is_read ? at->reads : at->commands;
   refuse(waiting, x.command.id, shard_outcome::not_serving); // asked again
   waiting.emplace(x.command.id, promise);
-  perform(x.shard,
-          at->machine.on(x.command, content_for_log(*at, x, operands)));
+  auto content = content_for_log(*at, x, operands);
+  auto command = x.command;
+  if (content_of(content)->kind == shard_request_kind::rejected)
+    command.begins.clear();
+  perform(x.shard, at->machine.on(command, content));
   return promise;
 }
 
 /// Returns the content of a request, or in its place a rejection, which all
-/// copies answer, if the request would exceed the limit of memory.
+/// copies answer, if the request would exceed the limit of memory or begin an
+/// impossible training.
 payload shard_host_state::content_for_log(const copy& at,
                                           const shard_request& x,
                                           const tensors& operands) const {
-  if (config_.max_bytes > 0 && at.machine.serves()) {
-    const auto problem =
-      at.store.limit_problem({x.kind, x.body, operands}, config_.max_bytes);
-    if (!problem.empty())
-      return payload_of(shard_request_kind::rejected,
-                        {problem.begin(), problem.end()}, {});
+  std::string problem;
+  if (at.machine.serves()) {
+    const shard_content content{x.kind, x.body, operands};
+    problem = x.command.begins.empty()
+                ? at.store.limit_problem(content, config_.max_bytes)
+                : at.store.training_problem(content, x.command.begins[0]);
   }
-  return payload_of(x.kind, x.body, operands);
+  return problem.empty() ? payload_of(x.kind, x.body, operands)
+                         : payload_of(shard_request_kind::rejected,
+                                      {problem.begin(), problem.end()}, {});
 }
 
 void shard_host_state::answer(answer_promise& to, shard_answer&& x,
@@ -125,6 +187,150 @@ void shard_host_state::refuse_all(copy& at) {
   for (auto* waiting : {&at.commands, &at.reads})
     while (!waiting->empty())
       refuse(*waiting, waiting->begin()->first, shard_outcome::not_serving);
+  for (auto& [id, one] : std::exchange(at.pushes, {}))
+    one.deliver(shard_pushed{});
+  for (auto& [step, one] : std::exchange(at.decisions, {}))
+    one.deliver(decided{});
+  for (auto& [worker, one] : std::exchange(at.accepted, {}))
+    one.deliver(serving{});
+  ignore_pulls(at);
+}
+
+// -- workers and the chief ----------------------------------------------------
+
+/// The copy has forgotten its pulls: a view or a training has begun.
+void shard_host_state::ignore_pulls(copy& at) const {
+  for (auto& [replica, one] : std::exchange(at.pulls, {}))
+    one.promise.deliver(pulled{}, tensors{});
+}
+
+shard_host_state::push_promise shard_host_state::push(const shard_push& x,
+                                                      const tensors& operands) {
+  auto promise = self->make_response_promise<shard_pushed>();
+  const auto& given = x.push;
+  auto* const at = find(x.shard);
+  if (!at) {
+    promise.deliver(shard_pushed{});
+    return promise;
+  }
+  const auto& machine = at->machine;
+  if (machine.serves() && given.training == machine.current().number
+      && given.id.part < machine.parts()) {
+    auto problem = at->store.gradient_problem(given.id.part, x.how, operands,
+                                              config_.max_bytes);
+    if (!problem.empty()) {
+      promise.deliver(
+        shard_pushed{{machine.view_id(), given.id, push_result::unfit_gradient,
+                      given.training},
+                     std::move(problem)});
+      return promise;
+    }
+  }
+  if (auto earlier = at->pushes.extract(given.id))
+    earlier.mapped().deliver(shard_pushed{}); // asked again
+  at->pushes.emplace(given.id, promise);
+  perform(x.shard,
+          at->machine.on(x.worker, given, payload_of(x.how, operands)));
+  if (!at->machine.awaits(given.id))
+    if (auto ignored = at->pushes.extract(given.id))
+      ignored.mapped().deliver(shard_pushed{});
+  return promise;
+}
+
+shard_host_state::pull_promise shard_host_state::pull(const shard_pull& x,
+                                                      const tensors& rows) {
+  auto promise = self->make_response_promise<pulled, tensors>();
+  auto* const at = find(x.shard);
+  const auto listed = std::ranges::count_if(
+    x.has_rows, [](std::uint8_t one) { return one != 0; });
+  if (!at || x.has_rows.size() != x.pull.parts.size()
+      || rows.size() != static_cast<std::size_t>(listed)) {
+    promise.deliver(pulled{}, tensors{});
+    return promise;
+  }
+  const auto replica = x.pull.replica;
+  if (auto earlier = at->pulls.extract(replica))
+    earlier.mapped().promise.deliver(pulled{}, tensors{});
+  auto effects = at->machine.on(x.worker, x.pull);
+  if (auto error = error_of(effects)) {
+    promise.deliver(std::move(error));
+    return promise;
+  }
+  at->pulls.emplace(replica, open_pull{x, rows, promise});
+  perform(x.shard, std::move(effects));
+  if (!at->machine.awaits(x.worker, x.pull))
+    if (auto ignored = at->pulls.extract(replica))
+      ignored.mapped().promise.deliver(pulled{}, tensors{});
+  return promise;
+}
+
+void shard_host_state::answer_pull(copy& at,
+                                   const parameter_server::answer_pull& x) {
+  const auto found = at.pulls.find(x.pulled.replica);
+  if (found == at.pulls.end() || found->second.asked.worker != x.worker
+      || found->second.asked.pull.number != x.pulled.number)
+    return;
+  auto one = std::move(at.pulls.extract(found).mapped());
+  tensors values;
+  auto rows = one.rows.begin();
+  try {
+    for (std::size_t i = 0; i < x.parts.size(); ++i)
+      values.push_back(at.store.value_of(
+        x.parts[i], one.asked.has_rows[i] != 0 ? *rows++ : tensor{}));
+  } catch (const std::logic_error& e) {
+    one.promise.deliver(caf::make_error(ec::invalid, std::string{e.what()}));
+    return;
+  }
+  if (config_.before_answer)
+    config_.before_answer();
+  one.promise.deliver(x.pulled, std::move(values));
+}
+
+shard_host_state::decision_promise
+shard_host_state::decide(const shard_decision& x) {
+  auto promise = self->make_response_promise<decided>();
+  auto* const at = find(x.shard);
+  if (!at) {
+    promise.deliver(decided{});
+    return promise;
+  }
+  const auto step = x.decision.step;
+  if (auto earlier = at->decisions.extract(step))
+    earlier.mapped().deliver(decided{});
+  auto effects = at->machine.on(x.decision, payload_of(x.how, {}));
+  if (auto error = error_of(effects)) {
+    promise.deliver(std::move(error));
+    return promise;
+  }
+  at->decisions.emplace(step, promise);
+  perform(x.shard, std::move(effects));
+  if (!at->machine.awaits_decision(step))
+    if (auto ignored = at->decisions.extract(step))
+      ignored.mapped().deliver(decided{});
+  return promise;
+}
+
+last_decision shard_host_state::query(const shard_decision_query& x) {
+  last_decision_ = {};
+  if (auto* const at = find(x.shard))
+    perform(x.shard, at->machine.on(x.query));
+  return last_decision_;
+}
+
+caf::typed_response_promise<serving>
+shard_host_state::accept(const shard_accepted& x) {
+  auto promise = self->make_response_promise<serving>();
+  auto* const at = find(x.shard);
+  if (!at || x.accepted.view_id != at->machine.view_id()
+      || !at->machine.is_primary()) {
+    promise.deliver(serving{});
+    return promise;
+  }
+  if (auto earlier = at->accepted.extract(x.accepted.worker))
+    earlier.mapped().deliver(serving{});
+  at->accepted.emplace(x.accepted.worker, promise);
+  perform(x.shard, at->machine.on(x.accepted));
+  return promise;
 }
 
 // -- views --------------------------------------------------------------------
@@ -155,6 +361,7 @@ copy_report shard_host_state::enter(const copy_table& next,
              {x.view_id, x.term, x.previous_term, x.primary, x.backups, {}}));
       if (!copies_[i].machine.is_primary())
         refuse_all(copies_[i]);
+      ignore_pulls(copies_[i]);
     }
     for (auto& [since, one] : std::exchange(awaited_tables_, {}))
       one.deliver(table_);
@@ -180,7 +387,30 @@ void shard_host_state::perform(std::uint32_t shard, shard_reaction&& effects) {
 void shard_host_state::perform(std::uint32_t shard, copy& at,
                                shard_effect& effect) {
   const auto view_id = at.machine.view_id();
-  if (auto* const x = std::get_if<apply_command>(&effect)) {
+  if (auto* const x = std::get_if<parameter_server::apply>(&effect)) {
+    at.store.apply(x->update);
+  } else if (auto* const x = std::get_if<answer_push>(&effect)) {
+    if (auto found = at.pushes.extract(x->pushed.id)) {
+      if (config_.before_answer)
+        config_.before_answer();
+      found.mapped().deliver(shard_pushed{x->pushed, {}});
+    }
+  } else if (auto* const x =
+               std::get_if<parameter_server::answer_pull>(&effect)) {
+    answer_pull(at, *x);
+  } else if (auto* const x = std::get_if<answer_decision>(&effect)) {
+    if (auto found = at.decisions.extract(x->decided.step))
+      found.mapped().deliver(x->decided);
+  } else if (auto* const x = std::get_if<answer_decision_query>(&effect)) {
+    last_decision_ = x->last_decision;
+  } else if (auto* const x = std::get_if<begin_training>(&effect)) {
+    at.store.begin(x->training);
+    ignore_pulls(at);
+  } else if (auto* const x = std::get_if<send_serving>(&effect)) {
+    for (const auto worker : x->workers)
+      if (auto found = at.accepted.extract(worker))
+        found.mapped().deliver(x->serving);
+  } else if (auto* const x = std::get_if<apply_command>(&effect)) {
     at.store.apply(x->command, *content_of(x->content));
   } else if (auto* const x = std::get_if<answer_command>(&effect)) {
     if (auto found = at.commands.extract(x->id))
@@ -203,8 +433,17 @@ void shard_host_state::perform(std::uint32_t shard, copy& at,
     send(to, {shard, std::move(*x)}, view_id);
   } else if (auto* const x = std::get_if<send_snapshot>(&effect)) {
     const auto to = x->backup;
-    send(to, {shard, copy_snapshot{shard, std::move(x->snapshot), {}}},
-         view_id);
+    outgoing message{shard, copy_snapshot{shard, std::move(x->snapshot), {}}};
+    auto& made = std::get<copy_snapshot>(message.what);
+    for (const auto& one : x->gradients) {
+      const auto content = update_of(one);
+      made.waiting.push_back(content->how);
+      made.operands.push_back(
+        static_cast<std::uint32_t>(content->operands.size()));
+      message.beside.insert(message.beside.end(), content->operands.begin(),
+                            content->operands.end());
+    }
+    send(to, std::move(message), view_id);
   } else if (auto* const x = std::get_if<send_inquire>(&effect)) {
     send(x->backup, {shard, x->inquire}, view_id);
   } else if (auto* const x = std::get_if<send_in_sync>(&effect)) {
@@ -272,9 +511,13 @@ void shard_host_state::pump(std::uint64_t to, peer& at) {
       copy_record made{message.shard, x->record, {}, {}};
       tensors operands;
       const auto& commands = x->record.commands;
-      const bool has_content = !commands.empty() && !commands[0].is_read;
-      if (const auto content = content_of(x->gradient);
-          has_content && content) { // a backup performs no read
+      if (commands.empty()) {
+        const auto content = update_of(x->gradient);
+        made.kind = shard_request_kind::update;
+        made.body = encode_body(content->how);
+        operands = content->operands;
+      } else if (!commands[0].is_read) { // a backup performs no read
+        const auto content = content_of(x->gradient);
         made.kind = content->kind;
         made.body = content->body;
         operands = content->operands;
@@ -365,8 +608,7 @@ void shard_host_state::on_interval() {
 stored shard_host_state::on(const copy_record& x, const tensors& operands) {
   stored_ = {};
   if (auto* const at = find(x.shard))
-    perform(x.shard,
-            at->machine.on(x.record, payload_of(x.kind, x.body, operands)));
+    perform(x.shard, at->machine.on(x.record, payload_of(x, operands)));
   return stored_;
 }
 
@@ -376,8 +618,10 @@ stored shard_host_state::on(const copy_snapshot& x, const tensors& beside) {
   if (!at || x.snapshot.view_id != at->machine.view_id())
     return stored_;
   shard_store made{x.shard};
+  std::vector<payload> waiting;
   try {
-    made.restore(x.image, beside);
+    made.restore(x.image, beside_image(x, beside, waiting));
+    made.begin(x.snapshot.current);
     for (const auto& client : x.snapshot.clients)
       for (const auto number : client.done)
         if (!made.has_answer({client.client, number}))
@@ -389,7 +633,7 @@ stored shard_host_state::on(const copy_snapshot& x, const tensors& beside) {
     log(log_level::error, e.what());
     return stored_;
   }
-  auto effects = at->machine.on(x.snapshot, std::vector<payload>{});
+  auto effects = at->machine.on(x.snapshot, waiting);
   for (const auto& one : effects)
     if (std::holds_alternative<install_snapshot>(one))
       at->store.take(std::move(made));
@@ -423,6 +667,15 @@ shard_host(shard_host_internal_actor::stateful_pointer<shard_host_state> self,
     [self](const shard_request& x, const tensors& operands) {
       return self->state.request(x, operands);
     },
+    [self](const shard_push& x, const tensors& operands) {
+      return self->state.push(x, operands);
+    },
+    [self](const shard_pull& x, const tensors& rows) {
+      return self->state.pull(x, rows);
+    },
+    [self](const shard_accepted& x) { return self->state.accept(x); },
+    [self](const shard_decision& x) { return self->state.decide(x); },
+    [self](const shard_decision_query& x) { return self->state.query(x); },
     [self](atom::next, std::uint64_t version) {
       return self->state.next_table(version);
     },
@@ -460,6 +713,15 @@ shard_host_access(shard_host_actor::pointer self,
     [=](const shard_request& x, const tensors& operands) {
       return self->delegate(to(), x, operands);
     },
+    [=](const shard_push& x, const tensors& operands) {
+      return self->delegate(to(), x, operands);
+    },
+    [=](const shard_pull& x, const tensors& rows) {
+      return self->delegate(to(), x, rows);
+    },
+    [=](const shard_accepted& x) { return self->delegate(to(), x); },
+    [=](const shard_decision& x) { return self->delegate(to(), x); },
+    [=](const shard_decision_query& x) { return self->delegate(to(), x); },
     [=](atom::next, std::uint64_t version) {
       return self->delegate(to(), atom::next_v, version);
     },

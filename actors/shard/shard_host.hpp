@@ -47,8 +47,9 @@ using shard_host_internal_actor = shard_host_actor::extend<
 /// State of a shard host: the copies of all shards in one process. It hosts
 /// `parameter_server::shard_copy` for each shard, and sends its messages to
 /// other processes. The host of a primary puts a rejection into the log in
-/// place of a command that would exceed the limit of memory, so all copies
-/// answer it in the same way.
+/// place of a command that would exceed the limit of memory, or begin a
+/// training of what the shard lacks, so all copies answer it in the same way.
+/// It refuses a push whose gradient does not fit.
 struct shard_host_state {
   static inline const char* name = "shard host";
 
@@ -56,9 +57,20 @@ struct shard_host_state {
     : self{self} {}
 
   using answer_promise = caf::typed_response_promise<shard_answer, tensors>;
+  using push_promise = caf::typed_response_promise<shard_pushed>;
+  using pull_promise =
+    caf::typed_response_promise<parameter_server::pulled, tensors>;
+  using decision_promise =
+    caf::typed_response_promise<parameter_server::decided>;
 
   void configure(shard_host_config config);
   answer_promise request(const shard_request& x, const tensors& operands);
+  push_promise push(const shard_push& x, const tensors& operands);
+  pull_promise pull(const shard_pull& x, const tensors& rows);
+  decision_promise decide(const shard_decision& x);
+  parameter_server::last_decision query(const shard_decision_query& x);
+  caf::typed_response_promise<parameter_server::serving>
+  accept(const shard_accepted& x);
   caf::result<copy_table> next_table(std::uint64_t version);
   copy_report enter(const copy_table& next, std::uint64_t poll);
   parameter_server::stored on(const copy_record& x, const tensors& operands);
@@ -71,10 +83,21 @@ struct shard_host_state {
 
 private:
   using id = parameter_server::command_id;
+  struct open_pull {
+    shard_pull asked;
+    tensors rows;
+    pull_promise promise;
+  };
   struct copy {
     parameter_server::shard_copy machine;
     shard_store store;
     std::map<id, answer_promise> commands{}, reads{}; ///< Not answered.
+    std::map<parameter_server::push_id, push_promise> pushes{};
+    std::map<std::uint32_t, open_pull> pulls{};            ///< By replica.
+    std::map<std::uint64_t, decision_promise> decisions{}; ///< By step.
+    std::map<std::uint64_t,
+             caf::typed_response_promise<parameter_server::serving>>
+      accepted{}; ///< By worker.
   };
   /// A message to a backup, with its shard.
   struct outgoing {
@@ -108,6 +131,8 @@ private:
   void refuse(std::map<id, answer_promise>& waiting, const id& which,
               shard_outcome why);
   void refuse_all(copy& at);
+  void ignore_pulls(copy& at) const;
+  void answer_pull(copy& at, const parameter_server::answer_pull& x);
   void send(std::uint64_t to, outgoing&& message, std::uint64_t view_id);
   void pump(std::uint64_t to, peer& at);
   template <class... Ts>
@@ -130,8 +155,9 @@ private:
   std::deque<std::pair<caf::actor_clock::time_point,
                        caf::typed_response_promise<copy_table>>>
     awaited_tables_;
-  /// Answer to the message that is handled.
+  /// Answers to the message that is handled.
   parameter_server::stored stored_;
+  parameter_server::last_decision last_decision_;
 };
 
 /// Has the copies of the shards of a job in this process.

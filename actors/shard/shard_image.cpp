@@ -63,7 +63,9 @@ void restore_parts(shard_state& into, const shard_image& from,
 } // namespace
 
 shard_image save_shard(const shard_state& from, tensors& beside) {
-  shard_image out{.updates = from.updates, .parts = from.descriptions};
+  shard_image out{.updates = from.updates,
+                  .parts = from.descriptions,
+                  .optimizer = from.training_optimizer};
   std::vector<tensor> values;
   for (const auto& one : out.parts)
     if (const auto* const table = from.find_table(one.part))
@@ -88,12 +90,13 @@ shard_image save_shard(const shard_state& from, tensors& beside) {
 
 shard_state restore_shard(std::uint32_t index, const shard_image& from,
                           std::span<const tensor> beside) {
-  shard_state out{nullptr};
+  shard_state out;
   out.index = index;
   for (const auto& one : from.optimizers)
     out.add(one);
   restore_parts(out, from, beside);
   out.updates = from.updates;
+  out.training_optimizer = from.optimizer;
   if (from.waiting.size() != from.operands.size())
     refuse_snapshot(std::to_string(from.operands.size())
                     + " numbers of operands of "

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/protocol/shard_copy_actor.hpp"
-#include "troupe/actors/shard/shard.hpp"
+#include "troupe/actors/shard/shard_state.hpp"
 
 #include <span>
 

@@ -2,9 +2,8 @@
 
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
-#include "troupe/net/codec/codec.hpp"
+#include "troupe/actors/shard/request_body.hpp"
 
-#include <caf/actor_cast.hpp>
 #include <caf/typed_response_promise.hpp>
 
 #include <algorithm>
@@ -27,13 +26,6 @@ constexpr std::chrono::milliseconds connect_interval{100};
 constexpr int max_rejections = 5;
 /// Maximum wait for one copy. Then the request is sent again.
 constexpr std::chrono::milliseconds max_attempt{10'000};
-
-template <class T>
-std::vector<std::uint8_t> encode_body(const T& x) {
-  const auto bytes = net::encode(x);
-  const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return {first, first + bytes.size()};
-}
 
 } // namespace
 
@@ -252,9 +244,7 @@ void shard_router_state::on_table(const copy_table& x) {
   table_ = x;
   for (std::uint32_t i = 0; i < shards_.size(); ++i)
     if (x.shards[i].is_lost)
-      return self->quit(
-        caf::make_error(ec::peer_lost, "parameter server " + std::to_string(i)
-                                         + " has lost all copies"));
+      return end_without(i);
   std::set<std::string> living;
   for (const auto& one : x.servers) {
     living.insert(one.address);
@@ -270,6 +260,18 @@ void shard_router_state::on_table(const copy_table& x) {
       if (one.sent_to != x.shards[i].primary)
         one.sent_to = 0;
   send_all();
+}
+
+/// Ends this router, because a job without one of its shards cannot go on.
+void shard_router_state::end_without(std::uint32_t lost) {
+  const std::string problem = " is lost, and no process has a copy of it";
+  const auto why = caf::make_error(
+    ec::peer_lost, "parameter server " + std::to_string(lost) + problem);
+  const auto own = caf::make_error(ec::peer_lost, "it" + problem);
+  for (std::uint32_t i = 0; i < shards_.size(); ++i)
+    for (auto& [id, x] : std::exchange(shards_[i].open, {}))
+      x.fail(i == lost ? own : why);
+  self->quit(why);
 }
 
 void shard_router_state::on_wake() {
@@ -360,45 +362,6 @@ shard_router_internal_actor::behavior_type shard_router(
     [&to](const copy_table& x) { to.on_table(x); },
     [&to](const host_link& x) { to.on_link(x); },
     [&to](atom::wake) { to.on_wake(); },
-  };
-}
-
-shard_actor::behavior_type replicated_shard(shard_actor::pointer self,
-                                            const shard_router_actor& router,
-                                            std::uint32_t index) {
-  install_exception_handler(self);
-  self->monitor(router);
-  self->set_down_handler(
-    [self](const caf::down_msg& x) { self->quit(x.reason); });
-  // The address: a handle in the actor would keep the router alive.
-  const auto to = [address = router.address()] {
-    return caf::actor_cast<shard_router_actor>(address);
-  };
-  return {
-    [=](const new_part& x, const tensor& initial) {
-      return self->delegate(to(), index, x, initial);
-    },
-    [](const shard_limits&) -> caf::result<std::uint64_t> {
-      return caf::make_error(
-        ec::invalid, std::string{"a shard with copies has no limit of memory"});
-    },
-    [=](const new_optimizer& x) { return self->delegate(to(), index, x); },
-    [=](const part_pull& x, const tensors& operands) {
-      return self->delegate(to(), index, x, operands);
-    },
-    [=](const optimizer_pull& x) { return self->delegate(to(), index, x); },
-    [=](const change_list& x, const tensors& operands) {
-      return self->delegate(to(), index, x, operands);
-    },
-    [=](const execution_effects& x, const tensors& operands) {
-      return self->delegate(to(), index, x, operands);
-    },
-    [=](const coordinator::decision& x) {
-      return self->delegate(to(), index, x);
-    },
-    [=](atom::info) { return self->delegate(to(), index, atom::info_v); },
-    [=](atom::status) { return self->delegate(to(), index, atom::status_v); },
-    [=](const removal& x) { return self->delegate(to(), index, x); },
   };
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/protocol/shard_copy_actor.hpp"
+#include "troupe/actors/protocol/shard_router_actor.hpp"
 #include "troupe/actors/shard/host_connector.hpp"
 
 #include <caf/actor_clock.hpp>
@@ -19,27 +19,6 @@
 
 namespace troupe {
 
-/// The messages that a shard router receives: those of `shard_actor` with the
-/// index of the shard, and tables of copies. In addition to the errors of
-/// `shard_actor`: `ec::stalled`, if no copy has answered before the deadline or
-/// the request could not be sent, and `ec::peer_lost`, if the shard has
-/// forgotten this client.
-using shard_router_actor = caf::typed_actor<
-  caf::replies_to<std::uint32_t, new_part, tensor>::with<std::uint64_t>,
-  caf::replies_to<std::uint32_t, new_optimizer>::with<std::uint64_t>,
-  caf::replies_to<std::uint32_t, part_pull, tensors>::with<tensor>,
-  caf::replies_to<std::uint32_t, optimizer_pull>::with<tensor>,
-  caf::replies_to<std::uint32_t, change_list, tensors>::with<std::uint64_t>,
-  caf::replies_to<std::uint32_t, execution_effects,
-                  tensors>::with<std::uint64_t>,
-  caf::replies_to<std::uint32_t,
-                  coordinator::decision>::with<coordinator::decided>,
-  caf::replies_to<std::uint32_t, atom::info>::with<part_table>,
-  caf::replies_to<std::uint32_t, atom::status>::with<shard_status>,
-  caf::replies_to<std::uint32_t, removal>::with<std::uint64_t>,
-  // The copies have changed.
-  caf::reacts_to<copy_table>>;
-
 /// The interface of a shard router, and its own messages.
 using shard_router_internal_actor = shard_router_actor::extend<
   // A connection to a server.
@@ -57,7 +36,7 @@ struct shard_router_config {
   std::chrono::milliseconds timeout{60'000};
 };
 
-/// State of a shard router: the side of a client of replicated shards. It sends
+/// State of a shard router: the side of a client of the shards. It sends
 /// each request to the primary that it knows, and again when the request is
 /// refused, when the connection is lost, and when the views have changed. Each
 /// request has a number, so it counts once. The router is connected to all
@@ -106,6 +85,7 @@ private:
     bool is_to_follow = false; ///< It was too busy to tell the next table.
   };
 
+  void end_without(std::uint32_t lost);
   void add(std::uint32_t shard, open_request&& x);
   void try_send(std::uint32_t shard, const request_id& id);
   void send_all();
@@ -133,11 +113,5 @@ private:
 shard_router_internal_actor::behavior_type shard_router(
   shard_router_internal_actor::stateful_pointer<shard_router_state> self,
   shard_router_config config);
-
-/// One shard of a router, with the interface of a shard. It ends with the
-/// router.
-shard_actor::behavior_type replicated_shard(shard_actor::pointer self,
-                                            const shard_router_actor& router,
-                                            std::uint32_t index);
 
 } // namespace troupe

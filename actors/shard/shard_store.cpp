@@ -1,7 +1,7 @@
 #include "troupe/actors/shard/shard_store.hpp"
 
+#include "troupe/actors/shard/request_body.hpp"
 #include "troupe/actors/shard/shard_image.hpp"
-#include "troupe/net/codec/codec.hpp"
 
 #include <limits>
 #include <new>
@@ -16,18 +16,7 @@ using kind = shard_request_kind;
 
 template <class T>
 T decode(const shard_content& from) {
-  T out;
-  if (const auto problem =
-        net::decode(std::as_bytes(std::span{from.body}), out))
-    throw std::invalid_argument("a malformed request: " + to_string(*problem));
-  return out;
-}
-
-template <class T>
-std::vector<std::uint8_t> encode_answer(const T& x) {
-  const auto bytes = net::encode(x);
-  const auto* const first = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return {first, first + bytes.size()};
+  return decode_body<T>(from.body);
 }
 
 tensor initial_of(const shard_content& from) {
@@ -42,23 +31,21 @@ std::pair<shard_answer, tensors> shard_store::perform(const shard_content& x) {
   try {
     switch (x.kind) {
       case kind::new_part:
-        out.body =
-          encode_answer(state_.add(decode<new_part>(x), initial_of(x)));
+        out.body = encode_body(state_.add(decode<new_part>(x), initial_of(x)));
         break;
       case kind::new_optimizer:
-        out.body = encode_answer(state_.add(decode<new_optimizer>(x)));
+        out.body = encode_body(state_.add(decode<new_optimizer>(x)));
         break;
       case kind::change:
         out.body =
-          encode_answer(state_.change(decode<change_list>(x), x.operands));
+          encode_body(state_.change(decode<change_list>(x), x.operands));
         break;
       case kind::store:
         out.body =
-          encode_answer(state_.store(decode<execution_effects>(x), x.operands));
+          encode_body(state_.store(decode<execution_effects>(x), x.operands));
         break;
       case kind::decide:
-        out.body =
-          encode_answer(state_.decide(decode<coordinator::decision>(x)));
+        out.body = encode_body(state_.decide(decode<coordinator::decision>(x)));
         break;
       case kind::pull:
         beside.push_back(state_.pull(decode<part_pull>(x), x.operands));
@@ -67,14 +54,19 @@ std::pair<shard_answer, tensors> shard_store::perform(const shard_content& x) {
         beside.push_back(state_.pull(decode<optimizer_pull>(x)));
         break;
       case kind::table:
-        out.body = encode_answer(state_.table());
+        out.body = encode_body(state_.table());
         break;
       case kind::status:
-        out.body = encode_answer(state_.status());
+        out.body = encode_body(state_.status());
         break;
       case kind::remove:
-        out.body = encode_answer(state_.remove(decode<removal>(x)));
+        out.body = encode_body(state_.remove(decode<removal>(x)));
         break;
+      case kind::begin:
+        out.body = encode_body(state_.begin(decode<new_training>(x)));
+        break;
+      case kind::update:
+        throw std::invalid_argument("a command cannot be an update");
       case kind::rejected:
         out = {shard_outcome::invalid, {}, {x.body.begin(), x.body.end()}};
         break;
@@ -122,6 +114,31 @@ std::string shard_store::limit_problem(const shard_content& x,
   }
 }
 
+std::string
+shard_store::training_problem(const shard_content& x,
+                              const parameter_server::training& of) const {
+  try {
+    state_.check(decode<new_training>(x), of);
+    return {};
+  } catch (const std::logic_error& e) {
+    return e.what();
+  }
+}
+
+std::string shard_store::gradient_problem(std::uint32_t part,
+                                          const update_header& how,
+                                          const tensors& operands,
+                                          std::uint64_t max_bytes) const {
+  try {
+    const auto change = state_.gradient_of(part, how, operands);
+    return max_bytes == 0 || operands.empty()
+             ? std::string{}
+             : state_.limit_problem(state_.growth_of(part, change), max_bytes);
+  } catch (const std::logic_error& e) {
+    return e.what();
+  }
+}
+
 void shard_store::forget(std::uint64_t client) {
   answers_.erase(
     answers_.lower_bound({client, 0}),
@@ -138,7 +155,7 @@ shard_store::read(const shard_content& content) {
 }
 
 void shard_store::clear() {
-  state_ = shard_state{nullptr};
+  state_ = {};
   state_.index = index_;
   answers_.clear();
 }

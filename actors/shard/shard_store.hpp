@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/protocol/shard_copy_actor.hpp"
-#include "troupe/actors/shard/shard.hpp"
+#include "troupe/actors/shard/shard_state.hpp"
 
 #include <cstdint>
 #include <map>
@@ -43,10 +43,26 @@ public:
   /// @param max_bytes zero: no limit.
   std::string limit_problem(const shard_content& content,
                             std::uint64_t max_bytes) const;
+  /// Says why a training cannot begin. Empty: it can.
+  std::string training_problem(const shard_content& content,
+                               const parameter_server::training& of) const;
+  /// Says why a gradient does not fit a part of the training, or would exceed a
+  /// limit of memory. Empty: it fits.
+  std::string gradient_problem(std::uint32_t part, const update_header& how,
+                               const tensors& operands,
+                               std::uint64_t max_bytes) const;
   void forget(std::uint64_t client);
   /// Performs a read. The tensor of the answer is beside it.
   std::pair<shard_answer, tensors> read(const shard_content& content);
   void clear();
+  void begin(const parameter_server::training& x) { state_.begin(x); }
+  /// Applies an update of the training.
+  /// @errors as `shard_state::apply`
+  void apply(const parameter_server::update& x) { state_.apply(x); }
+  /// @errors as `shard_state::value_of`
+  tensor value_of(std::uint32_t part, const tensor& rows) const {
+    return state_.value_of(part, rows);
+  }
 
   shard_image save(tensors& beside) const;
   /// @errors throws std::logic_error, and then nothing has changed.
@@ -59,7 +75,7 @@ private:
   std::pair<shard_answer, tensors> perform(const shard_content& content);
 
   const std::uint32_t index_; ///< Of the shard.
-  shard_state state_{nullptr};
+  shard_state state_;
   std::map<parameter_server::command_id, shard_answer> answers_;
 };
 

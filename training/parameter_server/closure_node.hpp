@@ -23,7 +23,7 @@ struct closure_node_arguments {
   std::uint64_t timeout_ms = 0;     ///< Of a request to a server.
   std::string arguments;            ///< Of the factory of the closures.
   std::uint32_t copies = 1;         ///< Of each server.
-  std::uint32_t shards = 0; ///< Number of servers; may differ if copies > 1.
+  std::uint32_t shards = 0;         ///< Number of servers.
   auto fields() {
     return std::tie(job, servers, number, threads, interleaved, seed,
                     timeout_ms, arguments, copies, shards);

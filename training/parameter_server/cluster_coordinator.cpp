@@ -96,15 +96,15 @@ struct cluster_coordinator::impl {
     check(*servers, options);
     const auto [life, first] = servers->begin_coordinator();
     scheduler = servers->system().spawn(
-      closure_scheduler,
-      closure_scheduler_config{
-        servers->shards(), life, first, servers->options().timeout,
-        [unfinished = unfinished](const std::string& why) {
-          unfinished->fail_all(why);
-        },
-        [this](std::uint64_t id, const std::string& why) {
-          on_worker_lost(id, why);
-        }});
+      closure_scheduler, closure_scheduler_config{
+                           servers->router(), servers->options().servers, life,
+                           first, servers->options().timeout,
+                           [unfinished = unfinished](const std::string& why) {
+                             unfinished->fail_all(why);
+                           },
+                           [this](std::uint64_t id, const std::string& why) {
+                             on_worker_lost(id, why);
+                           }});
     unfinished->on_reported = [this] {
       caf::anon_send(scheduler, atom::resume_v);
     };
@@ -241,7 +241,7 @@ struct cluster_coordinator::impl {
     closure_worker_config config{.id = next_id++,
                                  .number = free_number(),
                                  .owner = scheduler,
-                                 .shards = servers->shards(),
+                                 .router = servers->router(),
                                  .servers = servers->job(),
                                  .timeout = from.timeout,
                                  .threads = from.threads,

@@ -22,8 +22,8 @@ namespace troupe {
 
 namespace {
 
-constexpr auto host_role = "parameter_server_copies";
-constexpr auto copies_access_role = "parameter_server_copies_access";
+constexpr auto host_role = "parameter_server";
+constexpr auto access_role = "parameter_server_access";
 /// Maximum duration of an attempt to connect, which is repeated.
 constexpr std::chrono::milliseconds max_connect_timeout{2'000};
 constexpr std::uint32_t max_shards = 4096;
@@ -119,12 +119,44 @@ void register_shard_host(runtime& actors, const client_options& to_servers,
       });
     });
   register_role<shard_host_actor, std::string>(
-    actors, copies_access_role,
+    actors, access_role,
     [directory](caf::actor_system& system, const std::string& job) {
       const auto found = directory->find(job);
       return found ? shard_host_actor{system.spawn(shard_host_access, found)}
                    : shard_host_actor{};
     });
+}
+
+std::vector<host_link> make_local_hosts(caf::actor_system& system,
+                                        std::uint32_t shards,
+                                        std::uint64_t max_bytes) {
+  std::vector<host_link> out;
+  for (std::uint32_t i = 0; i < shards; ++i) {
+    host_link one;
+    one.address = "thread " + std::to_string(i);
+    one.server = i + std::uint64_t{1};
+    one.host = system.spawn<caf::detached>(
+      shard_host, shard_host_config{one.server, shards, connect_local_hosts({}),
+                                    max_bytes});
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+host_connector connect_local_hosts(const std::vector<host_link>& hosts) {
+  std::map<std::string, std::pair<std::uint64_t, caf::actor_addr>> known;
+  for (const auto& one : hosts)
+    known[one.address] = {one.server, one.host.address()};
+  return [known](const std::string& address, const caf::actor_addr& to) {
+    host_link link;
+    link.address = address;
+    if (const auto found = known.find(address); found != known.end()) {
+      link.server = found->second.first;
+      link.host = caf::actor_cast<shard_host_actor>(found->second.second);
+    }
+    if (const auto receiver = caf::actor_cast<caf::actor>(to))
+      caf::anon_send(receiver, std::move(link));
+  };
 }
 
 host_link make_shard_host(runtime& actors, const std::string& address,
@@ -142,7 +174,7 @@ host_connector make_shard_hosts(runtime& actors, const client_options& options,
 host_connector connect_shard_hosts(runtime& actors,
                                    const client_options& options,
                                    const std::string& job) {
-  return connector(actors, options, copies_access_role, job);
+  return connector(actors, options, access_role, job);
 }
 
 } // namespace troupe

@@ -7,19 +7,30 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
-// Connections to the processes that have copies of shards.
+// Hosts of shards, in this process and in others, and connections to them.
 
 namespace troupe {
 
 class runtime;
 
-/// Registers the roles of copies: a host of all copies of a job in this
-/// process, and access to it.
+/// Registers the roles of a parameter server: a host of all copies of a job in
+/// this process, and access to it.
 /// @param to_servers options of connections to other processes with copies.
 /// @param before_answer as in `shard_host_config`.
 void register_shard_host(runtime& actors, const client_options& to_servers,
                          const std::function<void()>& before_answer);
+
+/// Makes hosts in this process, on a thread each, and connects to them by names
+/// that stand for addresses.
+/// @param max_bytes of each server. Zero: no limit.
+std::vector<host_link> make_local_hosts(caf::actor_system& system,
+                                        std::uint32_t shards,
+                                        std::uint64_t max_bytes);
+
+/// Connects to the hosts of `make_local_hosts`, and does not keep them alive.
+host_connector connect_local_hosts(const std::vector<host_link>& hosts);
 
 /// Makes the host of a job in the process at an address. It ends with the
 /// connection.

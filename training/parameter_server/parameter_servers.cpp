@@ -5,13 +5,9 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/actors/node/blocking_client.hpp"
-#include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/protocol/closure_owner.hpp"
-#include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/actors/shard/copy_supervisor.hpp"
-#include "troupe/actors/shard/shard.hpp"
-#include "troupe/actors/shard/shard_access.hpp"
 #include "troupe/actors/shard/shard_router.hpp"
 #include "troupe/training/parameter_server/host_connections.hpp"
 
@@ -36,10 +32,6 @@ using namespace std::chrono_literals;
 /// The optimizer of a model has the number of a part and this bit.
 constexpr std::uint32_t model_optimizer = std::uint32_t{1} << 31;
 
-/// Names of the roles on nodes: a server, and access to one.
-constexpr auto role = "parameter_server";
-constexpr auto access_role = "parameter_server_access";
-
 /// Returns a name that no other servers have.
 std::string new_job(const runtime& actors) {
   static std::atomic<std::uint64_t> made{0};
@@ -50,9 +42,10 @@ std::string new_job(const runtime& actors) {
 /// @param shards zero: one for each node, or `servers`.
 parameter_server_options check(parameter_server_options x, std::uint32_t shards,
                                bool is_owner) {
-  if (!x.nodes.empty())
-    x.servers =
-      shards > 0 ? shards : static_cast<std::uint32_t>(x.nodes.size());
+  if (shards > 0)
+    x.servers = shards;
+  else if (!x.nodes.empty())
+    x.servers = static_cast<std::uint32_t>(x.nodes.size());
   const auto reject = [](const std::string& what) {
     throw std::invalid_argument("parameter_server_options: " + what);
   };
@@ -101,8 +94,13 @@ std::uint64_t random_number() {
   return std::uint64_t{device()} << 32 | device();
 }
 
-std::string server_text(std::uint32_t index) {
-  return "parameter server " + std::to_string(index);
+/// Returns each name once, in the order of their first places.
+std::vector<std::string> unique(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const auto& one : names)
+    if (std::ranges::find(out, one) == out.end())
+      out.push_back(one);
+  return out;
 }
 
 void check_can_make_optimizer() {
@@ -120,10 +118,23 @@ void add_parts(const server_variable::impl& of,
 
 } // namespace
 
-struct parameter_servers::replication {
-  shard_router_actor router;
-  copy_supervisor_actor supervisor; ///< Null, unless this is the owner.
+/// What the process that has made the servers has.
+struct parameter_servers::ownership {
+  copy_supervisor_actor supervisor;
+  std::vector<host_link> hosts; ///< That are threads of this process.
 };
+
+template <class Answer, class... Message>
+Answer parameter_servers::ask_server(std::uint32_t shard,
+                                     std::chrono::milliseconds timeout,
+                                     const std::string& doing,
+                                     Message&&... message) const {
+  return ask<Answer>(system_,
+                     "parameter server " + std::to_string(shard)
+                       + (doing.empty() ? "" : ": " + doing),
+                     router_, timeout, shard,
+                     std::forward<Message>(message)...);
+}
 
 bool end_actors(caf::actor_system& system, std::vector<caf::actor> actors,
                 std::chrono::milliseconds timeout) {
@@ -158,79 +169,72 @@ parameter_servers::parameter_servers(runtime& actors,
                                      const parameter_server_options& options,
                                      const std::string& job,
                                      std::uint32_t shards, bool is_owner)
-  : options_{check(options, options.copies > 1 ? shards : 0, is_owner)},
+  : options_{check(options, shards, is_owner)},
     runtime_{actors},
     job_{job},
     is_owner_{is_owner},
     system_{actors.system()},
     placement_{options_.servers, options_.placement} {
-  if (has_copies())
-    make_copies();
-  else
-    make_shards();
-  release_caf_logger();
-}
-
-void parameter_servers::make_shards() {
-  for (const auto& address : options_.nodes)
-    nodes_.push_back(std::make_unique<remote_node>(runtime_, address,
-                                                   options_.node_connection));
-  const auto node_role = is_owner_ ? role : access_role;
-  for (std::uint32_t i = 0; i < options_.servers; ++i)
-    shards_.push_back(
-      nodes_.empty()
-        ? system_.spawn<caf::detached>(shard, i, std::function<void()>{})
-        : nodes_[i]->spawn<shard_actor>(node_role, job_, i));
-  if (is_owner_ && options_.max_server_bytes > 0)
-    for (std::uint32_t i = 0; i < shards_.size(); ++i)
-      ask<std::uint64_t>(system_, server_text(i), shards_[i], options_.timeout,
-                         shard_limits{options_.max_server_bytes});
-}
-
-/// Makes the servers with their copies, or connects to them.
-void parameter_servers::make_copies() {
   std::vector<host_link> hosts;
-  if (is_owner_)
-    for (const auto& address : options_.nodes)
+  if (is_owner_ && options_.nodes.empty())
+    hosts =
+      make_local_hosts(system_, options_.servers, options_.max_server_bytes);
+  else if (is_owner_)
+    for (const auto& address : unique(options_.nodes))
       hosts.push_back(
         make_shard_host(runtime_, address, options_.node_connection, job_,
                         options_.servers, options_.max_server_bytes));
+  auto addresses = options_.nodes;
+  if (addresses.empty())
+    for (const auto& one : hosts)
+      addresses.push_back(one.address);
   // An error of the router comes before the timeout of its callers.
   const auto timeout =
     std::max(options_.timeout * 9 / 10, std::chrono::milliseconds{1});
-  replication_ = std::make_unique<replication>();
-  replication_->router = system_.spawn(
+  router_ = system_.spawn(
     shard_router,
     shard_router_config{
-      random_number(), options_.servers, options_.nodes,
-      connect_shard_hosts(runtime_, options_.node_connection, job_), timeout});
-  for (std::uint32_t i = 0; i < options_.servers; ++i)
-    shards_.push_back(system_.spawn(replicated_shard, replication_->router, i));
+      random_number(), options_.servers, std::move(addresses),
+      options_.nodes.empty()
+        ? connect_local_hosts(hosts)
+        : connect_shard_hosts(runtime_, options_.node_connection, job_),
+      timeout});
   if (is_owner_)
-    replication_->supervisor = system_.spawn(
-      copy_supervisor,
-      copy_supervisor_config{
-        options_.servers, options_.copies, std::move(hosts),
-        replication_->router, options_.reconnect_interval,
-        make_shard_hosts(runtime_, options_.node_connection, job_,
-                         options_.servers, options_.max_server_bytes)});
+    supervise(std::move(hosts));
+  release_caf_logger();
+}
+
+/// Decides which hosts have the copies of each server.
+void parameter_servers::supervise(std::vector<host_link> hosts) {
+  ownership_ = std::make_unique<ownership>();
+  if (options_.nodes.empty())
+    ownership_->hosts = hosts;
+  ownership_->supervisor = system_.spawn(
+    copy_supervisor,
+    copy_supervisor_config{
+      options_.servers, options_.copies, std::move(hosts), router_,
+      options_.copies > 1 ? options_.reconnect_interval : 0ms,
+      make_shard_hosts(runtime_, options_.node_connection, job_,
+                       options_.servers, options_.max_server_bytes)});
 }
 
 parameter_servers::~parameter_servers() {
   std::vector<caf::actor> actors;
-  for (auto& one : std::exchange(shards_, {}))
-    actors.push_back(caf::actor_cast<caf::actor>(std::move(one)));
-  if (const auto copies = std::exchange(replication_, {})) {
-    if (copies->supervisor)
-      actors.push_back(
-        caf::actor_cast<caf::actor>(std::move(copies->supervisor)));
-    actors.push_back(caf::actor_cast<caf::actor>(std::move(copies->router)));
+  const auto add = [&](auto&& one) {
+    actors.push_back(
+      caf::actor_cast<caf::actor>(std::forward<decltype(one)>(one)));
+  };
+  if (const auto own = std::exchange(ownership_, {})) {
+    add(std::move(own->supervisor));
+    for (auto& one : own->hosts)
+      add(std::move(one.host));
   }
+  add(std::exchange(router_, {}));
   end_actors(system_, std::move(actors), 5s);
 }
 
 void parameter_servers::check_has_supervisor(const std::string& call) const {
-  if (!replication_ || !replication_->supervisor)
+  if (!ownership_ || options_.copies == 1)
     throw std::logic_error(call
                            + ": only the program of the coordinator, with "
                              "copies above 1, can call this function");
@@ -245,16 +249,16 @@ void parameter_servers::add_server(const std::string& address) {
   const auto made =
     make_shard_host(runtime_, address, options_.node_connection, job_,
                     options_.servers, options_.max_server_bytes);
-  ask<std::uint64_t>(system_, "add_server", replication_->supervisor,
+  ask<std::uint64_t>(system_, "add_server", ownership_->supervisor,
                      options_.timeout, made);
 }
 
 bool parameter_servers::wait_for_copies(
   std::chrono::milliseconds timeout) const {
   const auto end = std::chrono::steady_clock::now() + timeout;
-  while (replication_ && replication_->supervisor
+  while (ownership_ && options_.copies > 1
          && !ask<copies_status>(system_, "the supervisor of copies",
-                                replication_->supervisor, options_.timeout,
+                                ownership_->supervisor, options_.timeout,
                                 atom::status_v)
                .is_settled) {
     if (std::chrono::steady_clock::now() >= end)
@@ -265,25 +269,23 @@ bool parameter_servers::wait_for_copies(
 }
 
 caf::actor_addr parameter_servers::supervisor() const {
-  return replication_ && replication_->supervisor
-           ? replication_->supervisor.address()
-           : caf::actor_addr{};
+  return ownership_ ? ownership_->supervisor.address() : caf::actor_addr{};
 }
 
 server_copies parameter_servers::copies() const {
   check_has_supervisor("copies");
   const auto x = ask<copies_status>(system_, "the supervisor of copies",
-                                    replication_->supervisor, options_.timeout,
+                                    ownership_->supervisor, options_.timeout,
                                     atom::status_v);
   return {std::ranges::min(x.in_sync), x.losses};
 }
 
 std::vector<std::string> parameter_servers::addresses() const {
-  if (!replication_ || !replication_->supervisor)
+  if (!ownership_ || options_.copies == 1)
     return options_.nodes;
   const auto table =
-    ask<copy_table>(system_, "the supervisor of copies",
-                    replication_->supervisor, options_.timeout, atom::info_v);
+    ask<copy_table>(system_, "the supervisor of copies", ownership_->supervisor,
+                    options_.timeout, atom::info_v);
   std::vector<std::string> out;
   for (const auto& one : table.servers)
     out.push_back(one.address);
@@ -340,8 +342,7 @@ void parameter_servers::remove_parts(
   const std::map<std::uint32_t, removal>& by_shard,
   std::chrono::milliseconds timeout) const {
   for (const auto& [shard, parts] : by_shard)
-    ask<std::uint64_t>(system_, server_text(shard), shards_[shard], timeout,
-                       parts);
+    ask_server<std::uint64_t>(shard, timeout, "", parts);
 }
 
 void parameter_servers::forget(const server_variable::impl& variable) {
@@ -364,7 +365,7 @@ void parameter_servers::remove(std::span<const server_variable> variables,
                                std::chrono::milliseconds timeout) {
   std::map<std::uint32_t, removal> by_shard;
   if (!optimizers.empty())
-    for (std::uint32_t i = 0; i < shards_.size(); ++i)
+    for (std::uint32_t i = 0; i < options_.servers; ++i)
       by_shard[i].optimizers = optimizers;
   for (const auto& one : variables) {
     const auto what = "the variable \"" + one.name() + "\"";
@@ -426,10 +427,8 @@ parameter_servers::make_table(const std::string& name, const shape& dims,
     part.is_table = true;
     part.table = table;
     made->parts[i].is_table = true;
-    const auto shard = made->parts[i].shard;
-    ask<std::uint64_t>(system_, server_text(shard) + ": table " + name,
-                       shards_[shard], options_.timeout, part,
-                       tensor::zeros({0}));
+    ask_server<std::uint64_t>(made->parts[i].shard, options_.timeout,
+                              "table " + name, part, tensor::zeros({0}));
   });
 }
 
@@ -444,11 +443,9 @@ void parameter_servers::initialize(const server_variable::impl& variable,
       "variable \"" + variable.name + "\": the initial value of rows "
       + std::to_string(rows.begin) + " to " + std::to_string(rows.end) + " is "
       + to_string(values.spec()) + ", not " + to_string(expected));
-  const auto& at = variable.parts[part];
-  ask<std::uint64_t>(system_,
-                     server_text(at.shard) + ": variable " + variable.name,
-                     shards_[at.shard], options_.timeout,
-                     description(variable, part), values.clone());
+  ask_server<std::uint64_t>(variable.parts[part].shard, options_.timeout,
+                            "variable " + variable.name,
+                            description(variable, part), values.clone());
 }
 
 namespace {
@@ -479,9 +476,9 @@ server_variable parameter_servers::variable(const std::string& name) {
   std::shared_ptr<server_variable::impl> found;
   std::uint32_t parts = 0;
   std::set<std::string> names;
-  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
-    const auto table = ask<part_table>(system_, server_text(i), shards_[i],
-                                       options_.timeout, atom::info_v);
+  for (std::uint32_t i = 0; i < options_.servers; ++i) {
+    const auto table =
+      ask_server<part_table>(i, options_.timeout, "", atom::info_v);
     for (std::size_t k = 0; k < table.parts.size(); ++k) {
       const auto& one = table.parts[k];
       names.insert(one.variable);
@@ -525,10 +522,10 @@ parameter_servers::pull(const server_variable::impl& of,
     return closure->pull(parts);
   std::vector<tensor> out;
   for (const auto& at : parts)
-    out.push_back(ask<tensor>(
-      system_, server_text(at.shard), shards_[at.shard], options_.timeout,
-      part_pull{at.part, static_cast<bool>(at.rows), {}},
-      at.rows ? tensors{at.rows} : tensors{}));
+    out.push_back(
+      ask_server<tensor>(at.shard, options_.timeout, "",
+                         part_pull{at.part, static_cast<bool>(at.rows), {}},
+                         at.rows ? tensors{at.rows} : tensors{}));
   return out;
 }
 
@@ -545,8 +542,8 @@ void parameter_servers::change(const server_variable::impl& of,
     by_shard[to.shard].push_back({to.part, std::move(what)});
   for (const auto& [shard, list] : by_shard) {
     const auto encoded = encode(list);
-    ask<std::uint64_t>(system_, server_text(shard), shards_[shard],
-                       options_.timeout, encoded.list, encoded.operands);
+    ask_server<std::uint64_t>(shard, options_.timeout, "", encoded.list,
+                              encoded.operands);
   }
 }
 
@@ -557,16 +554,15 @@ tensor parameter_servers::pull_optimizer(const server_variable::impl& of,
   if (current_closure())
     throw std::logic_error("a closure cannot read the state of an optimizer");
   check_use(of);
-  return ask<tensor>(system_, server_text(part.shard), shards_[part.shard],
-                     options_.timeout,
-                     optimizer_pull{part.part, optimizer, slot});
+  return ask_server<tensor>(part.shard, options_.timeout, "",
+                            optimizer_pull{part.part, optimizer, slot});
 }
 
 std::vector<server_status> parameter_servers::status() const {
   std::vector<server_status> out;
-  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
-    const auto x = ask<shard_status>(system_, server_text(i), shards_[i],
-                                     options_.timeout, atom::status_v);
+  for (std::uint32_t i = 0; i < options_.servers; ++i) {
+    const auto x =
+      ask_server<shard_status>(i, options_.timeout, "", atom::status_v);
     out.push_back(
       {.parts = x.parts,
        .bytes = x.bytes,
@@ -607,9 +603,8 @@ void parameter_servers::make_optimizer(const update_rule& rule,
     made.names.push_back(name);
     made.numbers.push_back(value);
   }
-  for (std::uint32_t i = 0; i < shards_.size(); ++i)
-    ask<std::uint64_t>(system_, server_text(i), shards_[i], options_.timeout,
-                       made);
+  for (std::uint32_t i = 0; i < options_.servers; ++i)
+    ask_server<std::uint64_t>(i, options_.timeout, "", made);
 }
 
 std::pair<std::uint64_t, std::uint64_t> parameter_servers::begin_coordinator() {
@@ -634,24 +629,6 @@ void register_parameter_server(
   if (faults)
     before_answer = [faults] { faults->on_answer(); };
   register_shard_host(actors, to_servers, before_answer);
-  const auto directory = std::make_shared<shard_directory>();
-  register_role<shard_actor, std::string, std::uint32_t>(
-    actors, role,
-    [directory, before_answer](caf::actor_system& system,
-                               const std::string& job, std::uint32_t index) {
-      const shard_actor made =
-        system.spawn<caf::detached>(shard, index, before_answer);
-      directory->add(job, index, made);
-      return made;
-    });
-  register_role<shard_actor, std::string, std::uint32_t>(
-    actors, access_role,
-    [directory](caf::actor_system& system, const std::string& job,
-                std::uint32_t index) {
-      const auto found = directory->find(job, index);
-      return found ? shard_actor{system.spawn(shard_access, found)}
-                   : shard_actor{};
-    });
 }
 
 // -- the strategy -------------------------------------------------------------

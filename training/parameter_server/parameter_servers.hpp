@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/protocol/closure.hpp"
-#include "troupe/actors/protocol/shard_actor.hpp"
+#include "troupe/actors/protocol/shard_router_actor.hpp"
 #include "troupe/strategies/parameter_server/row_sharding.hpp"
 #include "troupe/strategies/parameter_server/table_part.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"
@@ -22,7 +22,7 @@
 
 namespace troupe {
 
-class remote_node;
+struct host_link;
 
 /// The parameter servers of a strategy, and reads and changes of their parts.
 /// In a closure these go through the worker, else directly to the servers.
@@ -32,8 +32,8 @@ public:
   parameter_servers(runtime& actors, const parameter_server_options& options);
   /// Uses the servers that another process has made on nodes.
   /// @param job name that they have there.
-  /// @param shards number of servers, if they have copies: then the nodes are
-  ///        those that can have some.
+  /// @param shards number of servers. The nodes are those that can have copies
+  ///        of them.
   parameter_servers(runtime& actors, const parameter_server_options& options,
                     const std::string& job, std::uint32_t shards);
   ~parameter_servers();
@@ -113,20 +113,25 @@ public:
   caf::actor_system& system() const { return system_; }
   runtime& local_runtime() const { return runtime_; }
   const parameter_server_options& options() const { return options_; }
-  const std::vector<shard_actor>& shards() const { return shards_; }
+  /// Passes requests on to the servers.
+  const shard_router_actor& router() const { return router_; }
   /// Name of these servers, which no others have.
   const std::string& job() const { return job_; }
-  /// Address of the supervisor of copies (copy_supervisor.hpp). Null: the
-  /// servers have no copies, or another process has made them.
+  /// Address of the supervisor of copies (copy_supervisor.hpp). Null: another
+  /// process has made the servers.
   caf::actor_addr supervisor() const;
 
 private:
   parameter_servers(runtime& actors, const parameter_server_options& options,
                     const std::string& job, std::uint32_t shards,
                     bool is_owner);
-  bool has_copies() const { return options_.copies > 1; }
-  void make_shards();
-  void make_copies();
+  /// Returns the answer of a server to a request.
+  /// @param doing what the request is for. Empty: the error does not say it.
+  /// @errors throws `job_error`.
+  template <class Answer, class... Message>
+  Answer ask_server(std::uint32_t shard, std::chrono::milliseconds timeout,
+                    const std::string& doing, Message&&... message) const;
+  void supervise(std::vector<host_link> hosts);
   void check_has_supervisor(const std::string& call) const;
 
   /// Takes the name of a new variable, and places its parts.
@@ -162,11 +167,9 @@ private:
   const std::string job_; ///< Name of the servers on their nodes.
   const bool is_owner_;   ///< False: another process has made them.
   caf::actor_system& system_;
-  std::vector<std::unique_ptr<remote_node>> nodes_;
-  std::vector<shard_actor> shards_;
-  /// The actors of servers with copies. Null: the servers have none.
-  struct replication;
-  std::unique_ptr<replication> replication_;
+  shard_router_actor router_;
+  struct ownership;
+  std::unique_ptr<ownership> ownership_; ///< Null: this is not the owner.
 
   std::mutex lock_; // guards all below
   parameter_server::server_placement placement_;

@@ -52,7 +52,7 @@ shared_setup make_setup(runtime& actors,
       return servers->system().spawn<caf::detached>(
         closure_worker, closure_worker_config{.number = number,
                                               .owner = owner,
-                                              .shards = servers->shards(),
+                                              .router = servers->router(),
                                               .servers = servers->job(),
                                               .timeout = how.timeout,
                                               .threads = how.threads,

@@ -30,9 +30,10 @@ constexpr std::chrono::milliseconds answer_timeout{1000};
 
 /// The servers. The addresses keep no actor alive.
 struct known_servers {
-  std::vector<caf::actor_addr> shards;
-  caf::actor_addr supervisor;     ///< Null: the servers have no copies.
-  std::vector<std::string> nodes; ///< By server, without copies.
+  caf::actor_addr router;
+  std::uint32_t shards = 0;
+  caf::actor_addr supervisor;
+  bool are_on_nodes = false; ///< Otherwise they are threads of this process.
   std::uint32_t copies = 1;
 };
 
@@ -59,14 +60,9 @@ void finish(const known_servers& from, open_query& query) {
   out.lost_servers = query.copies.losses;
   for (std::size_t i = 0; i < out.servers.size(); ++i) {
     auto& one = out.servers[i];
-    if (from.supervisor) {
+    if (from.are_on_nodes)
       one.address = address_of(query.table, i);
-      one.in_sync =
-        i < query.copies.in_sync.size() ? query.copies.in_sync[i] : 0;
-    } else {
-      one.address = i < from.nodes.size() ? from.nodes[i] : "";
-      one.in_sync = one.responds;
-    }
+    one.in_sync = i < query.copies.in_sync.size() ? query.copies.in_sync[i] : 0;
   }
   query.promise.deliver(std::move(out));
 }
@@ -80,31 +76,33 @@ struct server_status_state {
   caf::result<servers_summary> query() {
     const auto one = std::make_shared<open_query>();
     one->promise = self->make_response_promise<servers_summary>();
-    one->out.servers.resize(from.shards.size());
-    one->unanswered = from.shards.size() + 2;
-    for (std::size_t i = 0; i < from.shards.size(); ++i)
-      ask<shard_actor, shard_status>(one, from.shards[i], atom::status_v,
-                                     [one, i](const shard_status& x) {
-                                       one->out.servers[i].held = x;
-                                       one->out.servers[i].responds = 1;
-                                     });
+    one->out.servers.resize(from.shards);
+    one->unanswered = from.shards + std::size_t{2};
+    for (std::uint32_t i = 0; i < from.shards; ++i)
+      ask<shard_router_actor, shard_status>(
+        one, from.router,
+        [one, i](const shard_status& x) {
+          one->out.servers[i].held = x;
+          one->out.servers[i].responds = 1;
+        },
+        i, atom::status_v);
     ask<copy_supervisor_actor, copy_table>(
-      one, from.supervisor, atom::info_v,
-      [one](const copy_table& x) { one->table = x; });
+      one, from.supervisor, [one](const copy_table& x) { one->table = x; },
+      atom::info_v);
     ask<copy_supervisor_actor, copies_status>(
-      one, from.supervisor, atom::status_v,
-      [one](const copies_status& x) { one->copies = x; });
+      one, from.supervisor, [one](const copies_status& x) { one->copies = x; },
+      atom::status_v);
     return one->promise;
   }
 
   /// @param address null: there is no such actor.
-  template <class Actor, class Answer, class Message, class F>
+  template <class Actor, class Answer, class F, class... Message>
   void ask(const std::shared_ptr<open_query>& query,
-           const caf::actor_addr& address, Message message, F on_answer) {
+           const caf::actor_addr& address, F on_answer, Message... message) {
     const auto to = caf::actor_cast<Actor>(address);
     if (!to)
       return on_answered(*query);
-    self->request(to, answer_timeout, message)
+    self->request(to, answer_timeout, message...)
       .then(
         [this, query, on_answer](const Answer& x) {
           on_answer(x);
@@ -165,12 +163,9 @@ shown_servers_of(const runtime& actors) {
 
 void register_server_status(const parameter_server_strategy& strategy) {
   const auto& servers = *strategy.servers();
-  known_servers from{{},
-                     servers.supervisor(),
-                     servers.options().nodes,
+  known_servers from{servers.router().address(), servers.options().servers,
+                     servers.supervisor(), !servers.options().nodes.empty(),
                      servers.options().copies};
-  for (const auto& one : servers.shards())
-    from.shards.push_back(one.address());
   const auto [shown, is_new] = shown_servers_of(servers.local_runtime());
   shown->show(std::move(from));
   if (is_new)

@@ -25,23 +25,29 @@ using namespace std::chrono_literals;
 using troupe::test::patience;
 using notice = std::shared_ptr<std::promise<void>>;
 
-/// A shard of which only reads matter.
+/// A router of which only reads matter.
 template <class F>
-shard_actor::behavior_type behavior_of_reads(F on_pull) {
+shard_router_actor::behavior_type behavior_of_reads(F on_pull) {
   return {
-    [](const new_part&, const tensor&) { return std::uint64_t{0}; },
-    [](const shard_limits&) { return std::uint64_t{0}; },
-    [](const new_optimizer&) { return std::uint64_t{0}; },
-    std::move(on_pull),
-    [](const optimizer_pull&) { return tensor{}; },
-    [](const change_list&, const tensors&) { return std::uint64_t{0}; },
-    [](const execution_effects&, const tensors&) { return std::uint64_t{0}; },
-    [](const coordinator::decision& x) {
-      return coordinator::decided{0, x.execution.ordinal};
+    [](std::uint32_t, const new_part&, const tensor&) {
+      return std::uint64_t{0};
     },
-    [](atom::info) { return part_table{}; },
-    [](atom::status) { return shard_status{}; },
-    [](const removal&) { return std::uint64_t{0}; },
+    [](std::uint32_t, const new_optimizer&) { return std::uint64_t{0}; },
+    std::move(on_pull),
+    [](std::uint32_t, const optimizer_pull&) { return tensor{}; },
+    [](std::uint32_t, const change_list&, const tensors&) {
+      return std::uint64_t{0};
+    },
+    [](std::uint32_t, const execution_effects&, const tensors&) {
+      return std::uint64_t{0};
+    },
+    [](std::uint32_t shard, const coordinator::decision& x) {
+      return coordinator::decided{shard, x.execution.ordinal};
+    },
+    [](std::uint32_t, atom::info) { return part_table{}; },
+    [](std::uint32_t, atom::status) { return shard_status{}; },
+    [](std::uint32_t, const removal&) { return std::uint64_t{0}; },
+    [](const copy_table&) {},
   };
 }
 
@@ -49,30 +55,31 @@ struct open_reads {
   std::vector<caf::typed_response_promise<tensor>> open;
 };
 
-/// A shard that keeps reads open. It calls `on_read` for each.
-shard_actor::behavior_type
-waiting_shard(shard_actor::stateful_pointer<open_reads> self,
-              const std::function<void(open_reads&)>& on_read) {
-  return behavior_of_reads([self, on_read](const part_pull&, const tensors&) {
-    auto answer = self->make_response_promise<tensor>();
-    self->state.open.push_back(answer);
-    on_read(self->state);
-    return answer;
-  });
+/// A router that keeps reads open. It calls `on_read` for each.
+shard_router_actor::behavior_type
+waiting_router(shard_router_actor::stateful_pointer<open_reads> self,
+               const std::function<void(open_reads&)>& on_read) {
+  return behavior_of_reads(
+    [self, on_read](std::uint32_t, const part_pull&, const tensors&) {
+      auto answer = self->make_response_promise<tensor>();
+      self->state.open.push_back(answer);
+      on_read(self->state);
+      return answer;
+    });
 }
 
-/// What a shard is asked for: numbers of changes and of operands.
+/// What a router is asked for: numbers of changes and of operands.
 struct asked_reads {
   std::mutex lock; // guards `all`
   std::vector<std::pair<std::size_t, std::size_t>> all;
 };
 
-/// A shard that answers each read with the same tensor.
-shard_actor::behavior_type
-listing_shard(shard_actor::pointer, const tensor& value,
-              const std::shared_ptr<asked_reads>& to) {
+/// A router that answers each read with the same tensor.
+shard_router_actor::behavior_type
+listing_router(shard_router_actor::pointer, const tensor& value,
+               const std::shared_ptr<asked_reads>& to) {
   return behavior_of_reads(
-    [value, to](const part_pull& x, const tensors& operands) {
+    [value, to](std::uint32_t, const part_pull& x, const tensors& operands) {
       const std::lock_guard hold{to->lock};
       to->all.emplace_back(x.after.changes.size(), operands.size());
       return value;
@@ -125,12 +132,12 @@ listing_owner(closure_worker_owner_actor::pointer,
 
 /// Waits until an owner has heard all that it expects, and ends the actors.
 void await_end(ended_list& ended, const closure_worker_actor& worker,
-               const shard_actor& shard,
+               const shard_router_actor& router,
                const closure_worker_owner_actor& owner) {
   EXPECT_EQ(ended.complete.get_future().wait_for(patience),
             std::future_status::ready);
   caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(shard, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(router, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(owner, caf::exit_reason::user_shutdown);
 }
 
@@ -142,11 +149,11 @@ TEST(ClosureWorker, ExecutesAClosureWhileAnotherOneReads) {
   ended->expected = 3;
   std::atomic<int> own_environment = 0;
   {
-    auto shard = actors.system().spawn(waiting_shard, answer_two);
+    auto router = actors.system().spawn(waiting_router, answer_two);
     auto to = actors.system().spawn(listing_owner, ended);
     auto worker = actors.system().spawn(
       closure_worker,
-      closure_worker_config{.owner = to, .shards = {shard}, .interleaved = 2});
+      closure_worker_config{.owner = to, .router = router, .interleaved = 2});
     const auto reader = std::make_shared<closure>(
       [&](closure_environment& self) -> coordinator::payload {
         const auto ordinal = self.execution.ordinal;
@@ -164,7 +171,7 @@ TEST(ClosureWorker, ExecutesAClosureWhileAnotherOneReads) {
     for (std::uint64_t i = 0; i < 2; ++i)
       caf::anon_send(worker, coordinator::run{{i, 1}, 0}, reader);
     caf::anon_send(worker, coordinator::run{{2, 1}, 0}, other);
-    await_end(*ended, worker, shard, to);
+    await_end(*ended, worker, router, to);
   }
   release_caf_logger();
   const std::lock_guard hold{ended->lock};
@@ -180,11 +187,11 @@ TEST(ClosureWorker, StopsAClosureThatWaitsInsideOfItsEnvironment) {
   const auto stopped = std::make_shared<std::promise<void>>();
   std::atomic<bool> was_inside = false;
   {
-    auto shard = actors.system().spawn(
-      waiting_shard, [asked](open_reads&) { asked->set_value(); });
+    auto router = actors.system().spawn(
+      waiting_router, [asked](open_reads&) { asked->set_value(); });
     auto to = actors.system().spawn(owner, stopped);
     auto worker = actors.system().spawn(
-      closure_worker, closure_worker_config{.owner = to, .shards = {shard}});
+      closure_worker, closure_worker_config{.owner = to, .router = router});
     const coordinator::execution which{0, 1};
     const auto what = std::make_shared<closure>(
       [&](closure_environment& self) -> coordinator::payload {
@@ -206,7 +213,7 @@ TEST(ClosureWorker, StopsAClosureThatWaitsInsideOfItsEnvironment) {
               std::future_status::ready);
     EXPECT_TRUE(was_inside);
     caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(shard, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(router, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(to, caf::exit_reason::user_shutdown);
   }
   release_caf_logger();
@@ -225,10 +232,10 @@ TEST(ClosureWorker, MakesItsOwnChangesOfWhatItReads) {
   std::vector<tensor> seen;
   std::string problem;
   {
-    auto shard = actors.system().spawn(listing_shard, value, asked);
+    auto router = actors.system().spawn(listing_router, value, asked);
     auto to = actors.system().spawn(listing_owner, ended);
     auto worker = actors.system().spawn(
-      closure_worker, closure_worker_config{.owner = to, .shards = {shard}});
+      closure_worker, closure_worker_config{.owner = to, .router = router});
     const auto what = std::make_shared<closure>(
       [&](closure_environment& self) -> coordinator::payload {
         const auto read = [&](const closure_environment::read& part) {
@@ -257,7 +264,7 @@ TEST(ClosureWorker, MakesItsOwnChangesOfWhatItReads) {
       },
       nullptr);
     caf::anon_send(worker, coordinator::run{{0, 1}, 0}, what);
-    await_end(*ended, worker, shard, to);
+    await_end(*ended, worker, router, to);
   }
   release_caf_logger();
   ASSERT_EQ(seen.size(), 6U);

@@ -35,7 +35,6 @@ noting_worker(closure_worker_actor::pointer, received_runs* runs,
       cancelled->push_back(x.execution);
     },
     [](atom::next) {},
-    [](atom::wake) {},
   };
 }
 

@@ -38,7 +38,6 @@ closure_worker_actor::behavior_type worker(closure_worker_actor::pointer,
       log->cancelled.insert(x.execution.ordinal);
     },
     [](atom::next) {},
-    [](atom::wake) {},
   };
 }
 

@@ -2,8 +2,8 @@
 #include "troupe/actors/protocol/closure_actors.hpp"
 #include "troupe/actors/protocol/local_agent_actor.hpp"
 #include "troupe/actors/protocol/replica_actor.hpp"
-#include "troupe/actors/protocol/shard_actor.hpp"
 #include "troupe/actors/protocol/shard_copy_actor.hpp"
+#include "troupe/actors/protocol/shard_messages.hpp"
 #include "troupe/actors/remoting/channel_mailbox.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/strategies/coordinator/records.hpp"
@@ -143,8 +143,8 @@ TEST(MessageCodec, RoundTripsMessagesAndRecordsOfACoordinator) {
 
 TEST(MessageCodec, RoundTripsMessagesOfAShard) {
   expect_round_trips<new_part, part_table, new_optimizer, optimizer_pull,
-                     shard_limits, shard_status, parameter_server::table_image,
-                     shard_answer, removal>();
+                     shard_status, parameter_server::table_image, shard_answer,
+                     removal>();
 }
 
 TEST(MessageCodec, RejectsAnUnknownErrorCode) {

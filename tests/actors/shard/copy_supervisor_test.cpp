@@ -29,6 +29,16 @@ shard_host_actor::behavior_type host(shard_host_actor::pointer) {
     [](const shard_request&, const tensors&) {
       return caf::result<shard_answer, tensors>{shard_answer{}, tensors{}};
     },
+    [](const shard_push&, const tensors&) { return shard_pushed{}; },
+    [](const shard_pull&, const tensors&) {
+      return caf::result<parameter_server::pulled, tensors>{
+        parameter_server::pulled{}, tensors{}};
+    },
+    [](const shard_accepted&) { return parameter_server::serving{}; },
+    [](const shard_decision&) { return parameter_server::decided{}; },
+    [](const shard_decision_query&) {
+      return parameter_server::last_decision{};
+    },
     [](atom::next, std::uint64_t) { return copy_table{}; },
     [](const copy_table& x, std::uint64_t poll) {
       copy_report out{poll, {}, {}, {}, {}};

@@ -1,5 +1,6 @@
 #include "troupe/actors/shard/shard_store.hpp"
 #include "troupe/net/codec/codec.hpp"
+#include "troupe/tests/actors/shard/row_tensors.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,9 +20,8 @@ namespace {
 using kind = shard_request_kind;
 using change_kind = parameter_server::part_change::kind;
 
-tensor floats(std::vector<float> xs) {
-  return tensor::of<float>({std::int64_t(xs.size())}, xs);
-}
+using test::floats;
+using test::numbers;
 
 template <class T>
 std::vector<std::uint8_t> encoded(const T& x) {
@@ -269,10 +269,6 @@ new_part some_table() {
                     .max_idle_changes = 6}};
 }
 
-tensor numbers(const std::vector<std::int64_t>& xs) {
-  return tensor::of<std::int64_t>({std::int64_t(xs.size())}, xs);
-}
-
 tensors rows_of_table(const std::vector<std::int64_t>& rows) {
   tensor values{{shape{std::int64_t(rows.size()), 2}, dtype::float32}};
   float next = 0.5f;
@@ -374,7 +370,7 @@ tensors state_of_table(shard_store& of) {
 TEST(ShardStore, HasTablesWhoseRowsFollowFromTheCommands) {
   auto one = store_with_table(commands_of_table().size());
   // The oracle: a table of a shard without copies.
-  shard_state alone{nullptr};
+  shard_state alone;
   std::uint64_t updates = 0;
   for (const auto& what : commands_of_table()) {
     const auto decoded = [&]<class T>(T out) {

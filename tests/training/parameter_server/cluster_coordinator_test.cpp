@@ -238,7 +238,7 @@ TEST(ClusterCoordinator, EndsWithTheServer) {
   const auto waits = f.coordinator.schedule([&](closure_context& self) {
     EXPECT_TRUE(becomes_true([&] { return self.stopped(); }));
   });
-  caf::anon_send_exit(f.on.servers()->shards()[1],
+  caf::anon_send_exit(f.on.servers()->router(),
                       caf::exit_reason::user_shutdown);
   EXPECT_THROW(f.coordinator.join(), job_error);
   EXPECT_THROW(waits.get(), closure_cancelled);

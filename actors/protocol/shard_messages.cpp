@@ -1,4 +1,4 @@
-#include "troupe/actors/protocol/shard_actor.hpp"
+#include "troupe/actors/protocol/shard_messages.hpp"
 
 namespace troupe {
 

@@ -1,31 +1,28 @@
 #pragma once
 
-#include "troupe/actors/protocol/shard_actor.hpp"
+#include "troupe/actors/protocol/shard_messages.hpp"
 #include "troupe/strategies/coordinator/closure_effects.hpp"
 #include "troupe/strategies/coordinator/staleness_meter.hpp"
+#include "troupe/strategies/parameter_server/gradient_staleness.hpp"
+#include "troupe/strategies/parameter_server/part_contributions.hpp"
 #include "troupe/strategies/parameter_server/stored_part.hpp"
 #include "troupe/strategies/parameter_server/table_part.hpp"
 
-#include <caf/typed_event_based_actor.hpp>
-
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <unordered_map>
 #include <vector>
 
 namespace troupe {
 
-/// State of a shard.
+/// Parts of variables, the optimizers that update them, and the effects of
+/// closures that wait for the decision on them.
+/// @errors functions with a request throw std::logic_error if what it names
+///         does not exist or does not fit, and then nothing has changed.
 struct shard_state {
-  static inline const char* name = "shard";
-
-  explicit shard_state(shard_actor::pointer) {}
-
   std::uint64_t add(const new_part& x, const tensor& initial);
   std::uint64_t add_table(const new_part& x);
   std::uint64_t add(const new_optimizer& x);
-  std::uint64_t limit(const shard_limits& x);
   std::uint64_t remove(const removal& x);
   tensor pull(const part_pull& x, const tensors& operands);
   tensor value(const part_pull& x, const tensors& operands) const;
@@ -37,6 +34,32 @@ struct shard_state {
   coordinator::decided decide(const coordinator::decision& x);
   part_table table() const;
   shard_status status() const;
+
+  /// Checks a training that is to begin.
+  void check(const new_training& x, const parameter_server::training& of) const;
+  /// Sets the optimizer of the training that begins.
+  std::uint64_t begin(const new_training& x);
+  /// A training has begun in place of the one before.
+  void begin(const parameter_server::training& x);
+  /// Returns the change that a gradient makes in a part of the training.
+  /// @param index of the part in the training.
+  /// @param operands as beside `shard_push`. None: the change has no operand.
+  /// @errors throws std::logic_error if the gradient does not fit.
+  parameter_server::part_change gradient_of(std::uint32_t index,
+                                            const update_header& how,
+                                            const tensors& operands) const;
+  /// Bytes that a change of a part of the training would add.
+  std::uint64_t growth_of(std::uint32_t index,
+                          const parameter_server::part_change& change) const {
+    return growth({{trained.at(index), change}});
+  }
+  /// Applies an update of the training. No effect if the part was removed.
+  /// @errors throws std::logic_error if a gradient does not fit, and then
+  ///         nothing has changed.
+  void apply(const parameter_server::update& x);
+  /// Returns the value of a part of the training.
+  /// @param rows [m] int64. Empty: all rows.
+  tensor value_of(std::uint32_t index, const tensor& rows) const;
 
   const parameter_server::stored_part& find(std::uint64_t part) const;
   /// Null: the part is not a table, or there is none.
@@ -57,8 +80,6 @@ struct shard_state {
   /// @param limit_bytes zero: no limit.
   std::string limit_problem(std::uint64_t growth,
                             std::uint64_t limit_bytes) const;
-  /// Checks that so many more bytes do not exceed `max_bytes`.
-  void check_memory(std::uint64_t growth) const;
   std::uint64_t bytes() const; ///< Of all parts.
   void apply(const std::vector<addressed_change>& changes);
 
@@ -68,24 +89,21 @@ struct shard_state {
   std::vector<new_part> descriptions; ///< Of the parts, as they were made.
   std::unordered_map<std::uint32_t, update_rule> optimizers; ///< By number.
   coordinator::closure_effects effects;
-  coordinator::staleness_meter staleness;
-  std::uint64_t updates = 0;   ///< Changes that took place.
-  std::uint64_t max_bytes = 0; ///< Of all parts. Zero: no limit.
-  /// For tests of faults: called before a read or change is answered. Empty: no
-  /// effect.
-  std::function<void()> before_answer{};
+  coordinator::staleness_meter staleness; ///< Of gradients of closures.
+  parameter_server::gradient_staleness pushed_staleness;
+  std::uint32_t training_optimizer = 0;
+  std::vector<std::uint64_t> trained; ///< Numbers of the parts of the training.
+  std::uint64_t updates = 0;          ///< Changes that took place.
+};
+
+/// What travels beside a push or a decision in the log of a shard.
+struct update_content {
+  update_header how;
+  tensors operands; ///< As beside `shard_push`.
 };
 
 /// Returns the part of a table that a message describes, without changes.
 /// @errors throws std::logic_error that says what is impossible.
 parameter_server::table_part table_of(const new_part& x);
-
-/// Holds parts of variables. It answers reads, makes changes, and keeps the
-/// effects of closures until the decision on them.
-/// @param index of the shard in the job.
-/// @param before_answer as in `shard_state`.
-shard_actor::behavior_type
-shard(shard_actor::stateful_pointer<shard_state> self, std::uint32_t index,
-      std::function<void()> before_answer);
 
 } // namespace troupe

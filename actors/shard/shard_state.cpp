@@ -1,16 +1,14 @@
-#include "troupe/actors/shard/shard.hpp"
+#include "troupe/actors/shard/shard_state.hpp"
 
-#include "troupe/actors/core/exception_handler.hpp"
+#include "troupe/strategies/collective/reduce_kernels.hpp"
 #include "troupe/strategies/parameter_server/part_image.hpp"
 #include "troupe/strategies/parameter_server/table_image.hpp"
 #include "troupe/tensors/exact_numbers.hpp"
-
-#include <caf/make_message.hpp>
+#include "troupe/tensors/sparse_rows.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -27,21 +25,6 @@ using parameter_server::part_change;
 /// Maximum size of an answer that lists rows, because a row can be listed
 /// often.
 constexpr auto max_answer_bytes = std::size_t{1} << 30;
-
-/// Calls a function, and answers with `ec::invalid` if the message is wrong.
-template <class F>
-auto answer(const shard_state& state, F fn) -> caf::result<decltype(fn())> {
-  try {
-    auto result = fn();
-    if (state.before_answer)
-      state.before_answer();
-    return result;
-  } catch (const std::logic_error& e) {
-    return caf::make_error(ec::invalid, std::string{e.what()});
-  } catch (const std::bad_alloc&) {
-    return caf::make_error(ec::invalid, std::string{"out of memory"});
-  }
-}
 
 [[noreturn]] void reject(const std::string& why) {
   throw std::invalid_argument(why);
@@ -184,7 +167,6 @@ std::uint64_t shard_state::add(const new_part& x, const tensor& initial) {
     return add_table(x);
   if (!initial)
     reject("part " + std::to_string(x.part) + " has no initial value");
-  check_memory(initial.bytes());
   parts.try_emplace(x.part, parameter_server::stored_part{initial});
   descriptions.push_back(x);
   return updates;
@@ -193,11 +175,6 @@ std::uint64_t shard_state::add(const new_part& x, const tensor& initial) {
 std::uint64_t shard_state::add_table(const new_part& x) {
   tables.try_emplace(x.part, table_of(x));
   descriptions.push_back(x);
-  return updates;
-}
-
-std::uint64_t shard_state::limit(const shard_limits& x) {
-  max_bytes = x.max_bytes;
   return updates;
 }
 
@@ -217,12 +194,17 @@ std::uint64_t shard_state::add(const new_optimizer& x) {
   return updates;
 }
 
-/// @errors rejects the removal of an optimizer that has state in a part which
-///         remains, because a snapshot of that part could not be restored.
+/// @errors rejects the removal of a part or optimizer of the training, and of
+/// an
+///         optimizer that has state in a part which remains, because a snapshot
+///         of that part could not be restored.
 std::uint64_t shard_state::remove(const removal& x) {
   const auto is_removed = [&x](std::uint64_t part) {
     return std::ranges::find(x.parts, part) != x.parts.end();
   };
+  for (const auto part : trained)
+    if (is_removed(part))
+      reject("part " + std::to_string(part) + " is trained");
   for (const auto optimizer : x.optimizers)
     for (const auto& one : descriptions)
       if (!is_removed(one.part)
@@ -327,11 +309,6 @@ std::string shard_state::limit_problem(std::uint64_t growth,
          + "; raise max_server_bytes or use more servers";
 }
 
-void shard_state::check_memory(std::uint64_t growth) const {
-  if (const auto problem = limit_problem(growth, max_bytes); !problem.empty())
-    reject(problem);
-}
-
 std::uint64_t shard_state::version(std::uint64_t part) const {
   const auto* const table = find_table(part);
   return table ? table->version() : find(part).version();
@@ -410,8 +387,6 @@ void shard_state::apply(const std::vector<addressed_change>& changes) {
 std::uint64_t shard_state::change(const change_list& x,
                                   const tensors& operands) {
   const auto changes = decode(x, operands);
-  if (max_bytes > 0)
-    check_memory(growth(changes));
   apply(changes);
   return updates;
 }
@@ -419,8 +394,6 @@ std::uint64_t shard_state::change(const change_list& x,
 std::uint64_t shard_state::store(const execution_effects& x,
                                  const tensors& operands) {
   auto changes = decode(x.changes, operands);
-  if (max_bytes > 0)
-    check_memory(growth(changes));
   effects.store(x.from, std::make_shared<const std::vector<addressed_change>>(
                           std::move(changes)));
   return updates;
@@ -461,54 +434,125 @@ part_table shard_state::table() const {
   return out;
 }
 
+// -- trainings ----------------------------------------------------------------
+
+void shard_state::check(const new_training& x,
+                        const parameter_server::training& of) const {
+  find_rule(x.optimizer);
+  for (const auto& one : of.parts) {
+    const auto type =
+      find_table(one.part) ? dtype::float32 : find(one.part).value().type();
+    if (type != dtype::float32)
+      reject("part " + std::to_string(one.part)
+             + " has another dtype than "
+               "float32, and cannot be trained");
+  }
+}
+
+std::uint64_t shard_state::begin(const new_training& x) {
+  training_optimizer = x.optimizer;
+  return updates;
+}
+
+void shard_state::begin(const parameter_server::training& x) {
+  trained.clear();
+  for (const auto& one : x.parts)
+    trained.push_back(one.part);
+}
+
+part_change shard_state::gradient_of(std::uint32_t index,
+                                     const update_header& how,
+                                     const tensors& operands) const {
+  const auto number = trained.at(index);
+  const auto* const table = find_table(number);
+  const auto* const part = table ? nullptr : &find(number);
+  part_change out{.what = part_change::kind::gradient,
+                  .optimizer = training_optimizer,
+                  .rule = find_rule(training_optimizer),
+                  .scale = how.scale};
+  if (how.has_learning_rate)
+    out.learning_rate = how.learning_rate;
+  if (operands.size() > 2)
+    reject("a gradient has " + std::to_string(operands.size()) + " operands");
+  if (operands.size() == 2)
+    out.rows = {table ? table->spec().dims : part->value().dims(),
+                operand_at(operands, 0), operand_at(operands, 1)};
+  else if (operands.size() == 1)
+    out.all = operand_at(operands, 0);
+  if (operands.empty())
+    return out;
+  if (table)
+    table->check(out);
+  else
+    part->check(out);
+  return out;
+}
+
+void shard_state::apply(const parameter_server::update& x) {
+  const auto number = trained.at(x.part);
+  const auto content_of = [](const parameter_server::payload& from) {
+    return std::static_pointer_cast<const update_content>(from.tensors);
+  };
+  if (!tables.contains(number) && !parts.contains(number))
+    return;
+  const auto decided = content_of(x.beside_decision);
+  tensors all;
+  std::vector<sparse_rows> some;
+  update_header how;
+  for (const auto& one : x.contributions) {
+    const auto content = content_of(one.gradient);
+    if (!content)
+      reject("a push has no content");
+    how = decided ? decided->how : content->how;
+    const auto change = gradient_of(x.part, how, content->operands);
+    if (change.all)
+      all.push_back(change.all);
+    if (change.rows)
+      some.push_back(change.rows.gradient());
+  }
+  if (all.empty() && some.empty())
+    return;
+  if (!all.empty() && !some.empty())
+    reject("gradients of one step of part " + std::to_string(number)
+           + " are of all rows and of some");
+  auto sum = gradient_of(x.part, how, {});
+  if (!some.empty())
+    sum.rows = some.size() == 1 ? some[0] : sum_over_replicas(some);
+  else if (all.size() == 1)
+    sum.all = all[0];
+  else {
+    sum.all = tensor{all[0].spec()};
+    collective::sum_inputs(all, {dtype::float32, 0, sum.all.bytes()},
+                           sum.all.mutable_address());
+  }
+  if (!decided) {
+    const auto read = x.contributions[0].pushed.read_version;
+    const auto staleness = x.version > read ? x.version - 1 - read : 0;
+    pushed_staleness +=
+      parameter_server::gradient_staleness{1, staleness, staleness};
+  }
+  apply({{number, std::move(sum)}});
+}
+
+tensor shard_state::value_of(std::uint32_t index, const tensor& rows) const {
+  const bool has_rows = static_cast<bool>(rows);
+  return value({trained.at(index), has_rows, {}},
+               has_rows ? tensors{rows} : tensors{});
+}
+
 shard_status shard_state::status() const {
   shard_status out{.parts = parts.size() + tables.size(),
                    .bytes = bytes(),
                    .updates = updates,
                    .waiting = effects.waiting(),
-                   .gradients = staleness.gradients(),
-                   .staleness_sum = staleness.sum(),
-                   .largest_staleness = staleness.largest()};
+                   .gradients =
+                     staleness.gradients() + pushed_staleness.gradients,
+                   .staleness_sum = staleness.sum() + pushed_staleness.sum,
+                   .largest_staleness =
+                     std::max(staleness.largest(), pushed_staleness.largest)};
   for (const auto& [number, table] : tables)
     out.rows += table.size();
   return out;
-}
-
-shard_actor::behavior_type
-shard(shard_actor::stateful_pointer<shard_state> self, std::uint32_t index,
-      std::function<void()> before_answer) {
-  install_exception_handler(self);
-  self->state.index = index;
-  self->state.before_answer = std::move(before_answer);
-  return {
-    [self](const new_part& x, const tensor& initial) {
-      return answer(self->state, [&] { return self->state.add(x, initial); });
-    },
-    [self](const shard_limits& x) { return self->state.limit(x); },
-    [self](const new_optimizer& x) {
-      return answer(self->state, [&] { return self->state.add(x); });
-    },
-    [self](const part_pull& x, const tensors& operands) {
-      return answer(self->state, [&] { return self->state.pull(x, operands); });
-    },
-    [self](const optimizer_pull& x) {
-      return answer(self->state, [&] { return self->state.pull(x); });
-    },
-    [self](const change_list& x, const tensors& operands) {
-      return answer(self->state,
-                    [&] { return self->state.change(x, operands); });
-    },
-    [self](const execution_effects& x, const tensors& operands) {
-      return answer(self->state,
-                    [&] { return self->state.store(x, operands); });
-    },
-    [self](const coordinator::decision& x) {
-      return answer(self->state, [&] { return self->state.decide(x); });
-    },
-    [self](atom::info) { return self->state.table(); },
-    [self](atom::status) { return self->state.status(); },
-    [self](const removal& x) { return self->state.remove(x); },
-  };
 }
 
 } // namespace troupe

@@ -1,19 +1,14 @@
 #pragma once
 
-#include "troupe/actors/core/error_code_caf.hpp"
-#include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/strategies/coordinator/messages.hpp"
 #include "troupe/strategies/parameter_server/stored_part.hpp"
-
-#include <caf/typed_actor.hpp>
 
 #include <cstdint>
 #include <string>
 #include <tuple>
 #include <vector>
 
-// Messages of a shard, which holds parts of variables, within and between
-// processes.
+// Requests to a shard, which holds parts of variables, and its answers.
 
 namespace troupe {
 
@@ -96,6 +91,21 @@ struct change_list {
   auto fields() { return std::tie(changes); }
 };
 
+/// The optimizer of a training, which begins.
+struct new_training {
+  std::uint32_t optimizer = 0; ///< Number of the optimizer in the job.
+  auto fields() { return std::tie(optimizer); }
+};
+
+/// How the gradient of a push, or the sum of those that a decision names, is
+/// applied.
+struct update_header {
+  bool has_learning_rate = false; ///< False: that of the optimizer applies.
+  float learning_rate = 0;
+  float scale = 1; ///< Factor of the gradient.
+  auto fields() { return std::tie(has_learning_rate, learning_rate, scale); }
+};
+
 /// Asks for the value of a part. The tensors beside it are the rows, [m] int64,
 /// if it asks for some, and then the operands of `after`.
 struct part_pull {
@@ -133,12 +143,6 @@ struct removal {
   auto fields() { return std::tie(parts, optimizers); }
 };
 
-/// Limits of a shard.
-struct shard_limits {
-  std::uint64_t max_bytes = 0; ///< Of values and slots. Zero: no limit.
-  auto fields() { return std::tie(max_bytes); }
-};
-
 /// What a shard holds.
 struct shard_status {
   std::uint64_t parts = 0;
@@ -155,33 +159,6 @@ struct shard_status {
                     staleness_sum, largest_staleness);
   }
 };
-
-/// The messages that a shard receives. An answer that is a number is the number
-/// of changes that took place at this shard. Error `ec::invalid`: what the
-/// message names does not exist or does not fit, and nothing has changed.
-using shard_actor = caf::typed_actor<
-  // Makes a part.
-  caf::replies_to<new_part, tensor>::with<std::uint64_t>,
-  // Sets the limits. A change that would exceed them is `ec::invalid`.
-  caf::replies_to<shard_limits>::with<std::uint64_t>,
-  // Makes an optimizer. No effect if there is the same already.
-  caf::replies_to<new_optimizer>::with<std::uint64_t>,
-  // Returns the value of a part, or some of its rows.
-  caf::replies_to<part_pull, tensors>::with<tensor>,
-  // Returns the state of an optimizer.
-  caf::replies_to<optimizer_pull>::with<tensor>,
-  // Makes changes at once.
-  caf::replies_to<change_list, tensors>::with<std::uint64_t>,
-  // Keeps the effects of an execution until the decision.
-  caf::replies_to<execution_effects, tensors>::with<std::uint64_t>,
-  // The effects of an execution take place.
-  caf::replies_to<coordinator::decision>::with<coordinator::decided>,
-  // Returns all parts.
-  caf::replies_to<atom::info>::with<part_table>,
-  // Returns what the shard holds.
-  caf::replies_to<atom::status>::with<shard_status>,
-  // Removes parts and optimizers. Effects of closures on them never take place.
-  caf::replies_to<removal>::with<std::uint64_t>>;
 
 /// A change of a part.
 struct addressed_change {
