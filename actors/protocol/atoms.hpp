@@ -74,6 +74,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id)
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, results, "results")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, admit, "admit")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, vacant, "vacant")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, release, "release")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, resume, "resume")
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)

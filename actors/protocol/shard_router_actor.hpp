@@ -8,8 +8,35 @@
 #include <caf/typed_actor.hpp>
 
 #include <cstdint>
+#include <tuple>
+#include <vector>
 
 namespace troupe {
+
+/// A contribution of a replica of this process to a training. Its gradient
+/// travels beside it, as beside `shard_push`.
+struct replica_push {
+  std::uint32_t shard = 0;
+  std::uint64_t training = 0; ///< Number.
+  parameter_server::push_id id;
+  std::uint64_t read_version = 0; ///< As in `parameter_server::push`.
+  update_header how;
+  auto fields() { return std::tie(shard, training, id, read_version, how); }
+};
+
+/// Asks for parts of a shard for a step of a replica of this process. The
+/// numbers of rows travel beside it, as beside `shard_pull`.
+struct replica_pull {
+  std::uint32_t shard = 0;
+  std::uint64_t training = 0; ///< Number.
+  std::uint32_t replica = 0;
+  std::uint64_t step = 0; ///< As in `parameter_server::pull`.
+  std::vector<std::uint32_t> parts;
+  std::vector<std::uint8_t> has_rows; ///< By part: 0 or 1.
+  auto fields() {
+    return std::tie(shard, training, replica, step, parts, has_rows);
+  }
+};
 
 /// The messages that a shard router receives: requests to the shards of a job,
 /// each with the index of its shard, and tables of their copies. An answer that
@@ -41,6 +68,19 @@ using shard_router_actor = caf::typed_actor<
   caf::replies_to<std::uint32_t, atom::status>::with<shard_status>,
   // Removes parts and optimizers. Effects of closures on them never take place.
   caf::replies_to<std::uint32_t, removal>::with<std::uint64_t>,
+  // Begins a training at a shard.
+  caf::replies_to<std::uint32_t, new_training,
+                  parameter_server::training>::with<std::uint64_t>,
+  // Answers when the shard has acknowledged the push: `accepted`, or `decided`.
+  // Error `ec::cancelled`: a later training has begun, or the replica was
+  // released.
+  caf::replies_to<replica_push, tensors>::with<parameter_server::push_result>,
+  // Answers when the replica may read the parts, with their values. A replica
+  // has one pull at each shard; a new one ends the one before.
+  caf::replies_to<replica_pull, tensors>::with<parameter_server::pulled,
+                                               tensors>,
+  // Forgets a replica of a training that was moved away.
+  caf::reacts_to<atom::release, std::uint64_t, std::uint32_t>,
   // The copies have changed.
   caf::reacts_to<copy_table>>;
 

@@ -24,8 +24,6 @@ constexpr std::chrono::milliseconds idle_interval{50};
 constexpr std::chrono::milliseconds connect_interval{100};
 /// Number of unknown errors after which a request fails.
 constexpr int max_rejections = 5;
-/// Maximum wait for one copy. Then the request is sent again.
-constexpr std::chrono::milliseconds max_attempt{10'000};
 
 } // namespace
 
@@ -41,12 +39,14 @@ void shard_router_state::configure(shard_router_config config) {
 template <class Answer, class Message>
 caf::typed_response_promise<Answer>
 shard_router_state::send(std::uint32_t index, shard_request_kind what,
-                         const Message& message, tensors operands) {
+                         const Message& message, tensors operands,
+                         std::vector<parameter_server::training> begins) {
   auto promise = self->make_response_promise<Answer>();
   open_request one;
   one.request.kind = what;
   if constexpr (!std::is_same_v<Message, caf::unit_t>)
     one.request.body = encode_body(message);
+  one.request.command.begins = std::move(begins);
   one.operands = std::move(operands);
   one.fail = [promise](caf::error e) mutable { promise.deliver(std::move(e)); };
   one.deliver = [promise](const shard_answer& x,
@@ -176,6 +176,40 @@ void shard_router_state::send_all() {
         try_send(i, id);
 }
 
+// -- trainings ----------------------------------------------------------------
+
+caf::typed_response_promise<std::uint64_t>
+shard_router_state::begin(std::uint32_t shard, const new_training& x,
+                          const parameter_server::training& what) {
+  return send<std::uint64_t>(shard, kind::begin, x, {}, {what});
+}
+
+worker_host& shard_router_state::worker_of(std::uint64_t training) {
+  if (const auto found = workers_.find(training); found != workers_.end())
+    return found->second;
+  std::erase_if(workers_, [](const auto& one) { return one.second.is_idle(); });
+  auto& made =
+    workers_
+      .try_emplace(training, self,
+                   worker_host_config{config_.client, config_.shards, training,
+                                      [this](std::uint64_t server) {
+                                        const auto* const at = find(server);
+                                        return at ? at->link.host
+                                                  : shard_host_actor{};
+                                      },
+                                      config_.timeout})
+      .first->second;
+  for (std::uint32_t i = 0; i < table_.shards.size(); ++i)
+    made.on_view(i, {table_.shards[i].view_id, table_.shards[i].primary});
+  return made;
+}
+
+void shard_router_state::release(std::uint64_t training,
+                                 std::uint32_t replica) {
+  if (const auto found = workers_.find(training); found != workers_.end())
+    found->second.release(replica);
+}
+
 // -- connections --------------------------------------------------------------
 
 void shard_router_state::connect_all() {
@@ -201,6 +235,8 @@ void shard_router_state::on_link(const host_link& x) {
   self->monitor(x.host);
   follow(x);
   send_all();
+  for (auto& [training, one] : workers_)
+    one.on_interval();
 }
 
 /// Waits for the next table of a server.
@@ -260,6 +296,9 @@ void shard_router_state::on_table(const copy_table& x) {
       if (one.sent_to != x.shards[i].primary)
         one.sent_to = 0;
   send_all();
+  for (auto& [training, one] : workers_)
+    for (std::uint32_t i = 0; i < shards_.size(); ++i)
+      one.on_view(i, {x.shards[i].view_id, x.shards[i].primary});
 }
 
 /// Ends this router, because a job without one of its shards cannot go on.
@@ -271,6 +310,8 @@ void shard_router_state::end_without(std::uint32_t lost) {
   for (std::uint32_t i = 0; i < shards_.size(); ++i)
     for (auto& [id, x] : std::exchange(shards_[i].open, {}))
       x.fail(i == lost ? own : why);
+  for (auto& [training, one] : workers_)
+    one.fail_all(why);
   self->quit(why);
 }
 
@@ -294,6 +335,8 @@ void shard_router_state::on_wake() {
       follow(one.link);
   connect_all();
   send_all();
+  for (auto& [training, one] : workers_)
+    one.on_interval();
   plan_wake();
 }
 
@@ -358,6 +401,19 @@ shard_router_internal_actor::behavior_type shard_router(
     },
     [&to](std::uint32_t shard, const removal& x) {
       return to.send<std::uint64_t>(shard, kind::remove, x);
+    },
+    [&to](std::uint32_t shard, const new_training& x,
+          const parameter_server::training& what) {
+      return to.begin(shard, x, what);
+    },
+    [&to](const replica_push& x, const tensors& gradient) {
+      return to.worker_of(x.training).push(x, gradient);
+    },
+    [&to](const replica_pull& x, const tensors& rows) {
+      return to.worker_of(x.training).pull(x, rows);
+    },
+    [&to](atom::release, std::uint64_t training, std::uint32_t replica) {
+      to.release(training, replica);
     },
     [&to](const copy_table& x) { to.on_table(x); },
     [&to](const host_link& x) { to.on_link(x); },

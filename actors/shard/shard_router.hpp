@@ -2,6 +2,7 @@
 
 #include "troupe/actors/protocol/shard_router_actor.hpp"
 #include "troupe/actors/shard/host_connector.hpp"
+#include "troupe/actors/shard/worker_host.hpp"
 
 #include <caf/actor_clock.hpp>
 #include <caf/error.hpp>
@@ -18,13 +19,6 @@
 #include <vector>
 
 namespace troupe {
-
-/// The interface of a shard router, and its own messages.
-using shard_router_internal_actor = shard_router_actor::extend<
-  // A connection to a server.
-  caf::reacts_to<host_link>,
-  // Looks for requests to send again, and for deadlines.
-  caf::reacts_to<atom::wake>>;
 
 /// Spawn arguments of a shard router.
 struct shard_router_config {
@@ -50,10 +44,18 @@ struct shard_router_state {
   void configure(shard_router_config config);
   /// Sends a request to a shard.
   /// @param operands travel beside the message.
+  /// @param begins the training that begins, if one does.
   template <class Answer, class Message>
   caf::typed_response_promise<Answer>
   send(std::uint32_t shard, shard_request_kind kind, const Message& message,
-       tensors operands = {});
+       tensors operands = {},
+       std::vector<parameter_server::training> begins = {});
+  caf::typed_response_promise<std::uint64_t>
+  begin(std::uint32_t shard, const new_training& x,
+        const parameter_server::training& what);
+  /// The requests of the replicas of a training.
+  worker_host& worker_of(std::uint64_t training);
+  void release(std::uint64_t training, std::uint32_t replica);
   void on_table(const copy_table& x);
   void on_link(const host_link& x);
   void on_down(const caf::actor_addr& source);
@@ -105,6 +107,7 @@ private:
   copy_table table_;
   std::vector<shard> shards_;
   std::map<std::string, connection> connections_; ///< By address.
+  std::map<std::uint64_t, worker_host> workers_;  ///< By training.
   /// Time of the next message to itself. `max`: none is pending.
   time_point next_wake_ = time_point::max();
 };

@@ -47,6 +47,17 @@ shard_router_actor::behavior_type behavior_of_reads(F on_pull) {
     [](std::uint32_t, atom::info) { return part_table{}; },
     [](std::uint32_t, atom::status) { return shard_status{}; },
     [](std::uint32_t, const removal&) { return std::uint64_t{0}; },
+    [](std::uint32_t, const new_training&, const parameter_server::training&) {
+      return std::uint64_t{0};
+    },
+    [](const replica_push&, const tensors&) {
+      return parameter_server::push_result::accepted;
+    },
+    [](const replica_pull&, const tensors&) {
+      return caf::result<parameter_server::pulled, tensors>{
+        parameter_server::pulled{}, tensors{}};
+    },
+    [](atom::release, std::uint64_t, std::uint32_t) {},
     [](const copy_table&) {},
   };
 }

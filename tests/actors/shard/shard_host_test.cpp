@@ -93,7 +93,7 @@ protected:
   auto ask(const shard_host_internal_actor& to, Message... message) {
     const auto out = std::make_shared<asked<Answer...>>();
     sim.spawn([=](caf::event_based_actor* self) -> caf::behavior {
-      self->request(to, caf::infinite, message...)
+      self->request(to, 1000s, message...)
         .then(
           [out](const Answer&... answer) { out->answer.emplace(answer...); },
           [out](const caf::error& e) { out->problem = caf::to_string(e); });

@@ -1,0 +1,311 @@
+#include "troupe/actors/shard/worker_host.hpp"
+
+#include "troupe/actors/remoting/message_codec.hpp"
+#include "troupe/actors/shard/shard_state.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace troupe {
+
+namespace {
+
+using namespace parameter_server;
+
+/// Says why a shard does not take a push.
+std::string text_of(push_result x) {
+  switch (x) {
+    case push_result::unknown_replica:
+      return "it has no such replica";
+    case push_result::unknown_part:
+      return "it has no such part";
+    case push_result::future_step:
+      return "the step is too far ahead";
+    case push_result::training_ended:
+      return "a later training has begun";
+    default:
+      return "it rejects the push";
+  }
+}
+
+} // namespace
+
+worker_host::worker_host(shard_router_internal_actor::pointer self,
+                         worker_host_config config)
+  : self_{self},
+    config_{std::move(config)},
+    machine_{config_.client, config_.shards, config_.training},
+    shards_(config_.shards) {}
+
+// -- replicas -----------------------------------------------------------------
+
+worker_host::push_promise worker_host::push(const replica_push& x,
+                                            const tensors& gradient) {
+  auto promise = self_->make_response_promise<parameter_server::push_result>();
+  if (x.shard >= shards_.size() || pushes_.contains({x.shard, x.id})) {
+    promise.deliver(caf::make_error(
+      ec::invalid, std::string{"a push to no shard, or a second one"}));
+    return promise;
+  }
+  if (!has_request_of(x.shard))
+    shards_[x.shard].last_answer = self_->clock().now();
+  pushes_.emplace(push_key{x.shard, x.id}, open_push{promise});
+  std::uint64_t bytes = 0;
+  for (const auto& one : gradient)
+    bytes += one.bytes();
+  perform(machine_.push(
+    x.shard, x.id, x.read_version,
+    {std::make_shared<const update_content>(update_content{x.how, gradient}),
+     bytes}));
+  return promise;
+}
+
+worker_host::pull_promise worker_host::pull(const replica_pull& x,
+                                            const tensors& rows) {
+  auto promise = self_->make_response_promise<pulled, tensors>();
+  const auto listed = std::ranges::count_if(
+    x.has_rows, [](std::uint8_t one) { return one != 0; });
+  if (x.shard >= shards_.size() || x.has_rows.size() != x.parts.size()
+      || rows.size() != static_cast<std::size_t>(listed)) {
+    promise.deliver(caf::make_error(
+      ec::invalid, std::string{"a pull from no shard, or without its rows"}));
+    return promise;
+  }
+  const pull_key key{x.shard, x.replica};
+  fail(pulls_, key,
+       caf::make_error(ec::cancelled, std::string{"another pull has begun"}));
+  if (!has_request_of(x.shard))
+    shards_[x.shard].last_answer = self_->clock().now();
+  pulls_.emplace(key, open_pull{x, rows, promise});
+  perform(machine_.pull(x.shard, x.replica, x.step, x.parts));
+  return promise;
+}
+
+void worker_host::release(std::uint32_t replica) {
+  machine_.release(replica);
+  const auto why =
+    caf::make_error(ec::cancelled, std::string{"the replica was moved"});
+  for (std::uint32_t shard = 0; shard < shards_.size(); ++shard)
+    fail(pulls_, {shard, replica}, why);
+  std::vector<push_key> own;
+  for (const auto& [key, unused] : pushes_)
+    if (key.second.replica == replica)
+      own.push_back(key);
+  for (const auto& key : own)
+    fail(pushes_, key, why);
+}
+
+template <class Map>
+void worker_host::fail(Map& all, const typename Map::key_type& which,
+                       const caf::error& why) {
+  if (auto found = all.extract(which))
+    found.mapped().promise.deliver(why);
+}
+
+void worker_host::fail_all(const caf::error& why) {
+  for (auto& [key, one] : std::exchange(pushes_, {}))
+    one.promise.deliver(why);
+  for (auto& [key, one] : std::exchange(pulls_, {}))
+    one.promise.deliver(why);
+}
+
+bool worker_host::has_request_of(std::uint32_t shard) const {
+  const auto is_of = [shard](const auto& one) {
+    return one.first.first == shard;
+  };
+  return std::ranges::any_of(pushes_, is_of)
+         || std::ranges::any_of(pulls_, is_of);
+}
+
+// -- shards -------------------------------------------------------------------
+
+void worker_host::on_view(std::uint32_t shard, const shard_primary& view) {
+  auto effects = machine_.on_view(shard, view);
+  if (effects.empty())
+    return;
+  // What was sent to the primary before may never be answered.
+  shards_[shard].accepted = {};
+  for (auto& [key, one] : pushes_)
+    if (key.first == shard)
+      one.sent = {};
+  for (auto& [key, one] : pulls_)
+    if (key.first == shard)
+      one.sent = {};
+  perform(std::move(effects));
+}
+
+void worker_host::on_interval() {
+  const auto now = self_->clock().now();
+  const auto why = caf::make_error(
+    ec::stalled, "no copy has answered within "
+                   + std::to_string(config_.timeout.count()) + " ms");
+  const auto is_late = [&](const auto& key) {
+    return now - shards_[key.first].last_answer > config_.timeout;
+  };
+  std::vector<push_key> late;
+  for (const auto& [key, unused] : pushes_)
+    if (is_late(key))
+      late.push_back(key);
+  for (const auto& key : late)
+    fail(pushes_, key, why);
+  std::vector<pull_key> late_pulls;
+  for (const auto& [key, unused] : pulls_)
+    if (is_late(key))
+      late_pulls.push_back(key);
+  for (const auto& key : late_pulls)
+    fail(pulls_, key, why);
+  for (auto& one : shards_)
+    end_if_late(one.accepted);
+  for (auto& [key, one] : pushes_)
+    end_if_late(one.sent);
+  for (auto& [key, one] : pulls_)
+    end_if_late(one.sent);
+  perform(machine_.on_timeout());
+}
+
+void worker_host::perform(worker_reaction&& effects) {
+  for (auto& one : effects)
+    std::visit([this](auto& x) { perform(x); }, one);
+}
+
+/// Begins to wait for an answer. Returns the number of the attempt.
+std::uint64_t worker_host::begin(attempt& x) {
+  x = {++attempts_, true, self_->clock().now()};
+  return x.number;
+}
+
+/// Ends the wait for an answer that is late, so that the message is sent again.
+/// The shard then answers the earlier one, so it is known to live.
+void worker_host::end_if_late(attempt& x) const {
+  x.is_open &= self_->clock().now() - x.since < max_attempt;
+}
+
+/// An attempt has failed. Unless the shard has rejected the request, it is sent
+/// again after an interval.
+void worker_host::on_error(std::uint32_t shard, const caf::error& why,
+                           const std::function<void(const caf::error&)>& fail) {
+  const auto found = wire::to_wire(why, self_->system());
+  if (found.code != ec::protocol && found.code != ec::invalid)
+    return;
+  shards_[shard].last_answer = self_->clock().now();
+  fail(caf::make_error(found.code, found.text));
+}
+
+void worker_host::perform(send_accepted& x) {
+  const auto to = config_.find(x.primary);
+  auto& at = shards_[x.shard];
+  if (!to || at.accepted.is_open)
+    return;
+  const auto number = begin(at.accepted);
+  const auto is_open = [this, shard = x.shard, number] {
+    auto& sent = shards_[shard].accepted;
+    return sent.number == number && std::exchange(sent.is_open, false);
+  };
+  self_->request(to, config_.timeout, shard_accepted{x.shard, x.accepted})
+    .then(
+      [this, is_open, shard = x.shard](const serving& answer) {
+        shards_[shard].last_answer = self_->clock().now();
+        if (!is_open())
+          return;
+        perform(machine_.on(shard, answer));
+      },
+      [is_open](const caf::error&) { is_open(); });
+}
+
+void worker_host::perform(send_push& x) {
+  const push_key key{x.shard, x.push.id};
+  const auto found = pushes_.find(key);
+  const auto to = config_.find(x.primary);
+  if (found == pushes_.end() || found->second.sent.is_open || !to)
+    return;
+  const auto number = begin(found->second.sent);
+  const auto is_open = [this, key, number] {
+    const auto at = pushes_.find(key);
+    return at != pushes_.end() && at->second.sent.number == number
+           && std::exchange(at->second.sent.is_open, false);
+  };
+  const auto content =
+    std::static_pointer_cast<const update_content>(x.gradient.tensors);
+  self_
+    ->request(to, config_.timeout,
+              shard_push{x.shard, config_.client, x.push, content->how},
+              content->operands)
+    .then(
+      [this, is_open, key](const shard_pushed& answer) {
+        shards_[key.first].last_answer = self_->clock().now();
+        if (!is_open())
+          return;
+        if (answer.pushed.view_id == 0)
+          return; // it was ignored
+        if (answer.pushed.result == push_result::unfit_gradient)
+          fail(pushes_, key, caf::make_error(ec::invalid, answer.problem));
+        perform(machine_.on(key.first, answer.pushed));
+      },
+      [this, is_open, key](const caf::error& e) {
+        if (is_open())
+          on_error(key.first, e,
+                   [&](const caf::error& why) { fail(pushes_, key, why); });
+      });
+}
+
+void worker_host::perform(send_pull& x) {
+  const pull_key key{x.shard, x.pull.replica};
+  const auto found = pulls_.find(key);
+  const auto to = config_.find(x.primary);
+  if (found == pulls_.end() || found->second.sent.is_open || !to)
+    return;
+  const auto number = begin(found->second.sent);
+  const auto is_open = [this, key, number] {
+    const auto at = pulls_.find(key);
+    return at != pulls_.end() && at->second.sent.number == number
+           && std::exchange(at->second.sent.is_open, false);
+  };
+  self_
+    ->request(
+      to, config_.timeout,
+      shard_pull{x.shard, config_.client, x.pull, found->second.asked.has_rows},
+      found->second.rows)
+    .then(
+      [this, is_open, key](const pulled& answer, const tensors& values) {
+        shards_[key.first].last_answer = self_->clock().now();
+        if (!is_open())
+          return;
+        auto& one = pulls_.at(key);
+        if (answer.view_id == 0 || values.size() != one.asked.parts.size())
+          return; // it was ignored
+        one.values = values;
+        perform(machine_.on(key.first, answer));
+      },
+      [this, is_open, key](const caf::error& e) {
+        if (is_open())
+          on_error(key.first, e,
+                   [&](const caf::error& why) { fail(pulls_, key, why); });
+      });
+}
+
+void worker_host::perform(push_done& x) {
+  if (auto found = pushes_.extract(push_key{x.shard, x.id}))
+    found.mapped().promise.deliver(x.is_decided ? push_result::decided
+                                                : push_result::accepted);
+}
+
+void worker_host::perform(pull_done& x) {
+  if (auto found = pulls_.extract(pull_key{x.shard, x.replica})) {
+    auto& one = found.mapped();
+    one.promise.deliver(pulled{0, 0, x.replica, x.next_step,
+                               std::move(x.versions), config_.training},
+                        std::move(one.values));
+  }
+}
+
+void worker_host::perform(worker_error& x) {
+  fail(pushes_, {x.shard, x.id},
+       caf::make_error(x.result == push_result::training_ended ? ec::cancelled
+                                                               : ec::invalid,
+                       text_of(x.result)));
+}
+
+} // namespace troupe
