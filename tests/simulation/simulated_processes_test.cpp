@@ -1,3 +1,4 @@
+#include "troupe/actors/protocol/run_messages.hpp"
 #include "troupe/data/sources/digits.hpp"
 #include "troupe/models/layers.hpp"
 #include "troupe/simulation/determinism_check.hpp"
@@ -248,6 +249,36 @@ TEST(ProcessesOfOneJob, CommitSlowStepsAtOnce) {
     EXPECT_LE(commits[0][i] - ends[i], latency + 1ms) << "the report";
     EXPECT_LE(commits[1][i] - commits[0][i], latency + 1ms) << "the commit";
   }
+}
+
+/// The commit of a fast step waits for others, but not for a slow step.
+TEST(ProcessesOfOneJob, CommitFastStepsWithinAnInterval) {
+  constexpr auto latency = 2ms;
+  simulator sim{1};
+  simulated_processes processes{
+    sim,
+    {.replicas = 2},
+    {.processes = 2, .network = {.latency = latency, .jitter = 0ns}}};
+  std::vector<std::vector<caf::timespan>> commits(2);
+  const auto errors = processes.run_all([&](std::uint32_t p) {
+    const auto step = [](step_context& at) {
+      const auto gathers = at.step % 3 == 2 ? 50u : 1u;
+      for (std::uint32_t i = 0; i < gathers; ++i)
+        at.gather(i, tensor::full({1}, i));
+      at.begin_update();
+    };
+    const auto note = [&, p](const commit_record&) {
+      commits[p].push_back(sim.elapsed());
+    };
+    processes.group_of(p).run({.steps = 12, .step = step, .on_commit = note});
+  });
+  EXPECT_FALSE(errors[0] || errors[1]);
+  ASSERT_EQ(commits[0].size(), 12u);
+  ASSERT_EQ(commits[1].size(), 12u);
+  EXPECT_GT(commits[0].back(), 400ms) << "no step was slow";
+  for (std::size_t i = 0; i < 12; ++i)
+    EXPECT_LE(commits[1][i] - commits[0][i], max_batch_delay + latency + 1ms)
+      << "step " << i;
 }
 
 TEST(ProcessesOfOneJob, RepeatARunWithTheSameSeed) {

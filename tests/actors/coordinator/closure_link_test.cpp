@@ -328,7 +328,12 @@ TEST(ClosureLink, EndsIfTheNodeBreaksTheProtocol) {
     f.schedule(0);
     f.settle();
     f.answer(wrong[i].first, wrong[i].second);
-    EXPECT_TRUE(f.has_ended()) << i;
+    ASSERT_TRUE(f.has_ended()) << i;
+    f.watcher->receive([&](const caf::down_msg& x) {
+      EXPECT_NE(to_string(x.reason).find("has reported the end of closure"),
+                std::string::npos)
+        << i;
+    });
   }
 }
 

@@ -127,7 +127,7 @@ struct ended_list {
 
 closure_worker_owner_actor::behavior_type
 listing_owner(closure_worker_owner_actor::pointer,
-              const std::shared_ptr<ended_list>& to) {
+              const std::shared_ptr<ended_list>& to, const notice& stopped) {
   return {
     [to](std::uint64_t, const coordinator::ended& x,
          const coordinator::payload&) {
@@ -137,7 +137,10 @@ listing_owner(closure_worker_owner_actor::pointer,
         to->complete.set_value();
     },
     [](std::uint64_t, const coordinator::failed&, const closure_failure&) {},
-    [](std::uint64_t, const coordinator::stopped&) {},
+    [stopped](std::uint64_t, const coordinator::stopped&) {
+      if (stopped)
+        stopped->set_value();
+    },
   };
 }
 
@@ -161,7 +164,7 @@ TEST(ClosureWorker, ExecutesAClosureWhileAnotherOneReads) {
   std::atomic<int> own_environment = 0;
   {
     auto router = actors.system().spawn(waiting_router, answer_two);
-    auto to = actors.system().spawn(listing_owner, ended);
+    auto to = actors.system().spawn(listing_owner, ended, notice{});
     auto worker = actors.system().spawn(
       closure_worker,
       closure_worker_config{.owner = to, .router = router, .interleaved = 2});
@@ -230,6 +233,52 @@ TEST(ClosureWorker, StopsAClosureThatWaitsInsideOfItsEnvironment) {
   release_caf_logger();
 }
 
+TEST(ClosureWorker, DoesNotExecuteAClosureThatWasStoppedBeforeItsTurn) {
+  runtime actors;
+  const auto asked = std::make_shared<std::promise<void>>();
+  const auto stopped = std::make_shared<std::promise<void>>();
+  const auto ended = std::make_shared<ended_list>();
+  ended->expected = 2;
+  std::atomic<int> executed = 0;
+  {
+    auto router = actors.system().spawn(waiting_router, [asked](open_reads& x) {
+      if (x.open.size() == 1)
+        asked->set_value();
+      answer_two(x);
+    });
+    auto to = actors.system().spawn(listing_owner, ended, stopped);
+    auto worker = actors.system().spawn(
+      closure_worker, closure_worker_config{.owner = to, .router = router});
+    const auto reader = std::make_shared<closure>(
+      [](closure_environment& self) -> coordinator::payload {
+        const closure_environment::read part{{0, 1}, {}};
+        self.pull({&part, 1});
+        return {};
+      },
+      nullptr);
+    const auto other = std::make_shared<closure>(
+      [&](closure_environment&) -> coordinator::payload {
+        ++executed;
+        return {};
+      },
+      nullptr);
+    caf::anon_send(worker, coordinator::run{{0, 1}, 0}, reader);
+    EXPECT_EQ(asked->get_future().wait_for(patience),
+              std::future_status::ready);
+    caf::anon_send(worker, coordinator::run{{1, 1}, 0}, other);
+    caf::anon_send(worker, coordinator::cancel{{1, 1}});
+    EXPECT_EQ(stopped->get_future().wait_for(patience),
+              std::future_status::ready);
+    caf::anon_send(worker, coordinator::run{{2, 1}, 0}, other);
+    // The second read lets the router answer the first one.
+    caf::anon_send(router, std::uint32_t{0}, part_pull{1, false, {}},
+                   tensors{});
+    await_end(*ended, worker, router, to);
+  }
+  release_caf_logger();
+  EXPECT_EQ(executed, 1);
+}
+
 /// The worker makes changes that need only the elements. The shard makes those
 /// that need the state of an optimizer, reads of rows, and those of tables.
 TEST(ClosureWorker, MakesItsOwnChangesOfWhatItReads) {
@@ -244,7 +293,7 @@ TEST(ClosureWorker, MakesItsOwnChangesOfWhatItReads) {
   std::string problem;
   {
     auto router = actors.system().spawn(listing_router, value, asked);
-    auto to = actors.system().spawn(listing_owner, ended);
+    auto to = actors.system().spawn(listing_owner, ended, notice{});
     auto worker = actors.system().spawn(
       closure_worker, closure_worker_config{.owner = to, .router = router});
     const auto what = std::make_shared<closure>(
