@@ -186,28 +186,26 @@ shard_router_state::begin(std::uint32_t shard, const new_training& x,
 
 worker_host& shard_router_state::worker_of(std::uint64_t training) {
   if (const auto found = workers_.find(training); found != workers_.end())
-    return found->second;
-  std::erase_if(workers_, [](const auto& one) { return one.second.is_idle(); });
-  auto& made =
-    workers_
-      .try_emplace(training, self,
-                   worker_host_config{config_.client, config_.shards, training,
-                                      [this](std::uint64_t server) {
-                                        const auto* const at = find(server);
-                                        return at ? at->link.host
-                                                  : shard_host_actor{};
-                                      },
-                                      config_.timeout})
-      .first->second;
+    return *found->second;
+  std::erase_if(workers_,
+                [](const auto& one) { return one.second->is_idle(); });
+  const auto made = std::make_shared<worker_host>(
+    self, worker_host_config{config_.client, config_.shards, training,
+                             [this](std::uint64_t server) {
+                               const auto* const at = find(server);
+                               return at ? at->link.host : shard_host_actor{};
+                             },
+                             config_.timeout});
+  workers_.emplace(training, made);
   for (std::uint32_t i = 0; i < table_.shards.size(); ++i)
-    made.on_view(i, {table_.shards[i].view_id, table_.shards[i].primary});
-  return made;
+    made->on_view(i, {table_.shards[i].view_id, table_.shards[i].primary});
+  return *made;
 }
 
 void shard_router_state::release(std::uint64_t training,
                                  std::uint32_t replica) {
   if (const auto found = workers_.find(training); found != workers_.end())
-    found->second.release(replica);
+    found->second->release(replica);
 }
 
 // -- connections --------------------------------------------------------------
@@ -236,7 +234,7 @@ void shard_router_state::on_link(const host_link& x) {
   follow(x);
   send_all();
   for (auto& [training, one] : workers_)
-    one.on_interval();
+    one->on_interval();
 }
 
 /// Waits for the next table of a server.
@@ -298,7 +296,7 @@ void shard_router_state::on_table(const copy_table& x) {
   send_all();
   for (auto& [training, one] : workers_)
     for (std::uint32_t i = 0; i < shards_.size(); ++i)
-      one.on_view(i, {x.shards[i].view_id, x.shards[i].primary});
+      one->on_view(i, {x.shards[i].view_id, x.shards[i].primary});
 }
 
 /// Ends this router, because a job without one of its shards cannot go on.
@@ -311,7 +309,7 @@ void shard_router_state::end_without(std::uint32_t lost) {
     for (auto& [id, x] : std::exchange(shards_[i].open, {}))
       x.fail(i == lost ? own : why);
   for (auto& [training, one] : workers_)
-    one.fail_all(why);
+    one->fail_all(why);
   self->quit(why);
 }
 
@@ -336,7 +334,7 @@ void shard_router_state::on_wake() {
   connect_all();
   send_all();
   for (auto& [training, one] : workers_)
-    one.on_interval();
+    one->on_interval();
   plan_wake();
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -107,7 +108,8 @@ private:
   copy_table table_;
   std::vector<shard> shards_;
   std::map<std::string, connection> connections_; ///< By address.
-  std::map<std::uint64_t, worker_host> workers_;  ///< By training.
+  /// By training.
+  std::map<std::uint64_t, std::shared_ptr<worker_host>> workers_;
   /// Time of the next message to itself. `max`: none is pending.
   time_point next_wake_ = time_point::max();
 };

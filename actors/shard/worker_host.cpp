@@ -75,7 +75,7 @@ worker_host::pull_promise worker_host::pull(const replica_pull& x,
     return promise;
   }
   const pull_key key{x.shard, x.replica};
-  fail(pulls_, key,
+  fail(key,
        caf::make_error(ec::cancelled, std::string{"another pull has begun"}));
   if (!has_request_of(x.shard))
     shards_[x.shard].last_answer = self_->clock().now();
@@ -89,19 +89,24 @@ void worker_host::release(std::uint32_t replica) {
   const auto why =
     caf::make_error(ec::cancelled, std::string{"the replica was moved"});
   for (std::uint32_t shard = 0; shard < shards_.size(); ++shard)
-    fail(pulls_, {shard, replica}, why);
+    fail(pull_key{shard, replica}, why);
   std::vector<push_key> own;
   for (const auto& [key, unused] : pushes_)
     if (key.second.replica == replica)
       own.push_back(key);
   for (const auto& key : own)
-    fail(pushes_, key, why);
+    fail(key, why);
 }
 
-template <class Map>
-void worker_host::fail(Map& all, const typename Map::key_type& which,
-                       const caf::error& why) {
-  if (auto found = all.extract(which))
+void worker_host::fail(const push_key& which, const caf::error& why) {
+  if (auto found = pushes_.extract(which)) {
+    machine_.give_up(which.first, which.second);
+    found.mapped().promise.deliver(why);
+  }
+}
+
+void worker_host::fail(const pull_key& which, const caf::error& why) {
+  if (auto found = pulls_.extract(which))
     found.mapped().promise.deliver(why);
 }
 
@@ -150,13 +155,13 @@ void worker_host::on_interval() {
     if (is_late(key))
       late.push_back(key);
   for (const auto& key : late)
-    fail(pushes_, key, why);
+    fail(key, why);
   std::vector<pull_key> late_pulls;
   for (const auto& [key, unused] : pulls_)
     if (is_late(key))
       late_pulls.push_back(key);
   for (const auto& key : late_pulls)
-    fail(pulls_, key, why);
+    fail(key, why);
   for (auto& one : shards_)
     end_if_late(one.accepted);
   for (auto& [key, one] : pushes_)
@@ -185,13 +190,20 @@ void worker_host::end_if_late(attempt& x) const {
 
 /// An attempt has failed. Unless the shard has rejected the request, it is sent
 /// again after an interval.
-void worker_host::on_error(std::uint32_t shard, const caf::error& why,
-                           const std::function<void(const caf::error&)>& fail) {
-  const auto found = wire::to_wire(why, self_->system());
-  if (found.code != ec::protocol && found.code != ec::invalid)
+template <class Map>
+void worker_host::on_error(Map& all, const typename Map::key_type& key,
+                           std::uint64_t number, const caf::error& why) {
+  const auto one = all.find(key);
+  if (one == all.end() || !ends(one->second.sent, number))
     return;
-  shards_[shard].last_answer = self_->clock().now();
-  fail(caf::make_error(found.code, found.text));
+  const auto found = wire::to_wire(why, self_->system());
+  if (found.code == ec::protocol || found.code == ec::invalid)
+    fail(key, caf::make_error(found.code, found.text));
+}
+
+/// True if this is the answer to the last attempt, and ends it.
+bool worker_host::ends(attempt& x, std::uint64_t number) {
+  return x.number == number && std::exchange(x.is_open, false);
 }
 
 void worker_host::perform(send_accepted& x) {
@@ -199,20 +211,21 @@ void worker_host::perform(send_accepted& x) {
   auto& at = shards_[x.shard];
   if (!to || at.accepted.is_open)
     return;
-  const auto number = begin(at.accepted);
-  const auto is_open = [this, shard = x.shard, number] {
-    auto& sent = shards_[shard].accepted;
-    return sent.number == number && std::exchange(sent.is_open, false);
-  };
   self_->request(to, config_.timeout, shard_accepted{x.shard, x.accepted})
     .then(
-      [this, is_open, shard = x.shard](const serving& answer) {
-        shards_[shard].last_answer = self_->clock().now();
-        if (!is_open())
-          return;
-        perform(machine_.on(shard, answer));
+      [me = weak_from_this(), shard = x.shard,
+       number = begin(at.accepted)](const serving& answer) {
+        if (const auto self = me.lock())
+          self->on_answer(shard, number, answer);
       },
-      [is_open](const caf::error&) { is_open(); });
+      [](const caf::error&) {}); // it is sent again
+}
+
+void worker_host::on_answer(std::uint32_t shard, std::uint64_t number,
+                            const serving& answer) {
+  shards_[shard].last_answer = self_->clock().now();
+  if (ends(shards_[shard].accepted, number))
+    perform(machine_.on(shard, answer));
 }
 
 void worker_host::perform(send_push& x) {
@@ -222,11 +235,6 @@ void worker_host::perform(send_push& x) {
   if (found == pushes_.end() || found->second.sent.is_open || !to)
     return;
   const auto number = begin(found->second.sent);
-  const auto is_open = [this, key, number] {
-    const auto at = pushes_.find(key);
-    return at != pushes_.end() && at->second.sent.number == number
-           && std::exchange(at->second.sent.is_open, false);
-  };
   const auto content =
     std::static_pointer_cast<const update_content>(x.gradient.tensors);
   self_
@@ -234,21 +242,26 @@ void worker_host::perform(send_push& x) {
               shard_push{x.shard, config_.client, x.push, content->how},
               content->operands)
     .then(
-      [this, is_open, key](const shard_pushed& answer) {
-        shards_[key.first].last_answer = self_->clock().now();
-        if (!is_open())
-          return;
-        if (answer.pushed.view_id == 0)
-          return; // it was ignored
-        if (answer.pushed.result == push_result::unfit_gradient)
-          fail(pushes_, key, caf::make_error(ec::invalid, answer.problem));
-        perform(machine_.on(key.first, answer.pushed));
+      [me = weak_from_this(), key, number](const shard_pushed& answer) {
+        if (const auto self = me.lock())
+          self->on_answer(key, number, answer);
       },
-      [this, is_open, key](const caf::error& e) {
-        if (is_open())
-          on_error(key.first, e,
-                   [&](const caf::error& why) { fail(pushes_, key, why); });
+      [me = weak_from_this(), key, number](const caf::error& e) {
+        if (const auto self = me.lock())
+          self->on_error(self->pushes_, key, number, e);
       });
+}
+
+void worker_host::on_answer(const push_key& key, std::uint64_t number,
+                            const shard_pushed& answer) {
+  shards_[key.first].last_answer = self_->clock().now();
+  const auto found = pushes_.find(key);
+  if (found == pushes_.end() || !ends(found->second.sent, number)
+      || answer.pushed.view_id == 0)
+    return; // or the shard has ignored it
+  if (answer.pushed.result == push_result::unfit_gradient)
+    fail(key, caf::make_error(ec::invalid, answer.problem));
+  perform(machine_.on(key.first, answer.pushed));
 }
 
 void worker_host::perform(send_pull& x) {
@@ -258,32 +271,33 @@ void worker_host::perform(send_pull& x) {
   if (found == pulls_.end() || found->second.sent.is_open || !to)
     return;
   const auto number = begin(found->second.sent);
-  const auto is_open = [this, key, number] {
-    const auto at = pulls_.find(key);
-    return at != pulls_.end() && at->second.sent.number == number
-           && std::exchange(at->second.sent.is_open, false);
-  };
   self_
     ->request(
       to, config_.timeout,
       shard_pull{x.shard, config_.client, x.pull, found->second.asked.has_rows},
       found->second.rows)
     .then(
-      [this, is_open, key](const pulled& answer, const tensors& values) {
-        shards_[key.first].last_answer = self_->clock().now();
-        if (!is_open())
-          return;
-        auto& one = pulls_.at(key);
-        if (answer.view_id == 0 || values.size() != one.asked.parts.size())
-          return; // it was ignored
-        one.values = values;
-        perform(machine_.on(key.first, answer));
+      [me = weak_from_this(), key, number](const pulled& answer,
+                                           const tensors& values) {
+        if (const auto self = me.lock())
+          self->on_answer(key, number, answer, values);
       },
-      [this, is_open, key](const caf::error& e) {
-        if (is_open())
-          on_error(key.first, e,
-                   [&](const caf::error& why) { fail(pulls_, key, why); });
+      [me = weak_from_this(), key, number](const caf::error& e) {
+        if (const auto self = me.lock())
+          self->on_error(self->pulls_, key, number, e);
       });
+}
+
+void worker_host::on_answer(const pull_key& key, std::uint64_t number,
+                            const pulled& answer, const tensors& values) {
+  shards_[key.first].last_answer = self_->clock().now();
+  const auto found = pulls_.find(key);
+  if (found == pulls_.end() || !ends(found->second.sent, number)
+      || answer.view_id == 0
+      || values.size() != found->second.asked.parts.size())
+    return; // or the shard has ignored it
+  found->second.values = values;
+  perform(machine_.on(key.first, answer));
 }
 
 void worker_host::perform(push_done& x) {
@@ -302,7 +316,7 @@ void worker_host::perform(pull_done& x) {
 }
 
 void worker_host::perform(worker_error& x) {
-  fail(pushes_, {x.shard, x.id},
+  fail(push_key{x.shard, x.id},
        caf::make_error(x.result == push_result::training_ended ? ec::cancelled
                                                                : ec::invalid,
                        text_of(x.result)));

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -40,8 +41,9 @@ struct worker_host_config {
 };
 
 /// The pushes and pulls of the replicas of this process in one training. It
-/// hosts `parameter_server::worker`, and belongs to a router.
-class worker_host {
+/// hosts `parameter_server::worker`, and belongs to a router. Answers that come
+/// after its end have no effect.
+class worker_host : public std::enable_shared_from_this<worker_host> {
 public:
   using push_promise =
     caf::typed_response_promise<parameter_server::push_result>;
@@ -101,11 +103,18 @@ private:
   void perform(parameter_server::pull_done& x);
   void perform(parameter_server::worker_error& x);
   void perform(parameter_server::send_contributed&) {}
+  void fail(const push_key& which, const caf::error& why);
+  void fail(const pull_key& which, const caf::error& why);
   template <class Map>
-  void fail(Map& all, const typename Map::key_type& which,
-            const caf::error& why);
-  void on_error(std::uint32_t shard, const caf::error& why,
-                const std::function<void(const caf::error&)>& fail);
+  void on_error(Map& all, const typename Map::key_type& key,
+                std::uint64_t number, const caf::error& why);
+  void on_answer(std::uint32_t shard, std::uint64_t number,
+                 const parameter_server::serving& answer);
+  void on_answer(const push_key& key, std::uint64_t number,
+                 const shard_pushed& answer);
+  void on_answer(const pull_key& key, std::uint64_t number,
+                 const parameter_server::pulled& answer, const tensors& values);
+  static bool ends(attempt& x, std::uint64_t number);
   std::uint64_t begin(attempt& x);
   void end_if_late(attempt& x) const;
   bool has_request_of(std::uint32_t shard) const;

@@ -135,6 +135,10 @@ worker::connection* worker::find(std::uint32_t shard) {
   return shard < shards_.size() ? &shards_[shard] : nullptr;
 }
 
+void worker::give_up(std::uint32_t shard, const push_id& id) {
+  shards_.at(shard).pushes.erase(id);
+}
+
 void worker::release(std::uint32_t replica) {
   contributed_.erase(replica);
   for (auto& one : shards_) {

@@ -129,6 +129,8 @@ public:
   /// (`pull_done::next_step`). Call it in a job with synchronous parts.
   worker_reaction contributed(std::uint32_t replica, std::uint64_t next_step);
 
+  /// Forgets a push that the host gives up. The shard may have it.
+  void give_up(std::uint32_t shard, const push_id& id);
   /// Forgets the pulls, pushes and contributions of a replica that was moved
   /// away.
   void release(std::uint32_t replica);

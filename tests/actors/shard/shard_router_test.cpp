@@ -241,6 +241,12 @@ TEST_F(ShardRouter, FailsIfNoCopyAnswers) {
   sim.advance(10s, 50ms);
   EXPECT_NE(x->problem.find("no copy has answered within 20000 ms"),
             std::string::npos);
+  // The push can be made again. The shard has taken the first one.
+  const auto again = push(0, 0, 0, {2, 2});
+  sim.hold({});
+  sim.advance(20s, 50ms);
+  EXPECT_TRUE(again->answer);
+  expect_value(pull(0, 0, 1), {0, 1});
 }
 
 TEST_F(ShardRouter, FailsIfAShardIsLost) {

@@ -652,6 +652,18 @@ TEST(Worker, ForgetsAReplicaThatWasMoved) {
   EXPECT_EQ(self.unacknowledged(), 1u);
 }
 
+TEST(Worker, ForgetsAPushThatItsHostGivesUp) {
+  worker self{worker_id, 1, 0};
+  self.on_view(0, {1, primary_id});
+  self.on(0, serving{1});
+  self.push(0, {0, 0, 0}, 4, {});
+  self.give_up(0, {0, 0, 0});
+  EXPECT_TRUE(self.on_timeout().empty());
+  // It can be made again, from another version.
+  EXPECT_EQ(only<send_push>(self.push(0, {0, 0, 0}, 5, {})).push.read_version,
+            5u);
+}
+
 TEST(Worker, ReportsWhyAPushWasRejected) {
   worker self{worker_id, 1, 0};
   self.on_view(0, {1, primary_id});
