@@ -73,8 +73,13 @@ void closure_scheduler_state::on_down(const caf::down_msg& x) {
     config.on_worker_lost(id, self->system().render(x.reason));
     return remove_worker(id);
   }
-  if (config.router == x.source)
-    fail_all(wire::to_wire(x.reason, self->system()).text);
+  if (config.router != x.source)
+    return;
+  const auto why = wire::to_wire(x.reason, self->system());
+  fail_all(why.code == ec::peer_lost && !why.text.empty()
+             ? why.text
+             : "the connection to the parameter servers has ended: "
+                 + why.text);
 }
 
 /// Cancels all closures, because no other one can be done.

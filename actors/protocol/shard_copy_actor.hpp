@@ -32,7 +32,7 @@ enum class shard_request_kind : std::uint8_t {
   change = 2, ///< `change_list`
   store = 3,  ///< `execution_effects`
   decide = 4, ///< `coordinator::decision`
-  pull = 5,   ///< `part_pull`; this and those below are reads.
+  pull = 5,   ///< `part_pull`; this and those to `status` are reads.
   pull_optimizer = 6,
   table = 7,
   status = 8,

@@ -72,8 +72,8 @@ using shard_router_actor = caf::typed_actor<
   caf::replies_to<std::uint32_t, new_training,
                   parameter_server::training>::with<std::uint64_t>,
   // Answers when the shard has acknowledged the push: `accepted`, or `decided`.
-  // Error `ec::cancelled`: a later training has begun, or the replica was
-  // released.
+  // Errors of pushes and pulls: `ec::superseded`, if a later training has
+  // begun, and `ec::cancelled`, if the replica was released.
   caf::replies_to<replica_push, tensors>::with<parameter_server::push_result>,
   // Answers when the replica may read the parts, with their values. A replica
   // has one pull at each shard; a new one ends the one before.

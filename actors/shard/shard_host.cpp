@@ -33,13 +33,6 @@ std::shared_ptr<const shard_content> content_of(const payload& from) {
   return std::static_pointer_cast<const shard_content>(from.tensors);
 }
 
-std::uint64_t bytes_of(const tensors& operands) {
-  std::uint64_t bytes = 0;
-  for (const auto& one : operands)
-    bytes += one.bytes();
-  return bytes;
-}
-
 payload payload_of(shard_request_kind kind,
                    const std::vector<std::uint8_t>& body,
                    const tensors& operands) {
@@ -48,20 +41,15 @@ payload payload_of(shard_request_kind kind,
     body.size() + bytes_of(operands)};
 }
 
-std::shared_ptr<const update_content> update_of(const payload& from) {
-  return std::static_pointer_cast<const update_content>(from.tensors);
-}
-
-payload payload_of(const update_header& how, const tensors& operands) {
-  return {std::make_shared<const update_content>(update_content{how, operands}),
-          bytes_of(operands)};
-}
-
 /// Returns what is beside a record.
 /// @errors throws std::invalid_argument if it is malformed.
 payload payload_of(const copy_record& x, const tensors& operands) {
-  if (!x.record.commands.empty())
+  const auto& commands = x.record.commands;
+  if (!commands.empty()) {
+    if (commands[0].begins.empty() == (x.kind == shard_request_kind::begin))
+      throw std::invalid_argument("a record of the log has a wrong kind");
     return payload_of(x.kind, x.body, operands);
+  }
   if (x.kind != shard_request_kind::update)
     throw std::invalid_argument("a record of the log has a wrong kind");
   return payload_of(decode_body<update_header>(x.body), operands);
@@ -71,7 +59,7 @@ payload payload_of(const copy_record& x, const tensors& operands) {
 caf::error error_of(const shard_reaction& effects) {
   for (const auto& one : effects)
     if (const auto* const x = std::get_if<protocol_error>(&one))
-      return caf::make_error(ec::protocol, x->reason);
+      return caf::make_error(ec::invalid, x->reason);
   return {};
 }
 
@@ -214,8 +202,7 @@ shard_host_state::push_promise shard_host_state::push(const shard_push& x,
     return promise;
   }
   const auto& machine = at->machine;
-  if (machine.serves() && given.training == machine.current().number
-      && given.id.part < machine.parts()) {
+  if (machine.takes(given)) {
     auto problem = at->store.gradient_problem(given.id.part, x.how, operands,
                                               config_.max_bytes);
     if (!problem.empty()) {
@@ -248,6 +235,11 @@ shard_host_state::pull_promise shard_host_state::pull(const shard_pull& x,
     promise.deliver(pulled{}, tensors{});
     return promise;
   }
+  if (at->machine.serves() && x.pull.training < at->machine.current().number) {
+    promise.deliver(caf::make_error(ec::superseded,
+                                    std::string{"a later training has begun"}));
+    return promise;
+  }
   const auto replica = x.pull.replica;
   if (auto earlier = at->pulls.extract(replica))
     earlier.mapped().promise.deliver(pulled{}, tensors{});
@@ -264,8 +256,8 @@ shard_host_state::pull_promise shard_host_state::pull(const shard_pull& x,
   return promise;
 }
 
-void shard_host_state::answer_pull(copy& at,
-                                   const parameter_server::answer_pull& x) {
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::answer_pull& x) {
   const auto found = at.pulls.find(x.pulled.replica);
   if (found == at.pulls.end() || found->second.asked.worker != x.worker
       || found->second.asked.pull.number != x.pulled.number)
@@ -279,6 +271,10 @@ void shard_host_state::answer_pull(copy& at,
         x.parts[i], one.asked.has_rows[i] != 0 ? *rows++ : tensor{}));
   } catch (const std::logic_error& e) {
     one.promise.deliver(caf::make_error(ec::invalid, std::string{e.what()}));
+    return;
+  } catch (const std::bad_alloc&) {
+    one.promise.deliver(
+      caf::make_error(ec::invalid, std::string{"out of memory"}));
     return;
   }
   if (config_.before_answer)
@@ -294,20 +290,34 @@ shard_host_state::decide(const shard_decision& x) {
     promise.deliver(decided{});
     return promise;
   }
-  const auto step = x.decision.step;
-  if (auto earlier = at->decisions.extract(step))
+  const std::pair key{x.decision.training, x.decision.step};
+  if (auto problem = problem_of(x.how); !problem.empty()) {
+    promise.deliver(caf::make_error(ec::invalid, std::move(problem)));
+    return promise;
+  }
+  if (auto earlier = at->decisions.extract(key))
     earlier.mapped().deliver(decided{});
   auto effects = at->machine.on(x.decision, payload_of(x.how, {}));
   if (auto error = error_of(effects)) {
     promise.deliver(std::move(error));
     return promise;
   }
-  at->decisions.emplace(step, promise);
+  at->decisions.emplace(key, promise);
   perform(x.shard, std::move(effects));
-  if (!at->machine.awaits_decision(step))
-    if (auto ignored = at->decisions.extract(step))
-      ignored.mapped().deliver(decided{});
   return promise;
+}
+
+/// Answers the decisions that have no effect.
+void shard_host_state::ignore_decisions(copy& at) const {
+  for (auto i = at.decisions.begin(); i != at.decisions.end();) {
+    const auto& [training, step] = i->first;
+    if (at.machine.awaits_decision(training, step)) {
+      ++i;
+      continue;
+    }
+    i->second.deliver(decided{});
+    i = at.decisions.erase(i);
+  }
 }
 
 last_decision shard_host_state::query(const shard_decision_query& x) {
@@ -356,12 +366,14 @@ copy_report shard_host_state::enter(const copy_table& next,
         peers_[one.server].address = one.address;
     for (std::uint32_t i = 0; i < copies_.size(); ++i) {
       const auto& x = next.shards[i];
+      const auto before = copies_[i].machine.view_id();
       perform(
         i, copies_[i].machine.on_view(
              {x.view_id, x.term, x.previous_term, x.primary, x.backups, {}}));
       if (!copies_[i].machine.is_primary())
         refuse_all(copies_[i]);
-      ignore_pulls(copies_[i]);
+      if (copies_[i].machine.view_id() != before)
+        ignore_pulls(copies_[i]);
     }
     for (auto& [since, one] : std::exchange(awaited_tables_, {}))
       one.deliver(table_);
@@ -382,77 +394,132 @@ copy_report shard_host_state::enter(const copy_table& next,
 void shard_host_state::perform(std::uint32_t shard, shard_reaction&& effects) {
   for (auto& one : effects)
     perform(shard, copies_[shard], one);
+  ignore_decisions(copies_[shard]);
 }
 
 void shard_host_state::perform(std::uint32_t shard, copy& at,
                                shard_effect& effect) {
-  const auto view_id = at.machine.view_id();
-  if (auto* const x = std::get_if<parameter_server::apply>(&effect)) {
-    at.store.apply(x->update);
-  } else if (auto* const x = std::get_if<answer_push>(&effect)) {
-    if (auto found = at.pushes.extract(x->pushed.id)) {
-      if (config_.before_answer)
-        config_.before_answer();
-      found.mapped().deliver(shard_pushed{x->pushed, {}});
-    }
-  } else if (auto* const x =
-               std::get_if<parameter_server::answer_pull>(&effect)) {
-    answer_pull(at, *x);
-  } else if (auto* const x = std::get_if<answer_decision>(&effect)) {
-    if (auto found = at.decisions.extract(x->decided.step))
-      found.mapped().deliver(x->decided);
-  } else if (auto* const x = std::get_if<answer_decision_query>(&effect)) {
-    last_decision_ = x->last_decision;
-  } else if (auto* const x = std::get_if<begin_training>(&effect)) {
-    at.store.begin(x->training);
-    ignore_pulls(at);
-  } else if (auto* const x = std::get_if<send_serving>(&effect)) {
-    for (const auto worker : x->workers)
-      if (auto found = at.accepted.extract(worker))
-        found.mapped().deliver(x->serving);
-  } else if (auto* const x = std::get_if<apply_command>(&effect)) {
-    at.store.apply(x->command, *content_of(x->content));
-  } else if (auto* const x = std::get_if<answer_command>(&effect)) {
-    if (auto found = at.commands.extract(x->id))
-      answer(found.mapped(), shard_answer{at.store.answer(x->id)}, {});
-  } else if (auto* const x = std::get_if<answer_read>(&effect)) {
-    if (auto found = at.reads.extract(x->id)) {
-      auto [read, beside] = at.store.read(*content_of(x->content));
-      answer(found.mapped(), std::move(read), std::move(beside));
-    }
-  } else if (auto* const x = std::get_if<refuse_command>(&effect)) {
-    refuse(x->is_read ? at.reads : at.commands, x->id, outcome_of(x->why));
-  } else if (auto* const x = std::get_if<forget_client>(&effect)) {
-    at.store.forget(x->client);
-  } else if (std::holds_alternative<drop_state>(effect)) {
-    at.store.clear();
-  } else if (auto* const x = std::get_if<send_stored>(&effect)) {
-    stored_ = x->stored;
-  } else if (auto* const x = std::get_if<send_record>(&effect)) {
-    const auto to = x->backup;
-    send(to, {shard, std::move(*x)}, view_id);
-  } else if (auto* const x = std::get_if<send_snapshot>(&effect)) {
-    const auto to = x->backup;
-    outgoing message{shard, copy_snapshot{shard, std::move(x->snapshot), {}}};
-    auto& made = std::get<copy_snapshot>(message.what);
-    for (const auto& one : x->gradients) {
-      const auto content = update_of(one);
-      made.waiting.push_back(content->how);
-      made.operands.push_back(
-        static_cast<std::uint32_t>(content->operands.size()));
-      message.beside.insert(message.beside.end(), content->operands.begin(),
-                            content->operands.end());
-    }
-    send(to, std::move(message), view_id);
-  } else if (auto* const x = std::get_if<send_inquire>(&effect)) {
-    send(x->backup, {shard, x->inquire}, view_id);
-  } else if (auto* const x = std::get_if<send_in_sync>(&effect)) {
-    send(x->backup, {shard, x->in_sync}, view_id);
-  } else if (auto* const x = std::get_if<protocol_error>(&effect)) {
-    // Others have the state of this process, if there is one.
-    self->quit(caf::make_error(ec::protocol, "shard " + std::to_string(shard)
-                                               + ": " + x->reason));
+  std::visit([&](auto& x) { perform(shard, at, x); }, effect);
+}
+
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::apply& x) {
+  at.store.apply(x.update);
+}
+
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::begin_training&) {
+  ignore_pulls(at);
+}
+
+void shard_host_state::perform(std::uint32_t shard, copy& at,
+                               parameter_server::apply_command& x) {
+  at.store.apply(x.command, *content_of(x.content),
+                 table_.shards[shard].backups.empty());
+}
+
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::forget_client& x) {
+  at.store.forget(x.client);
+}
+
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::drop_state&) {
+  at.store.clear();
+}
+
+void shard_host_state::perform(std::uint32_t, copy&,
+                               parameter_server::install_snapshot&) {}
+
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::answer_push& x) {
+  if (auto found = at.pushes.extract(x.pushed.id)) {
+    if (config_.before_answer)
+      config_.before_answer();
+    found.mapped().deliver(shard_pushed{x.pushed, {}});
   }
+}
+
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::answer_decision& x) {
+  if (auto found =
+        at.decisions.extract(std::pair{x.decided.training, x.decided.step}))
+    found.mapped().deliver(x.decided);
+}
+
+void shard_host_state::perform(std::uint32_t, copy&,
+                               parameter_server::answer_decision_query& x) {
+  last_decision_ = x.last_decision;
+}
+
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::answer_command& x) {
+  if (auto found = at.commands.extract(x.id))
+    answer(found.mapped(), shard_answer{at.store.answer(x.id)}, {});
+}
+
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::answer_read& x) {
+  if (auto found = at.reads.extract(x.id)) {
+    auto [read, beside] = at.store.read(*content_of(x.content));
+    answer(found.mapped(), std::move(read), std::move(beside));
+  }
+}
+
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::refuse_command& x) {
+  refuse(x.is_read ? at.reads : at.commands, x.id, outcome_of(x.why));
+}
+
+void shard_host_state::perform(std::uint32_t, copy& at,
+                               parameter_server::send_serving& x) {
+  for (const auto worker : x.workers)
+    if (auto found = at.accepted.extract(worker))
+      found.mapped().deliver(x.serving);
+}
+
+void shard_host_state::perform(std::uint32_t, copy&,
+                               parameter_server::send_stored& x) {
+  stored_ = x.stored;
+}
+
+void shard_host_state::perform(std::uint32_t shard, copy& at,
+                               parameter_server::send_record& x) {
+  const auto to = x.backup;
+  send(to, {shard, std::move(x)}, at.machine.view_id());
+}
+
+void shard_host_state::perform(std::uint32_t shard, copy& at,
+                               parameter_server::send_snapshot& x) {
+  const auto to = x.backup;
+  outgoing message{shard, copy_snapshot{shard, std::move(x.snapshot), {}}};
+  auto& made = std::get<copy_snapshot>(message.what);
+  for (const auto& one : x.gradients) {
+    const auto content = update_of(one);
+    made.waiting.push_back(content->how);
+    made.operands.push_back(
+      static_cast<std::uint32_t>(content->operands.size()));
+    message.beside.insert(message.beside.end(), content->operands.begin(),
+                          content->operands.end());
+  }
+  send(to, std::move(message), at.machine.view_id());
+}
+
+void shard_host_state::perform(std::uint32_t shard, copy& at,
+                               parameter_server::send_inquire& x) {
+  send(x.backup, {shard, x.inquire}, at.machine.view_id());
+}
+
+void shard_host_state::perform(std::uint32_t shard, copy& at,
+                               parameter_server::send_in_sync& x) {
+  send(x.backup, {shard, x.in_sync}, at.machine.view_id());
+}
+
+void shard_host_state::perform(std::uint32_t shard, copy&,
+                               parameter_server::protocol_error& x) {
+  // Others have the state of this process, if there is one.
+  self->quit(caf::make_error(ec::protocol, "shard " + std::to_string(shard)
+                                             + ": " + x.reason));
 }
 
 /// Queues a message to a backup, unless it is on its way. The protocol sends it
@@ -620,8 +687,7 @@ stored shard_host_state::on(const copy_snapshot& x, const tensors& beside) {
   shard_store made{x.shard};
   std::vector<payload> waiting;
   try {
-    made.restore(x.image, beside_image(x, beside, waiting));
-    made.begin(x.snapshot.current);
+    made.restore(x.image, beside_image(x, beside, waiting), x.snapshot.current);
     for (const auto& client : x.snapshot.clients)
       for (const auto number : client.done)
         if (!made.has_answer({client.client, number}))

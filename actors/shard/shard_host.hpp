@@ -93,8 +93,10 @@ private:
     shard_store store;
     std::map<id, answer_promise> commands{}, reads{}; ///< Not answered.
     std::map<parameter_server::push_id, push_promise> pushes{};
-    std::map<std::uint32_t, open_pull> pulls{};            ///< By replica.
-    std::map<std::uint64_t, decision_promise> decisions{}; ///< By step.
+    std::map<std::uint32_t, open_pull> pulls{}; ///< By replica.
+    /// By training and step.
+    std::map<std::pair<std::uint64_t, std::uint64_t>, decision_promise>
+      decisions{};
     std::map<std::uint64_t,
              caf::typed_response_promise<parameter_server::serving>>
       accepted{}; ///< By worker.
@@ -127,12 +129,45 @@ private:
   void perform(std::uint32_t shard, parameter_server::shard_reaction&& effects);
   void perform(std::uint32_t shard, copy& at,
                parameter_server::shard_effect& effect);
+  void perform(std::uint32_t shard, copy& at, parameter_server::apply& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::begin_training& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::apply_command& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::forget_client& x);
+  void perform(std::uint32_t shard, copy& at, parameter_server::drop_state& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::install_snapshot& x);
+  void perform(std::uint32_t shard, copy& at, parameter_server::answer_push& x);
+  void perform(std::uint32_t shard, copy& at, parameter_server::answer_pull& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::answer_decision& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::answer_decision_query& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::answer_command& x);
+  void perform(std::uint32_t shard, copy& at, parameter_server::answer_read& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::refuse_command& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::send_serving& x);
+  void perform(std::uint32_t shard, copy& at, parameter_server::send_stored& x);
+  void perform(std::uint32_t shard, copy& at, parameter_server::send_record& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::send_snapshot& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::send_inquire& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::send_in_sync& x);
+  void perform(std::uint32_t shard, copy& at,
+               parameter_server::protocol_error& x);
   void answer(answer_promise& to, shard_answer&& x, tensors&& beside) const;
   void refuse(std::map<id, answer_promise>& waiting, const id& which,
               shard_outcome why);
   void refuse_all(copy& at);
   void ignore_pulls(copy& at) const;
-  void answer_pull(copy& at, const parameter_server::answer_pull& x);
+  void ignore_decisions(copy& at) const;
   void send(std::uint64_t to, outgoing&& message, std::uint64_t view_id);
   void pump(std::uint64_t to, peer& at);
   template <class... Ts>

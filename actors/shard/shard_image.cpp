@@ -96,7 +96,6 @@ shard_state restore_shard(std::uint32_t index, const shard_image& from,
     out.add(one);
   restore_parts(out, from, beside);
   out.updates = from.updates;
-  out.training_optimizer = from.optimizer;
   if (from.waiting.size() != from.operands.size())
     refuse_snapshot(std::to_string(from.operands.size())
                     + " numbers of operands of "

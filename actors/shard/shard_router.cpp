@@ -187,15 +187,17 @@ shard_router_state::begin(std::uint32_t shard, const new_training& x,
 worker_host& shard_router_state::worker_of(std::uint64_t training) {
   if (const auto found = workers_.find(training); found != workers_.end())
     return *found->second;
-  std::erase_if(workers_,
-                [](const auto& one) { return one.second->is_idle(); });
+  // The pulls of an earlier one with the same number could be newer.
+  std::erase_if(workers_, [&](const auto& one) {
+    return one.first < training && one.second->is_idle();
+  });
   const auto made = std::make_shared<worker_host>(
     self, worker_host_config{config_.client, config_.shards, training,
                              [this](std::uint64_t server) {
                                const auto* const at = find(server);
                                return at ? at->link.host : shard_host_actor{};
                              },
-                             config_.timeout});
+                             [this] { return place_text(); }, config_.timeout});
   workers_.emplace(training, made);
   for (std::uint32_t i = 0; i < table_.shards.size(); ++i)
     made->on_view(i, {table_.shards[i].view_id, table_.shards[i].primary});

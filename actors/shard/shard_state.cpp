@@ -7,6 +7,7 @@
 #include "troupe/tensors/sparse_rows.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -128,7 +129,55 @@ changed_copy(const parameter_server::table_part& from,
   return copy;
 }
 
+/// Adds the gradients of replicas, all of some rows, in the order of the
+/// canonical tree.
+parameter_server::row_list
+sum_of_rows(const std::vector<part_change>& by_replica) {
+  std::vector<sparse_rows> all;
+  for (const auto& one : by_replica)
+    all.push_back(one.rows.gradient().sorted());
+  return sum_over_replicas(all);
+}
+
+/// As `sum_of_rows`, if some gradients are of all elements.
+tensor sum_of_elements(const std::vector<part_change>& by_replica) {
+  std::vector<tensor> all;
+  for (const auto& one : by_replica)
+    all.push_back(one.rows ? one.rows.gradient().dense() : one.all);
+  tensor sum{all[0].spec()};
+  collective::sum_inputs(all, {dtype::float32, 0, sum.bytes()},
+                         sum.mutable_address());
+  return sum;
+}
+
 } // namespace
+
+std::uint64_t bytes_of(const tensors& operands) {
+  std::uint64_t bytes = 0;
+  for (const auto& one : operands)
+    bytes += one.bytes();
+  return bytes;
+}
+
+parameter_server::payload payload_of(const update_header& how,
+                                     const tensors& operands) {
+  return {std::make_shared<const update_content>(update_content{how, operands}),
+          bytes_of(operands)};
+}
+
+std::shared_ptr<const update_content>
+update_of(const parameter_server::payload& from) {
+  return std::static_pointer_cast<const update_content>(from.tensors);
+}
+
+std::string problem_of(const update_header& how) {
+  const auto rate = how.has_learning_rate ? how.learning_rate : 0;
+  if (std::isfinite(rate) && rate >= 0 && std::isfinite(how.scale))
+    return {};
+  return "the learning rate " + std::to_string(rate) + " and the scale "
+         + std::to_string(how.scale)
+         + " must be finite, and the rate not negative";
+}
 
 parameter_server::table_part table_of(const new_part& x) {
   const shape dims{x.dims};
@@ -194,10 +243,9 @@ std::uint64_t shard_state::add(const new_optimizer& x) {
   return updates;
 }
 
-/// @errors rejects the removal of a part or optimizer of the training, and of
-/// an
-///         optimizer that has state in a part which remains, because a snapshot
-///         of that part could not be restored.
+/// @errors rejects the removal of a part or the optimizer of the training. Also
+///         that of an optimizer that has state in a part which remains, because
+///         a snapshot of that part could not be restored.
 std::uint64_t shard_state::remove(const removal& x) {
   const auto is_removed = [&x](std::uint64_t part) {
     return std::ranges::find(x.parts, part) != x.parts.end();
@@ -205,6 +253,10 @@ std::uint64_t shard_state::remove(const removal& x) {
   for (const auto part : trained)
     if (is_removed(part))
       reject("part " + std::to_string(part) + " is trained");
+  if (!trained.empty()
+      && std::ranges::find(x.optimizers, training_optimizer)
+           != x.optimizers.end())
+    reject("optimizer " + std::to_string(training_optimizer) + " is used");
   for (const auto optimizer : x.optimizers)
     for (const auto& one : descriptions)
       if (!is_removed(one.part)
@@ -449,15 +501,13 @@ void shard_state::check(const new_training& x,
   }
 }
 
-std::uint64_t shard_state::begin(const new_training& x) {
+std::uint64_t shard_state::begin(const new_training& x,
+                                 const parameter_server::training& of) {
   training_optimizer = x.optimizer;
-  return updates;
-}
-
-void shard_state::begin(const parameter_server::training& x) {
   trained.clear();
-  for (const auto& one : x.parts)
+  for (const auto& one : of.parts)
     trained.push_back(one.part);
+  return updates;
 }
 
 part_change shard_state::gradient_of(std::uint32_t index,
@@ -490,41 +540,30 @@ part_change shard_state::gradient_of(std::uint32_t index,
 
 void shard_state::apply(const parameter_server::update& x) {
   const auto number = trained.at(x.part);
-  const auto content_of = [](const parameter_server::payload& from) {
-    return std::static_pointer_cast<const update_content>(from.tensors);
-  };
   if (!tables.contains(number) && !parts.contains(number))
     return;
-  const auto decided = content_of(x.beside_decision);
-  tensors all;
-  std::vector<sparse_rows> some;
+  const auto decided = update_of(x.beside_decision);
   update_header how;
+  std::vector<part_change> changes; // by replica
   for (const auto& one : x.contributions) {
-    const auto content = content_of(one.gradient);
+    const auto content = update_of(one.gradient);
     if (!content)
       reject("a push has no content");
     how = decided ? decided->how : content->how;
-    const auto change = gradient_of(x.part, how, content->operands);
-    if (change.all)
-      all.push_back(change.all);
-    if (change.rows)
-      some.push_back(change.rows.gradient());
+    if (!content->operands.empty())
+      changes.push_back(gradient_of(x.part, how, content->operands));
   }
-  if (all.empty() && some.empty())
+  if (changes.empty())
     return;
-  if (!all.empty() && !some.empty())
-    reject("gradients of one step of part " + std::to_string(number)
-           + " are of all rows and of some");
   auto sum = gradient_of(x.part, how, {});
-  if (!some.empty())
-    sum.rows = some.size() == 1 ? some[0] : sum_over_replicas(some);
-  else if (all.size() == 1)
-    sum.all = all[0];
-  else {
-    sum.all = tensor{all[0].spec()};
-    collective::sum_inputs(all, {dtype::float32, 0, sum.all.bytes()},
-                           sum.all.mutable_address());
-  }
+  if (changes.size() == 1)
+    sum = std::move(changes[0]);
+  else if (std::ranges::all_of(changes, [](const part_change& one) {
+             return static_cast<bool>(one.rows);
+           }))
+    sum.rows = sum_of_rows(changes);
+  else
+    sum.all = sum_of_elements(changes);
   if (!decided) {
     const auto read = x.contributions[0].pushed.read_version;
     const auto staleness = x.version > read ? x.version - 1 - read : 0;

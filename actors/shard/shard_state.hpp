@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -37,10 +39,9 @@ struct shard_state {
 
   /// Checks a training that is to begin.
   void check(const new_training& x, const parameter_server::training& of) const;
-  /// Sets the optimizer of the training that begins.
-  std::uint64_t begin(const new_training& x);
-  /// A training has begun in place of the one before.
-  void begin(const parameter_server::training& x);
+  /// A training begins in place of the one before.
+  std::uint64_t begin(const new_training& x,
+                      const parameter_server::training& of);
   /// Returns the change that a gradient makes in a part of the training.
   /// @param index of the part in the training.
   /// @param operands as beside `shard_push`. None: the change has no operand.
@@ -101,6 +102,16 @@ struct update_content {
   update_header how;
   tensors operands; ///< As beside `shard_push`.
 };
+parameter_server::payload payload_of(const update_header& how,
+                                     const tensors& operands);
+/// @pre the payload was made by the function above, or is empty.
+std::shared_ptr<const update_content>
+update_of(const parameter_server::payload& from);
+
+std::uint64_t bytes_of(const tensors& operands);
+
+/// Says why no update can be applied like this. Empty: it can.
+std::string problem_of(const update_header& how);
 
 /// Returns the part of a table that a message describes, without changes.
 /// @errors throws std::logic_error that says what is impossible.

@@ -19,13 +19,17 @@ T decode(const shard_content& from) {
   return decode_body<T>(from.body);
 }
 
+const shard_answer out_of_memory{shard_outcome::invalid, {}, "out of memory"};
+
 tensor initial_of(const shard_content& from) {
   return from.operands.size() == 1 ? from.operands[0] : tensor{};
 }
 
 } // namespace
 
-std::pair<shard_answer, tensors> shard_store::perform(const shard_content& x) {
+std::pair<shard_answer, tensors>
+shard_store::perform(const shard_content& x,
+                     const std::vector<parameter_server::training>& begins) {
   shard_answer out;
   tensors beside;
   try {
@@ -63,7 +67,10 @@ std::pair<shard_answer, tensors> shard_store::perform(const shard_content& x) {
         out.body = encode_body(state_.remove(decode<removal>(x)));
         break;
       case kind::begin:
-        out.body = encode_body(state_.begin(decode<new_training>(x)));
+        if (begins.size() != 1)
+          throw std::invalid_argument("no training begins");
+        out.body =
+          encode_body(state_.begin(decode<new_training>(x), begins[0]));
         break;
       case kind::update:
         throw std::invalid_argument("a command cannot be an update");
@@ -78,11 +85,19 @@ std::pair<shard_answer, tensors> shard_store::perform(const shard_content& x) {
 }
 
 void shard_store::apply(const parameter_server::command& command,
-                        const shard_content& content) {
+                        const shard_content& content, bool is_alone) {
   const auto client = command.id.client;
   answers_.erase(answers_.lower_bound({client, 0}),
                  answers_.lower_bound({client, command.answered_below}));
-  answers_.insert_or_assign(command.id, perform(content).first);
+  shard_answer made;
+  try {
+    made = perform(content, command.begins).first;
+  } catch (const std::bad_alloc&) {
+    if (!is_alone)
+      throw;
+    made = out_of_memory;
+  }
+  answers_.insert_or_assign(command.id, std::move(made));
 }
 
 std::string shard_store::limit_problem(const shard_content& x,
@@ -150,7 +165,7 @@ shard_store::read(const shard_content& content) {
   try {
     return perform(content);
   } catch (const std::bad_alloc&) {
-    return {{shard_outcome::invalid, {}, "out of memory"}, {}};
+    return {out_of_memory, {}};
   }
 }
 
@@ -168,8 +183,10 @@ shard_image shard_store::save(tensors& beside) const {
 }
 
 void shard_store::restore(const shard_image& from,
-                          std::span<const tensor> beside) {
+                          std::span<const tensor> beside,
+                          const parameter_server::training& current) {
   auto made = restore_shard(index_, from, beside);
+  made.begin({from.optimizer}, current);
   std::map<parameter_server::command_id, shard_answer> answers;
   for (const auto& one : from.answers)
     answers.emplace(one.id, one.answer);

@@ -28,8 +28,10 @@ public:
 
   /// Performs a command, and keeps its answer. Forgets the answers that its
   /// client needs no more.
+  /// @param is_alone no other copy performs it. So this one goes on if there is
+  ///        not enough memory for it.
   void apply(const parameter_server::command& command,
-             const shard_content& content);
+             const shard_content& content, bool is_alone = false);
   /// Returns the answer of a command that was performed.
   const shard_answer& answer(const parameter_server::command_id& id) const {
     return answers_.at(id);
@@ -55,7 +57,6 @@ public:
   /// Performs a read. The tensor of the answer is beside it.
   std::pair<shard_answer, tensors> read(const shard_content& content);
   void clear();
-  void begin(const parameter_server::training& x) { state_.begin(x); }
   /// Applies an update of the training.
   /// @errors as `shard_state::apply`
   void apply(const parameter_server::update& x) { state_.apply(x); }
@@ -66,13 +67,17 @@ public:
 
   shard_image save(tensors& beside) const;
   /// @errors throws std::logic_error, and then nothing has changed.
-  void restore(const shard_image& from, std::span<const tensor> beside);
+  /// @param current the training, which the state machine keeps.
+  void restore(const shard_image& from, std::span<const tensor> beside,
+               const parameter_server::training& current = {});
 
   /// Takes the contents of another copy of the shard.
   void take(shard_store&& from);
 
 private:
-  std::pair<shard_answer, tensors> perform(const shard_content& content);
+  std::pair<shard_answer, tensors>
+  perform(const shard_content& content,
+          const std::vector<parameter_server::training>& begins = {});
 
   const std::uint32_t index_; ///< Of the shard.
   shard_state state_;

@@ -4,7 +4,7 @@
 #include "troupe/actors/shard/shard_state.hpp"
 
 #include <algorithm>
-#include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -53,13 +53,8 @@ worker_host::push_promise worker_host::push(const replica_push& x,
   if (!has_request_of(x.shard))
     shards_[x.shard].last_answer = self_->clock().now();
   pushes_.emplace(push_key{x.shard, x.id}, open_push{promise});
-  std::uint64_t bytes = 0;
-  for (const auto& one : gradient)
-    bytes += one.bytes();
-  perform(machine_.push(
-    x.shard, x.id, x.read_version,
-    {std::make_shared<const update_content>(update_content{x.how, gradient}),
-     bytes}));
+  perform(
+    machine_.push(x.shard, x.id, x.read_version, payload_of(x.how, gradient)));
   return promise;
 }
 
@@ -144,9 +139,10 @@ void worker_host::on_view(std::uint32_t shard, const shard_primary& view) {
 
 void worker_host::on_interval() {
   const auto now = self_->clock().now();
-  const auto why = caf::make_error(
-    ec::stalled, "no copy has answered within "
-                   + std::to_string(config_.timeout.count()) + " ms");
+  const auto why =
+    caf::make_error(ec::stalled, "no copy has answered within "
+                                   + std::to_string(config_.timeout.count())
+                                   + " ms" + config_.place());
   const auto is_late = [&](const auto& key) {
     return now - shards_[key.first].last_answer > config_.timeout;
   };
@@ -185,7 +181,8 @@ std::uint64_t worker_host::begin(attempt& x) {
 /// Ends the wait for an answer that is late, so that the message is sent again.
 /// The shard then answers the earlier one, so it is known to live.
 void worker_host::end_if_late(attempt& x) const {
-  x.is_open &= self_->clock().now() - x.since < max_attempt;
+  x.is_open &=
+    self_->clock().now() - x.since < std::min(max_attempt, config_.timeout / 3);
 }
 
 /// An attempt has failed. Unless the shard has rejected the request, it is sent
@@ -197,8 +194,15 @@ void worker_host::on_error(Map& all, const typename Map::key_type& key,
   if (one == all.end() || !ends(one->second.sent, number))
     return;
   const auto found = wire::to_wire(why, self_->system());
-  if (found.code == ec::protocol || found.code == ec::invalid)
+  if (found.code == ec::invalid || found.code == ec::superseded)
     fail(key, caf::make_error(found.code, found.text));
+}
+
+/// A shard has answered. If it only ignores a request, again and again, the
+/// request is late at some time.
+void worker_host::on_sign_of_life(std::uint32_t shard, bool ignores) {
+  if (!ignores)
+    shards_[shard].last_answer = self_->clock().now();
 }
 
 /// True if this is the answer to the last attempt, and ends it.
@@ -211,14 +215,17 @@ void worker_host::perform(send_accepted& x) {
   auto& at = shards_[x.shard];
   if (!to || at.accepted.is_open)
     return;
+  const auto number = begin(at.accepted);
   self_->request(to, config_.timeout, shard_accepted{x.shard, x.accepted})
     .then(
-      [me = weak_from_this(), shard = x.shard,
-       number = begin(at.accepted)](const serving& answer) {
+      [me = weak_from_this(), shard = x.shard, number](const serving& answer) {
         if (const auto self = me.lock())
           self->on_answer(shard, number, answer);
       },
-      [](const caf::error&) {}); // it is sent again
+      [me = weak_from_this(), shard = x.shard, number](const caf::error&) {
+        if (const auto self = me.lock())
+          ends(self->shards_[shard].accepted, number);
+      });
 }
 
 void worker_host::on_answer(std::uint32_t shard, std::uint64_t number,
@@ -235,8 +242,7 @@ void worker_host::perform(send_push& x) {
   if (found == pushes_.end() || found->second.sent.is_open || !to)
     return;
   const auto number = begin(found->second.sent);
-  const auto content =
-    std::static_pointer_cast<const update_content>(x.gradient.tensors);
+  const auto content = update_of(x.gradient);
   self_
     ->request(to, config_.timeout,
               shard_push{x.shard, config_.client, x.push, content->how},
@@ -254,11 +260,13 @@ void worker_host::perform(send_push& x) {
 
 void worker_host::on_answer(const push_key& key, std::uint64_t number,
                             const shard_pushed& answer) {
-  shards_[key.first].last_answer = self_->clock().now();
   const auto found = pushes_.find(key);
-  if (found == pushes_.end() || !ends(found->second.sent, number)
-      || answer.pushed.view_id == 0)
-    return; // or the shard has ignored it
+  const bool is_last =
+    found != pushes_.end() && ends(found->second.sent, number);
+  const bool is_ignored = answer.pushed.view_id == 0;
+  on_sign_of_life(key.first, is_last && is_ignored);
+  if (!is_last || is_ignored)
+    return;
   if (answer.pushed.result == push_result::unfit_gradient)
     fail(key, caf::make_error(ec::invalid, answer.problem));
   perform(machine_.on(key.first, answer.pushed));
@@ -290,12 +298,15 @@ void worker_host::perform(send_pull& x) {
 
 void worker_host::on_answer(const pull_key& key, std::uint64_t number,
                             const pulled& answer, const tensors& values) {
-  shards_[key.first].last_answer = self_->clock().now();
   const auto found = pulls_.find(key);
-  if (found == pulls_.end() || !ends(found->second.sent, number)
-      || answer.view_id == 0
-      || values.size() != found->second.asked.parts.size())
-    return; // or the shard has ignored it
+  const bool is_last =
+    found != pulls_.end() && ends(found->second.sent, number);
+  const bool is_ignored =
+    answer.view_id == 0
+    || (is_last && values.size() != found->second.asked.parts.size());
+  on_sign_of_life(key.first, is_last && is_ignored);
+  if (!is_last || is_ignored)
+    return;
   found->second.values = values;
   perform(machine_.on(key.first, answer));
 }
@@ -315,9 +326,13 @@ void worker_host::perform(pull_done& x) {
   }
 }
 
+void worker_host::perform(send_contributed&) {
+  throw std::logic_error("no replica reports to the chief here");
+}
+
 void worker_host::perform(worker_error& x) {
   fail(push_key{x.shard, x.id},
-       caf::make_error(x.result == push_result::training_ended ? ec::cancelled
+       caf::make_error(x.result == push_result::training_ended ? ec::superseded
                                                                : ec::invalid,
                        text_of(x.result)));
 }

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct worker_host_config {
   std::uint64_t training = 0; ///< Number.
   /// Returns the host of a server. Null: it is not connected.
   std::function<shard_host_actor(std::uint64_t server)> find;
+  std::function<std::string()> place; ///< Names the servers, for an error.
   /// Time after which requests fail if their shard answers nothing.
   std::chrono::milliseconds timeout{60'000};
 };
@@ -102,7 +104,8 @@ private:
   void perform(parameter_server::push_done& x);
   void perform(parameter_server::pull_done& x);
   void perform(parameter_server::worker_error& x);
-  void perform(parameter_server::send_contributed&) {}
+  /// @pre no replica reports to the chief through this object.
+  [[noreturn]] void perform(parameter_server::send_contributed&);
   void fail(const push_key& which, const caf::error& why);
   void fail(const pull_key& which, const caf::error& why);
   template <class Map>
@@ -115,6 +118,7 @@ private:
   void on_answer(const pull_key& key, std::uint64_t number,
                  const parameter_server::pulled& answer, const tensors& values);
   static bool ends(attempt& x, std::uint64_t number);
+  void on_sign_of_life(std::uint32_t shard, bool ignores);
   std::uint64_t begin(attempt& x);
   void end_if_late(attempt& x) const;
   bool has_request_of(std::uint32_t shard) const;

@@ -48,7 +48,8 @@ public:
   copy_views(std::uint32_t shards, std::uint32_t copies)
     : max_copies_{copies}, shards_(shards) {}
 
-  /// The first views. @pre there is a server, and none is named twice.
+  /// The first views. @pre there is a server, and none is named twice, unless
+  /// each shard has one copy.
   views_reaction start(const std::vector<std::uint64_t>& servers);
   /// @pre after `start`; the name is new.
   views_reaction on_server(std::uint64_t server);

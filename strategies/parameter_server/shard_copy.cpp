@@ -255,6 +255,16 @@ shard_reaction shard_copy::on(std::uint64_t worker, const push& received,
   return out;
 }
 
+bool shard_copy::takes(const push& given) const {
+  const auto& id = given.id;
+  return serves() && given.view_id == view_.view_id
+         && given.training == training_.number
+         && id.replica < training_.replicas && id.part < parts_.size()
+         && !pending_pushes_.contains(id)
+         && !parts_[id.part].is_decided(id.step)
+         && parts_[id.part].check(id.replica, id.step) == push_result::accepted;
+}
+
 shard_reaction shard_copy::on(const decision& received, const payload& beside) {
   if (!serves() || received.view_id != view_.view_id
       || received.training != training_.number)
@@ -268,7 +278,8 @@ shard_reaction shard_copy::on(const decision& received, const payload& beside) {
       protocol_error{"two decisions on step " + std::to_string(received.step)}};
   if (std::ranges::all_of(parts_, is_decided))
     return {answer_decision{{view_.view_id, received.step, received.training}}};
-  if (pending_decisions_.contains(received.step) || !has_room_for(beside.bytes))
+  if (awaits_decision(received.training, received.step)
+      || !has_room_for(beside.bytes))
     return {};
   const auto& named = received.contributors;
   const auto suffices = [&](const part_contributions& x) {
@@ -286,7 +297,7 @@ shard_reaction shard_copy::on(const decision& received, const payload& beside) {
   if (!std::ranges::all_of(parts_, has_contributions))
     return {}; // it is sent again to the primary that has them
   shard_reaction out;
-  pending_decisions_.insert(received.step);
+  pending_decisions_.insert({received.training, received.step});
   append(out, {{view_.view_id, 0, {}, {received}}, beside});
   return out;
 }
@@ -407,7 +418,7 @@ void shard_copy::apply_stored(shard_reaction& out) {
       out.push_back(answer_push{one.worker, answer_to(given, result)});
     } else if (!next.decided.empty()) {
       const auto& given = next.decided[0];
-      pending_decisions_.erase(given.step);
+      pending_decisions_.erase({given.training, given.step});
       if (result == push_result::accepted)
         out.push_back(
           answer_decision{{view_.view_id, given.step, given.training}});

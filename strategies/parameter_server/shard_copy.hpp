@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -90,12 +91,12 @@
 ///            log, because a primary that was replaced can lack the client
 ///            a push of an unknown replica or part, or too far ahead ->
 ///            answered so
-///            a decision on contributions that the primary lacks -> ignored. The
-///            chief has heard of them from a worker that has entered a newer
-///            view, in which another primary has them
-///            a pull of an unknown replica or part, a decision with impossible
-///            contributors, another decision on the last step, an impossible
-///            record or snapshot -> protocol_error
+///            a decision on contributions that the primary lacks -> ignored.
+///            The chief has heard of them from a worker that has entered a
+///            newer view, in which another primary has them a pull of an
+///            unknown replica or part, a decision with impossible contributors,
+///            another decision on the last step, an impossible record or
+///            snapshot -> protocol_error
 namespace troupe::parameter_server {
 
 /// The copies of a shard, and the workers, in a view. Processes are named by
@@ -293,9 +294,11 @@ public:
     return found != pulls_.end() && found->second.worker == worker
            && found->second.wanted.number == wanted.number;
   }
-  bool awaits_decision(std::uint64_t step) const {
-    return pending_decisions_.contains(step);
+  bool awaits_decision(std::uint64_t training, std::uint64_t step) const {
+    return pending_decisions_.contains({training, step});
   }
+  /// True if this copy puts the push into the log, unless the log is full.
+  bool takes(const push& given) const;
   const training& current() const { return training_; }
   const part_contributions& contributions(std::uint32_t part) const {
     return parts_[part];
@@ -403,7 +406,8 @@ private:
   std::uint64_t last_ = 0;           ///< Last record of the log.
   std::uint64_t term_begin_ = 0;     ///< `last_` when its term began.
   std::set<push_id> pending_pushes_; ///< Not applied yet.
-  std::set<std::uint64_t> pending_decisions_; ///< Steps; not applied yet.
+  /// Trainings and steps; not applied yet.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> pending_decisions_;
   std::set<command_id> pending_commands_, pending_reads_; ///< Not performed.
   std::map<std::uint32_t, waiting_pull> pulls_;           ///< By replica.
 

@@ -38,8 +38,7 @@
 ///            each shard. 24 bytes for each replica
 ///   order    steps are decided in their order, each when all shards have
 ///            answered the one before. So shards are at most one decision apart
-///   faults   an answer of another view of its shard -> ignored; what it
-///   answers
+///   faults   an answer of another view of its shard -> ignored. The question
 ///            is sent again
 ///            a repeated or older message -> ignored
 ///            an unknown replica, or two decisions on one step ->

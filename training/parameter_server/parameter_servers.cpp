@@ -94,15 +94,6 @@ std::uint64_t random_number() {
   return std::uint64_t{device()} << 32 | device();
 }
 
-/// Returns each name once, in the order of their first places.
-std::vector<std::string> unique(const std::vector<std::string>& names) {
-  std::vector<std::string> out;
-  for (const auto& one : names)
-    if (std::ranges::find(out, one) == out.end())
-      out.push_back(one);
-  return out;
-}
-
 void check_can_make_optimizer() {
   if (current_closure())
     throw std::logic_error("a closure cannot make an optimizer: it may be "
@@ -172,18 +163,21 @@ parameter_servers::parameter_servers(runtime& actors,
   : options_{check(options, shards, is_owner)},
     runtime_{actors},
     job_{job},
-    is_owner_{is_owner},
     system_{actors.system()},
     placement_{options_.servers, options_.placement} {
   std::vector<host_link> hosts;
-  if (is_owner_ && options_.nodes.empty())
+  if (is_owner && options_.nodes.empty())
     hosts =
       make_local_hosts(system_, options_.servers, options_.max_server_bytes);
-  else if (is_owner_)
-    for (const auto& address : unique(options_.nodes))
+  else if (is_owner)
+    for (const auto& address : options_.nodes) {
+      const auto same = std::ranges::find(hosts, address, &host_link::address);
       hosts.push_back(
-        make_shard_host(runtime_, address, options_.node_connection, job_,
-                        options_.servers, options_.max_server_bytes));
+        same != hosts.end()
+          ? host_link{*same} // it gets another server
+          : make_shard_host(runtime_, address, options_.node_connection, job_,
+                            options_.servers, options_.max_server_bytes));
+    }
   auto addresses = options_.nodes;
   if (addresses.empty())
     for (const auto& one : hosts)
@@ -199,7 +193,7 @@ parameter_servers::parameter_servers(runtime& actors,
         ? connect_local_hosts(hosts)
         : connect_shard_hosts(runtime_, options_.node_connection, job_),
       timeout});
-  if (is_owner_)
+  if (is_owner)
     supervise(std::move(hosts));
   release_caf_logger();
 }
@@ -298,7 +292,7 @@ parameter_servers::place(const std::string& name, const tensor_spec& spec,
   if (current_closure())
     throw std::logic_error("a closure cannot make the variable \"" + name
                            + "\": it may be executed several times");
-  if (!is_owner_)
+  if (!ownership_)
     throw std::logic_error("a worker cannot make the variable \"" + name
                            + "\"; make it in the coordinator's program");
   const auto made = std::make_shared<server_variable::impl>();
@@ -372,7 +366,7 @@ void parameter_servers::remove(std::span<const server_variable> variables,
     if (current_closure())
       throw std::logic_error("a closure cannot remove " + what
                              + ": it may be executed several times");
-    if (!is_owner_)
+    if (!ownership_)
       throw std::logic_error("a worker cannot remove " + what
                              + "; remove it in the coordinator's program");
     if (one.state()->servers->job() != job_)

@@ -25,7 +25,7 @@ namespace troupe {
 struct host_link;
 
 /// The parameter servers of a strategy, and reads and changes of their parts.
-/// In a closure these go through the worker, else directly to the servers.
+/// In a closure these go through the worker, else through the router.
 class parameter_servers
   : public std::enable_shared_from_this<parameter_servers> {
 public:
@@ -165,11 +165,11 @@ private:
   const parameter_server_options options_;
   runtime& runtime_;
   const std::string job_; ///< Name of the servers on their nodes.
-  const bool is_owner_;   ///< False: another process has made them.
   caf::actor_system& system_;
   shard_router_actor router_;
   struct ownership;
-  std::unique_ptr<ownership> ownership_; ///< Null: this is not the owner.
+  std::unique_ptr<ownership> ownership_; ///< Null: another process has made
+                                         ///< the servers.
 
   std::mutex lock_; // guards all below
   parameter_server::server_placement placement_;

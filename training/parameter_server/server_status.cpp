@@ -62,7 +62,10 @@ void finish(const known_servers& from, open_query& query) {
     auto& one = out.servers[i];
     if (from.are_on_nodes)
       one.address = address_of(query.table, i);
-    one.in_sync = i < query.copies.in_sync.size() ? query.copies.in_sync[i] : 0;
+    if (from.copies == 1)
+      one.in_sync = one.responds;
+    else if (i < query.copies.in_sync.size())
+      one.in_sync = query.copies.in_sync[i];
   }
   query.promise.deliver(std::move(out));
 }

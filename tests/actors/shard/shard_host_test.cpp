@@ -273,6 +273,32 @@ TEST_F(ShardHost, AddsTheContributionsThatADecisionNames) {
   expect_values(2, 2, {-3, -38}, {-3, -3});
 }
 
+TEST_F(ShardHost, AddsGradientsOfRowsInAnyOrder) {
+  start(2);
+  make_parts();
+  begin(2, synchronous);
+  const auto rows = [](std::vector<std::int64_t> which,
+                       const std::vector<float>& xs) {
+    return tensors{numbers(which), tensor::of<float>({3, 2}, xs)};
+  };
+  result_of(push({0, 0, 1}, rows({5, 3, 5}, {1, 1, 2, 2, 4, 4})));
+  result_of(push({1, 0, 1}, rows({3, 9, 3}, {8, 8, 16, 16, 32, 32})));
+  // One replica has a gradient of all elements, the other one of some.
+  result_of(push({0, 0, 0}, {floats({1, 2})}));
+  result_of(push({1, 0, 0}, {numbers({1}), floats({4})}));
+  const auto done = decide(0, {0, 1}, {});
+  sim.advance(200ms, 10ms);
+  ASSERT_TRUE(done->answer) << done->problem;
+  EXPECT_EQ(std::get<0>(*done->answer).view_id, view.view_id);
+  expect_values(0, 1, {0, -4}, {-41, -41});
+  const auto others = values(pull(1, 1, numbers({5, 9})));
+  EXPECT_TRUE(
+    same_bits(others[1], tensor::of<float>({2, 2}, {-4, -4, -15, -15})));
+  lose(1);
+  enter(2);
+  expect_values(0, 1, {0, -4}, {-41, -41});
+}
+
 TEST_F(ShardHost, TellsTheChiefTheLastDecision) {
   start(1);
   make_parts();
@@ -312,7 +338,7 @@ TEST_F(ShardHost, RejectsAGradientThatDoesNotFit) {
   };
   EXPECT_EQ(problem_of({0, 0, 0}, {floats({1, 2, 3})}),
             "apply: the variable is float32[2], the value float32[3]");
-  EXPECT_NE(problem_of({0, 0, 1}, row_of_table(10, {1, 1})).find("10"),
+  EXPECT_NE(problem_of({0, 0, 1}, row_of_table(10, {1, 1})).find("row 10"),
             std::string::npos);
   EXPECT_NE(problem_of({0, 0, 1}, {tensor::zeros({10, 2})}), "");
   EXPECT_NE(problem_of({0, 0, 0}, {floats({1}), floats({1}), floats({1})}), "");
@@ -345,6 +371,8 @@ TEST_F(ShardHost, BeginsNoTrainingOfWhatItLacks) {
   // A part that is trained stays until the training ends.
   EXPECT_EQ(command(kind::remove, removal{{4}, {}}).problem,
             "part 4 is trained");
+  EXPECT_EQ(command(kind::remove, removal{{}, {3}}).problem,
+            "optimizer 3 is used");
   EXPECT_EQ(begin(0, asynchronous, {}).outcome, shard_outcome::done);
   EXPECT_EQ(command(kind::remove, removal{{4}, {}}).outcome,
             shard_outcome::done);
@@ -408,6 +436,41 @@ TEST_F(ShardHost, GoesOnIfARequestBreaksTheProtocol) {
             std::string::npos);
   EXPECT_EQ(result_of(push({0, 0, 0}, {floats({1, 1})})),
             push_result::accepted);
+  EXPECT_NE(decide(0, {0}, {true, -1, 1})->problem.find("not negative"),
+            std::string::npos);
+  EXPECT_NE(decide(0, {0}, {false, 0, 1 / 0.0F})->problem.find("finite"),
+            std::string::npos);
+  const auto done = decide(0, {0}, {});
+  ASSERT_TRUE(done->answer);
+  EXPECT_EQ(std::get<0>(*done->answer).view_id, view.view_id);
+}
+
+TEST_F(ShardHost, AnswersWhatIsBehindTheBeginOfATraining) {
+  start(2);
+  make_parts();
+  begin(1, synchronous, {4});
+  result_of(push({0, 0, 0}, {floats({1, 1})}));
+  const auto backup = caf::actor_cast<caf::actor_addr>(hosts.at(2)).id();
+  sim.hold([backup](caf::actor_id x) { return x == backup; });
+  shard_request next_training{
+    0, {{7, next}, next}, kind::begin, encode_body(new_training{3})};
+  ++next;
+  next_training.command.begins = {{2, 1, {{4, synchronous}}}};
+  const auto begins =
+    ask<shard_answer, tensors>(primary(), std::move(next_training), tensors{});
+  const auto behind = decide(0, {0}, {});
+  EXPECT_FALSE(begins->answer);
+  EXPECT_FALSE(behind->answer);
+  sim.hold({});
+  sim.advance(500ms, 10ms);
+  EXPECT_TRUE(begins->answer);
+  ASSERT_TRUE(behind->answer);
+  EXPECT_EQ(std::get<0>(*behind->answer).view_id, 0u);
+  // A replica that goes on in the training before hears of it.
+  const auto late = ask<pulled, tensors>(
+    primary(), shard_pull{0, 70, {view.view_id, 1, 0, 0, {0}, 1}, {0}},
+    tensors{});
+  EXPECT_NE(late->problem.find("later training"), std::string::npos);
 }
 
 TEST_F(ShardHost, ABackupGoesOnWithTheSameBits) {

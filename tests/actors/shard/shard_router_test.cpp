@@ -44,7 +44,8 @@ protected:
   static constexpr consistency asynchronous{consistency_kind::asynchronous, 0,
                                             0};
 
-  void start(std::uint64_t servers, std::uint32_t copies) {
+  void start(std::uint64_t servers, std::uint32_t copies,
+             std::chrono::milliseconds timeout = 20s) {
     std::vector<host_link> links;
     std::vector<std::string> addresses;
     for (std::uint64_t i = 1; i <= servers; ++i) {
@@ -52,8 +53,8 @@ protected:
       links.push_back({std::to_string(i), i, hosts[i], {}, {}, false});
       addresses.push_back(links.back().address);
     }
-    router = sim.spawn(shard_router,
-                       shard_router_config{7, 2, addresses, connector(), 20s});
+    router = sim.spawn(
+      shard_router, shard_router_config{7, 2, addresses, connector(), timeout});
     supervisor = sim.spawn(
       copy_supervisor,
       copy_supervisor_config{2, copies, links, router, 0ms, connector()});
@@ -160,7 +161,7 @@ TEST_F(ShardRouter, PushesToAllShards) {
 }
 
 TEST_F(ShardRouter, WaitsForOtherReplicasWithoutALimit) {
-  start(2, 1);
+  start(2, 1, 3s);
   begin(2, {consistency_kind::bounded, 0, 0});
   expect_done(push(0, 0, 0, {1, 0}));
   const auto waits = pull(0, 0, 1);
@@ -176,8 +177,12 @@ TEST_F(ShardRouter, GoesOnAtABackup) {
   begin(1, asynchronous);
   expect_done(push(0, 0, 0, {1, 0}));
   // Server 1 has the primary of shard 0. What is on its way is sent again.
+  const auto held = caf::actor_cast<caf::actor_addr>(hosts.at(1)).id();
+  sim.hold([held](caf::actor_id x) { return x == held; });
   const auto first = push(0, 0, 1, {0, 1});
+  EXPECT_FALSE(first->answer);
   lose(1);
+  sim.hold({});
   const auto second = push(0, 0, 2, {4, 0});
   const auto read = pull(0, 0, 3);
   sim.advance(2s, 10ms);
@@ -209,6 +214,8 @@ TEST_F(ShardRouter, ReportsWhatAShardRejects) {
   begin(1, asynchronous);
   --training_number;
   EXPECT_NE(problem_of(push(0, 0, 0, {1, 2})).find("later training"),
+            std::string::npos);
+  EXPECT_NE(problem_of(pull(0, 0, 0)).find("later training"),
             std::string::npos);
   ++training_number;
   expect_done(push(0, 0, 0, {1, 2}));
@@ -247,6 +254,19 @@ TEST_F(ShardRouter, FailsIfNoCopyAnswers) {
   sim.advance(20s, 50ms);
   EXPECT_TRUE(again->answer);
   expect_value(pull(0, 0, 1), {0, 1});
+}
+
+TEST_F(ShardRouter, FailsIfTheTrainingDoesNotBegin) {
+  start(2, 1);
+  ++training_number;
+  const auto x = push(0, 0, 0, {1, 1});
+  sim.advance(15s, 50ms);
+  EXPECT_EQ(x->problem, "");
+  sim.advance(10s, 50ms);
+  EXPECT_NE(x->problem.find("no copy has answered within 20000 ms; connected: "
+                            "1, 2"),
+            std::string::npos)
+    << x->problem;
 }
 
 TEST_F(ShardRouter, FailsIfAShardIsLost) {

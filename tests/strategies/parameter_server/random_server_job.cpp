@@ -89,6 +89,8 @@ random_server_job::random_server_job(std::uint64_t seed) : random_job{seed} {
     add_worker();
   add_chief();
   placed_.resize(shards_);
+  for (std::uint32_t s = 0; s < shards_; ++s)
+    first_view_.push_back(below(5));
 }
 
 std::string random_server_job::run() {
@@ -300,7 +302,7 @@ std::string random_server_job::state_of(std::uint32_t s,
     out += ", with records";
   if (position.term != placed_[s].term)
     out += ", of an older term";
-  else if (position.view_id != view_id_)
+  else if (position.view_id != view_of(s))
     out += ", in an older view";
   if (machine.parts() == 0)
     return out;
@@ -780,12 +782,14 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
                     });
         },
         [&](const answer_decision& x) {
-          to_chief(process, chief_of_.at(x.decided.view_id), message,
+          to_chief(process, chief_of_.at(x.decided.view_id - first_view_[s]),
+                   message,
                    [s, what = x.decided](auto& to) { return to.on(s, what); });
         },
         [&](const answer_decision_query& x) {
           to_chief(
-            process, chief_of_.at(x.last_decision.view_id), message,
+            process, chief_of_.at(x.last_decision.view_id - first_view_[s]),
+            message,
             [s, what = x.last_decision](auto& to) { return to.on(s, what); });
         },
         [&](const send_record& x) {
@@ -1005,7 +1009,7 @@ bool random_server_job::can_spare_server(std::uint64_t process) const {
       const auto position = one.copies[s].machine->position();
       has_other |= other != process && one.is_alive && !one.is_excluded
                    && position.is_in_sync && position.term == placed_[s].term
-                   && position.view_id == view_id_;
+                   && position.view_id == view_of(s);
     }
     if (!has_other)
       return false;
@@ -1143,14 +1147,14 @@ void random_server_job::change_view() {
     if (to.primary == 0) {
       to.primary =
         std::next(servers_.begin(), std::int64_t(s % servers_.size()))->first;
-      to.term = view_id_;
+      to.term = view_of(s);
     } else if (!is_member(*servers_.find(to.primary))) {
       std::uint64_t best = 0, highest = 0;
       for (const auto& one : servers_) {
         const auto position = one.second.copies[s].machine->position();
         // Members report their positions in the view before the change.
         if (is_member(one) && position.is_in_sync && position.term == to.term
-            && position.view_id + 1 == view_id_
+            && position.view_id + 1 == view_of(s)
             && (best == 0 || position.sequence > highest)) {
           best = one.first;
           highest = position.sequence;
@@ -1158,7 +1162,7 @@ void random_server_job::change_view() {
       }
       if (best == 0)
         return fail("no copy can become the primary");
-      to.previous_term = std::exchange(to.term, view_id_);
+      to.previous_term = std::exchange(to.term, view_of(s));
       to.primary = best;
       count("promotions");
     }
@@ -1213,7 +1217,7 @@ void random_server_job::enter_view(std::uint64_t process) {
     perform(process, of.machine->on_view(s, next));
   };
   for (std::uint32_t s = 0; s < shards_; ++s)
-    at(1 + below(2 * max_delay_), [=, this, view_id = view_id_,
+    at(1 + below(2 * max_delay_), [=, this, view_id = view_of(s),
                                    where = placed_[s]] {
       if (const auto found = servers_.find(process); found != servers_.end()) {
         if (found->second.is_alive)
@@ -1273,12 +1277,15 @@ void random_server_job::check_primary(std::uint64_t process, std::uint32_t s) {
 /// before, and it has all contributions that were acknowledged.
 void random_server_job::check_serving(std::uint64_t process, std::uint32_t s) {
   const auto& machine = *servers_[process].copies[s].machine;
-  if (machine.position().term > 1)
-    for (const auto one : workers_of_[machine.position().term])
+  const auto first = first_view_[s];
+  if (machine.position().term > first + 1)
+    for (const auto one : workers_of_[machine.position().term - first])
       if (workers_[one].views[s].view_id < machine.position().term
-          && std::ranges::count(workers_of_[machine.view_id()], one) > 0)
+          && std::ranges::count(workers_of_[machine.view_id() - first], one)
+               > 0)
         fail("a new primary serves before a worker has accepted it");
-  if (machine.view_id() != view_id_ || !is_current(servers_[process].copies[s]))
+  if (machine.view_id() != view_of(s)
+      || !is_current(servers_[process].copies[s]))
     return;
   for (const auto& id : acknowledged_[s])
     if (machine.contributions(id.part).check(id.replica, id.step)
@@ -1348,7 +1355,7 @@ bool random_server_job::all_backups_follow() const {
   for (std::uint32_t s = 0; s < shards_; ++s)
     for (const auto backup : placed_[s].backups) {
       const auto at = servers_.at(backup).copies[s].machine->position();
-      if (at.view_id != view_id_ || !at.is_in_sync)
+      if (at.view_id != view_of(s) || !at.is_in_sync)
         return false;
     }
   return true;

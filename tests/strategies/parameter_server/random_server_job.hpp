@@ -287,7 +287,12 @@ private:
   std::map<std::uint64_t, chief_process> chiefs_;
   std::uint64_t chief_ = 0; ///< Of the newest view.
 
-  std::uint64_t view_id_ = 0;
+  std::uint64_t view_id_ = 0; ///< Counts the changes of views.
+  /// Each shard counts its own views: view 1 of the job is this number and 1.
+  std::vector<std::uint64_t> first_view_; ///< By shard.
+  std::uint64_t view_of(std::uint32_t at_shard) const {
+    return view_id_ + first_view_[at_shard];
+  }
   std::vector<copies_of_shard> placed_; ///< By shard, in the newest view.
   std::map<std::uint32_t, std::uint64_t> hosts_; ///< Worker by replica.
   /// The workers of each view.
