@@ -24,7 +24,10 @@ std::string server_text(std::uint32_t shard) {
 
 job_error failed_request(std::uint32_t shard, const caf::error& why,
                          caf::actor_system& system) {
-  const auto found = wire::to_wire(why, system);
+  auto found = wire::to_wire(why, system);
+  // The loss of a server ends all requests. Its text names the server.
+  if (found.code == ec::peer_lost && found.text.starts_with("parameter server"))
+    return {found.code, std::move(found.text)};
   return {found.code, server_text(shard) + found.text};
 }
 

@@ -29,6 +29,7 @@ constexpr int max_rejections = 5;
 
 void shard_router_state::configure(shard_router_config config) {
   config_ = std::move(config);
+  begin_ = self->clock().now();
   shards_.resize(config_.shards);
   for (const auto& address : config_.addresses)
     connections_[address];
@@ -230,8 +231,9 @@ void shard_router_state::on_link(const host_link& x) {
   auto& one = found->second;
   one.is_connecting = false;
   if (!x.host)
-    return plan_wake();
+    return on_failed_attempt(x, one);
   one.link = x;
+  one.was_connected = true;
   self->monitor(x.host);
   follow(x);
   send_all();
@@ -280,7 +282,9 @@ void shard_router_state::on_table(const copy_table& x) {
   table_ = x;
   for (std::uint32_t i = 0; i < shards_.size(); ++i)
     if (x.shards[i].is_lost)
-      return end_without(i);
+      return end(caf::make_error(
+        ec::peer_lost, "parameter server " + std::to_string(i)
+                         + " is lost, and no process has a copy of it"));
   std::set<std::string> living;
   for (const auto& one : x.servers) {
     living.insert(one.address);
@@ -302,17 +306,26 @@ void shard_router_state::on_table(const copy_table& x) {
 }
 
 /// Ends this router, because a job without one of its shards cannot go on.
-void shard_router_state::end_without(std::uint32_t lost) {
-  const std::string problem = " is lost, and no process has a copy of it";
-  const auto why = caf::make_error(
-    ec::peer_lost, "parameter server " + std::to_string(lost) + problem);
-  const auto own = caf::make_error(ec::peer_lost, "it" + problem);
-  for (std::uint32_t i = 0; i < shards_.size(); ++i)
-    for (auto& [id, x] : std::exchange(shards_[i].open, {}))
-      x.fail(i == lost ? own : why);
+void shard_router_state::end(const caf::error& why) {
+  for (auto& one : shards_)
+    for (auto& [id, x] : std::exchange(one.open, {}))
+      x.fail(why);
   for (auto& [training, one] : workers_)
     one->fail_all(why);
   self->quit(why);
+}
+
+/// A process that does not have its shards any more, or cannot be reached at
+/// the start, ends the router, unless others can have copies of the shards.
+void shard_router_state::on_failed_attempt(const host_link& x,
+                                           const connection& of) {
+  const bool is_late =
+    !of.was_connected && self->clock().now() - begin_ > config_.connect_timeout;
+  if (config_.copies > 1 || (!x.is_refused && !is_late))
+    return plan_wake();
+  end(caf::make_error(x.is_refused ? ec::peer_lost : ec::unreachable,
+                      "parameter server at " + x.address
+                        + (x.is_refused ? " is lost: " : ": ") + x.problem));
 }
 
 void shard_router_state::on_wake() {

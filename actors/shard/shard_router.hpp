@@ -29,6 +29,11 @@ struct shard_router_config {
   host_connector connect;
   /// Time in which a request is sent again and again.
   std::chrono::milliseconds timeout{60'000};
+  /// Of each shard. With one, no other process can take the place of a server.
+  std::uint32_t copies = 1;
+  /// With one copy: time in which a server must be connected for the first
+  /// time.
+  std::chrono::milliseconds connect_timeout{5'000};
 };
 
 /// State of a shard router: the side of a client of the shards. It sends
@@ -84,11 +89,13 @@ private:
   struct connection {
     bool is_connecting = false;
     time_point next_attempt{};
-    host_link link;            ///< Without host: it is not connected.
+    host_link link; ///< Without host: it is not connected.
+    bool was_connected = false;
     bool is_to_follow = false; ///< It was too busy to tell the next table.
   };
 
-  void end_without(std::uint32_t lost);
+  void end(const caf::error& why);
+  void on_failed_attempt(const host_link& x, const connection& of);
   void add(std::uint32_t shard, open_request&& x);
   void try_send(std::uint32_t shard, const request_id& id);
   void send_all();
@@ -106,6 +113,7 @@ private:
   shard_router_internal_actor::pointer self;
   shard_router_config config_;
   copy_table table_;
+  time_point begin_{};
   std::vector<shard> shards_;
   std::map<std::string, connection> connections_; ///< By address.
   /// By training.

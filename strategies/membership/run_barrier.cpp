@@ -76,14 +76,16 @@ reaction state_machine::on(const stop& request) {
 }
 
 reaction state_machine::reject_one(const join& request) {
-  auto report = last_rejection_;
-  if (lost_)
+  failure_report report{.kind = failure_kind::run_ended,
+                        .code = ec::protocol,
+                        .processes = {request.process},
+                        .run = request.run};
+  // Others have heard that the requests differ. They may have ended since.
+  if (request.run == rejected_run_
+      && (!lost_ || last_rejection_.kind == failure_kind::runs_differ))
+    report = last_rejection_;
+  else if (lost_)
     report = *lost_;
-  else if (request.run != rejected_run_)
-    report = {.kind = failure_kind::run_ended,
-              .code = ec::protocol,
-              .processes = {request.process},
-              .run = request.run};
   decided_ = std::max(decided_, request.run);
   return {reject{request.process, request.run, std::move(report)}};
 }
@@ -133,7 +135,7 @@ reaction state_machine::on_lost(std::uint32_t process, ec code,
              .cause = cause};
     shorten(*lost_);
   }
-  return reject_all(*lost_);
+  return waiting() ? reject_all(*lost_) : reaction{};
 }
 
 std::optional<std::uint64_t> state_machine::waiting() const {

@@ -20,6 +20,7 @@
 #include <map>
 #include <random>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -120,11 +121,19 @@ Answer parameter_servers::ask_server(std::uint32_t shard,
                                      std::chrono::milliseconds timeout,
                                      const std::string& doing,
                                      Message&&... message) const {
-  return ask<Answer>(system_,
-                     "parameter server " + std::to_string(shard)
-                       + (doing.empty() ? "" : ": " + doing),
-                     router_, timeout, shard,
-                     std::forward<Message>(message)...);
+  const auto what = "parameter server " + std::to_string(shard)
+                    + (doing.empty() ? "" : ": " + doing);
+  try {
+    return ask<Answer>(system_, what, router_, timeout, shard,
+                       std::forward<Message>(message)...);
+  } catch (const job_error& e) {
+    // The loss of a server ends all requests. Its text names the server.
+    const std::string_view text = e.what();
+    const auto named = text.rfind("parameter server ");
+    if (e.code == ec::peer_lost && named != 0 && named != text.npos)
+      throw job_error{e.code, std::string{text.substr(named)}};
+    throw;
+  }
 }
 
 bool end_actors(caf::actor_system& system, std::vector<caf::actor> actors,
@@ -192,7 +201,7 @@ parameter_servers::parameter_servers(runtime& actors,
       options_.nodes.empty()
         ? connect_local_hosts(hosts)
         : connect_shard_hosts(runtime_, options_.node_connection, job_),
-      timeout});
+      timeout, options_.copies, options_.node_connection.connect_timeout});
   if (is_owner)
     supervise(std::move(hosts));
   release_caf_logger();

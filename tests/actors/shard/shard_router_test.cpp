@@ -53,8 +53,7 @@ protected:
       links.push_back({std::to_string(i), i, hosts[i], {}, {}, false});
       addresses.push_back(links.back().address);
     }
-    router = sim.spawn(
-      shard_router, shard_router_config{7, 2, addresses, connector(), timeout});
+    start_router(addresses, copies, timeout);
     supervisor = sim.spawn(
       copy_supervisor,
       copy_supervisor_config{2, copies, links, router, 0ms, connector()});
@@ -68,6 +67,14 @@ protected:
     }
   }
 
+  void start_router(const std::vector<std::string>& addresses,
+                    std::uint32_t copies,
+                    std::chrono::milliseconds timeout = 20s) {
+    router =
+      sim.spawn(shard_router, shard_router_config{7, 2, addresses, connector(),
+                                                  timeout, copies, 1s});
+  }
+
   host_connector connector() {
     return [this](const std::string& address, const caf::actor_addr& to) {
       host_link link;
@@ -76,6 +83,8 @@ protected:
       if (const auto found = hosts.find(link.server);
           found != hosts.end() && !cut.contains(link.server))
         link.host = found->second;
+      link.problem = "it has no such host";
+      link.is_refused = restarted.contains(link.server);
       if (const auto receiver = caf::actor_cast<caf::actor>(to))
         caf::anon_send(receiver, std::move(link));
     };
@@ -140,7 +149,8 @@ protected:
 
   simulation::simulator sim;
   std::map<std::uint64_t, shard_host_internal_actor> hosts;
-  std::set<std::uint64_t> cut; ///< Servers that cannot be connected.
+  std::set<std::uint64_t> cut;       ///< Servers that cannot be connected.
+  std::set<std::uint64_t> restarted; ///< That have lost their hosts.
   shard_router_internal_actor router;
   copy_supervisor_actor supervisor;
   std::uint64_t training_number = 0;
@@ -267,6 +277,35 @@ TEST_F(ShardRouter, FailsIfTheTrainingDoesNotBegin) {
                             "1, 2"),
             std::string::npos)
     << x->problem;
+}
+
+/// A worker that joins may hear from no one that a server is lost.
+TEST_F(ShardRouter, FailsIfAServerWasStartedAgain) {
+  cut = {1};
+  start_router({"1"}, 1);
+  const auto x = pull(0, 0, 0);
+  restarted = {1};
+  sim.advance(200ms, 10ms);
+  EXPECT_NE(x->problem.find("parameter server at 1 is lost: it has no such "
+                            "host"),
+            std::string::npos)
+    << x->problem;
+}
+
+TEST_F(ShardRouter, FailsIfAServerCannotBeReachedAtTheStart) {
+  cut = {1};
+  start_router({"1"}, 1);
+  const auto x = pull(0, 0, 0);
+  sim.advance(500ms, 10ms);
+  EXPECT_EQ(x->problem, "");
+  sim.advance(1s, 10ms);
+  EXPECT_NE(x->problem.find("parameter server at 1: "), std::string::npos)
+    << x->problem;
+  // With copies, another server can tell where they are.
+  start_router({"1"}, 2);
+  const auto waits = pull(0, 0, 0);
+  sim.advance(2s, 10ms);
+  EXPECT_EQ(waits->problem, "");
 }
 
 TEST_F(ShardRouter, FailsIfAShardIsLost) {

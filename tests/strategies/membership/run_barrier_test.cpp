@@ -182,6 +182,19 @@ TEST(RunBarrier, StartsNoRunAfterAProcessWasLost) {
             loss_of_worker_2);
 }
 
+/// A process that has heard of the rejection may end before others have asked
+/// for the run.
+TEST(RunBarrier, TellsALateProcessThatTheRequestsDifferedAlsoAfterALoss) {
+  auto machine = three_members();
+  machine.on(join{0, 1, 0, 1});
+  const auto first = rejections(machine.on(join{1, 1, 0, 2})).at(0).report;
+  EXPECT_EQ(first.kind, failure_kind::runs_differ);
+  EXPECT_TRUE(machine.on_lost(1, ec::peer_lost, "").empty());
+  EXPECT_EQ(rejections(machine.on(join{2, 1, 0, 1})).at(0).report, first);
+  EXPECT_EQ(rejections(machine.on(join{2, 2, 0, 1})).at(0).report.kind,
+            failure_kind::process_lost_between_runs);
+}
+
 TEST(RunBarrier, KeepsTheFirstLoss) {
   auto machine = three_members();
   machine.on_lost(2, ec::unreachable, "silent for 1 s");
