@@ -22,8 +22,8 @@ class runtime;
 void register_shard_host(runtime& actors, const client_options& to_servers,
                          const std::function<void()>& before_answer);
 
-/// Makes hosts in this process, on a thread each, and connects to them by names
-/// that stand for addresses.
+/// Makes a host for each shard in this process, on a thread of its own. The
+/// address in its link is a name that `connect_local_hosts` knows.
 /// @param max_bytes of each server. Zero: no limit.
 std::vector<host_link> make_local_hosts(caf::actor_system& system,
                                         std::uint32_t shards,

@@ -3,10 +3,13 @@
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
 
+#include <caf/scoped_actor.hpp>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <numeric>
@@ -81,6 +84,57 @@ TEST_P(ServersOnNodes, HoldLargeVariables) {
   EXPECT_EQ(b.value().item<float>(), 3);
   EXPECT_THROW(w.lookup(tensor::of<std::int64_t>({1}, {1000})),
                std::out_of_range);
+}
+
+TEST_P(ServersOnNodes, TakePushesAndAnswerPulls) {
+  namespace ps = parameter_server;
+  const std::vector<plain_node> nodes(2);
+  runtime actors;
+  const parameter_server_strategy strategy{actors, on(nodes, GetParam())};
+  const auto w = strategy.make_variable("w", counted({1000, 100}));
+  const server_optimizer optimizer{strategy, sgd{.learning_rate = 1}};
+  const auto& router = strategy.servers()->router();
+  const auto request = [&](auto&&... message) {
+    return ask<std::uint64_t>(actors.system(), "test", router, patience,
+                              std::forward<decltype(message)>(message)...);
+  };
+  caf::scoped_actor self{actors.system()};
+  const auto fail = [](const caf::error& e) {
+    ADD_FAILURE() << caf::to_string(e);
+  };
+  tensor values{{1000, 100}};
+  for (std::uint32_t shard = 0; shard < 2; ++shard) {
+    const auto part = ask<part_table>(actors.system(), "test", router, patience,
+                                      shard, atom::info_v)
+                        .parts.at(0)
+                        .part;
+    request(shard, new_training{0}, ps::training{1, 1, {{part, {}}}});
+    self
+      ->request(router, patience,
+                replica_push{shard, 1, {0, 0, 0}, 0, {true, 0.5F, 2}},
+                tensors{counted({500, 100})})
+      .receive(
+        [](ps::push_result x) { EXPECT_EQ(x, ps::push_result::accepted); },
+        fail);
+    self
+      ->request(router, patience, replica_pull{shard, 1, 0, 1, {0}, {0}},
+                tensors{})
+      .receive(
+        [&](const ps::pulled& x, const tensors& parts) {
+          EXPECT_EQ(x.next_step, 1u);
+          ASSERT_EQ(parts.size(), 1u);
+          std::ranges::copy(parts[0].data<float>(),
+                            values.mutable_data<float>().begin()
+                              + shard * 50'000);
+        },
+        fail);
+  }
+  // w - 0.5 * 2 * gradient
+  auto expected = tensor::zeros({1000, 100});
+  for (auto& x : expected.mutable_data<float>().subspan(50'000))
+    x = 50'000;
+  EXPECT_TRUE(same_bits(values, expected));
+  EXPECT_TRUE(same_bits(w.value(), expected));
 }
 
 TEST(ServersOnNodes, CountClosuresOnce) {
