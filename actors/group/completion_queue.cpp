@@ -8,7 +8,10 @@ namespace troupe {
 std::uint64_t completion_queue::begin_run(const requesting_call& call,
                                           std::uint64_t first) {
   const std::lock_guard hold{lock_};
-  if (termination_)
+  // Its chief may have ended since.
+  const bool is_rejected =
+    early_rejection_ && early_rejection_->first == run_ + 1;
+  if (termination_ && !is_rejected)
     throw job_error{*termination_};
   if (run_active_ || task_active_)
     throw std::logic_error("run was called while another run or for_each is "
@@ -22,7 +25,10 @@ std::uint64_t completion_queue::begin_run(const requesting_call& call,
   record_event(recorder_, {.kind = flight_event_kind::run_begun,
                            .run = run_ + 1,
                            .text = operation_of(call)});
-  return ++run_;
+  ++run_;
+  if (is_rejected)
+    fail_run(std::move(early_rejection_->second));
+  return run_;
 }
 
 void completion_queue::note(flight_event event) {
@@ -162,12 +168,17 @@ void completion_queue::on_completed(std::uint64_t run, std::uint64_t next) {
 
 void completion_queue::on_aborted(std::uint64_t run, failure_report&& report) {
   update([&] {
-    if (run != run_ || failure_)
-      return;
-    use_user_steps(report, call_, first_step_);
-    failure_.emplace(to_job_error(std::move(report), processes_));
-    record_failure(run, failure_->report(), failure_->what());
+    if (run == run_ + 1)
+      early_rejection_.emplace(run, std::move(report));
+    else if (run == run_ && !failure_)
+      fail_run(std::move(report));
   });
+}
+
+void completion_queue::fail_run(failure_report&& report) {
+  use_user_steps(report, call_, first_step_);
+  failure_.emplace(to_job_error(std::move(report), processes_));
+  record_failure(run_, failure_->report(), failure_->what());
 }
 
 void completion_queue::on_group_terminated(const failure_report& why) {

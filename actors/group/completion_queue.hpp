@@ -99,6 +99,7 @@ private:
 
   /// Records an event of a run, whose step has the number of the group.
   void note(flight_event event);
+  void fail_run(failure_report&& report);
   void record_failure(std::uint64_t run, const failure_report& report,
                       const std::string& text) const;
 
@@ -110,6 +111,8 @@ private:
   /// First step that was not run. None until the run is complete.
   std::optional<std::uint64_t> next_;
   std::optional<job_error> failure_; ///< Error that ended the run.
+  /// A run that was rejected before it began here, and why.
+  std::optional<std::pair<std::uint64_t, failure_report>> early_rejection_;
   bool run_active_ = false;
   std::optional<job_error> termination_; ///< Why the group has terminated.
   std::uint64_t run_ = 0;                ///< Number of the last run.

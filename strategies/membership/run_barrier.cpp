@@ -51,7 +51,12 @@ reaction state_machine::on(const join& request) {
         .processes = {other->process, request.process},
         .requests = {requested(*other), requested(request)}};
       joined_[request.process] = request;
-      return reject_all(std::move(report));
+      // The others may ask for the run when these processes have ended.
+      const auto absent = missing();
+      auto out = reject_all(std::move(report));
+      for (const auto process : absent)
+        out.emplace_back(reject{process, rejected_run_, last_rejection_});
+      return out;
     }
   joined_[request.process] = request;
   joining_run_ = request.run;

@@ -16,7 +16,7 @@
 ///   messages caller: join, with its run number and steps; stop, with the
 ///            number of the run to end early
 ///            chief: start (to itself); reject, with a report of the failure,
-///            to every process that joined
+///            to every process that joined, or to all
 ///   start    with the first join of a run that has not started and was not
 ///            rejected
 ///   on join  by all processes, with equal run, steps and call: start
@@ -29,7 +29,8 @@
 ///   end      when the run has ended (`finished`); its number is not used again
 ///   cost     P joins per run
 ///   faults   two joins with different steps, run numbers or calls -> all joins
-///            are rejected; the report names both requests
+///            are rejected, also those that are still to come; the report names
+///            both requests
 ///            join of a newer run while a run is active -> the active run is
 ///            aborted, and the join is rejected
 ///            join of a run that was rejected -> rejected with the original
@@ -67,7 +68,8 @@ struct start {
 };
 /// The chief grants no more steps of the active run.
 struct halt {};
-/// Tells one process that the run it requested does not start.
+/// Tells one process that the run which it requests, or will request, does not
+/// start.
 struct reject {
   std::uint32_t process = 0; ///< Process to notify.
   std::uint64_t run = 0;     ///< Run number that the process sent.

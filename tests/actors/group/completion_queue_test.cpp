@@ -166,6 +166,16 @@ TEST(CompletionQueue, EndsAnActiveRunWithItsChief) {
             "group can run no more steps");
 }
 
+/// The other processes have asked for different runs, and have ended.
+TEST(CompletionQueue, FailsARunThatWasRejectedBeforeItBegins) {
+  auto queue = make_queue();
+  queue.on_aborted(1, error(ec::protocol, "other steps"));
+  queue.on_group_terminated(error(ec::peer_lost, "the chief has ended"));
+  EXPECT_EQ(queue.begin_run(), 1u);
+  EXPECT_EQ(drain(queue), "protocol: other steps");
+  EXPECT_THROW(queue.begin_run(), job_error);
+}
+
 TEST(CompletionQueue, PrefersTheEndOfARunToTheEndOfItsChief) {
   auto queue = make_queue();
   const auto run = queue.begin_run();

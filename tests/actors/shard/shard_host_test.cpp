@@ -326,6 +326,24 @@ TEST_F(ShardHost, SaysThatItServes) {
   EXPECT_EQ(std::get<0>(*accept(view.view_id + 1)->answer).view_id, 0u);
 }
 
+TEST_F(ShardHost, AnswersWhenThereIsAnotherTable) {
+  start(1);
+  const auto next = [this](std::uint64_t version) {
+    return ask<copy_table>(primary(), atom::next_v, version);
+  };
+  EXPECT_TRUE(next(view.view_id - 1)->answer);
+  const auto waits = next(view.view_id);
+  sim.advance(4s, 10ms);
+  EXPECT_FALSE(waits->answer);
+  sim.advance(2s, 10ms); // the client asks again
+  ASSERT_TRUE(waits->answer);
+  EXPECT_EQ(std::get<0>(*waits->answer).version, view.view_id);
+  const auto last = next(view.view_id);
+  enter();
+  ASSERT_TRUE(last->answer);
+  EXPECT_EQ(std::get<0>(*last->answer).version, view.view_id);
+}
+
 TEST_F(ShardHost, RejectsAGradientThatDoesNotFit) {
   start(1, 100);
   make_parts();
