@@ -145,12 +145,12 @@ shard_host_state::request(const shard_request& x, const tensors& operands) {
 payload shard_host_state::content_for_log(const copy& at,
                                           const shard_request& x,
                                           const tensors& operands) const {
+  const bool begins = !x.command.begins.empty();
   std::string problem;
-  if (at.machine.serves()) {
+  if (at.machine.serves() && (begins || config_.max_bytes > 0)) {
     const shard_content content{x.kind, x.body, operands};
-    problem = x.command.begins.empty()
-                ? at.store.limit_problem(content, config_.max_bytes)
-                : at.store.training_problem(content, x.command.begins[0]);
+    problem = begins ? at.store.training_problem(content, x.command.begins[0])
+                     : at.store.limit_problem(content, config_.max_bytes);
   }
   return problem.empty() ? payload_of(x.kind, x.body, operands)
                          : payload_of(shard_request_kind::rejected,

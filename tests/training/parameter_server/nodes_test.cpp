@@ -1,4 +1,5 @@
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/support/timeouts.hpp"
