@@ -100,7 +100,7 @@ struct new_training {
 /// How the gradient of a push, or the sum of those that a decision names, is
 /// applied.
 struct update_header {
-  bool has_learning_rate = false; ///< False: that of the optimizer applies.
+  bool has_learning_rate = false; ///< False: the optimizer's own rate applies.
   float learning_rate = 0;
   float scale = 1; ///< Factor of the gradient.
   auto fields() { return std::tie(has_learning_rate, learning_rate, scale); }

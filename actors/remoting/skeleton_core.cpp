@@ -160,7 +160,7 @@ void skeleton_core::fail_request(std::uint64_t tag,
     return;
   const auto problem =
     "the response to a request was lost (" + reason.text + ")";
-  if (reason.code == ec::cancelled) // its proxy was stopped, too
+  if (reason.code == ec::cancelled) // the proxy was stopped, too
     channel_.close(problem);
   else
     close_channel(problem);

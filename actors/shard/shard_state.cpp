@@ -243,9 +243,9 @@ std::uint64_t shard_state::add(const new_optimizer& x) {
   return updates;
 }
 
-/// @errors rejects the removal of a part or the optimizer of the training. Also
-///         that of an optimizer that has state in a part which remains, because
-///         a snapshot of that part could not be restored.
+/// @errors rejects the removal of a part or the optimizer of the training. It
+///         also rejects the removal of an optimizer that has state in a part
+///         which remains: a snapshot of the part could not be restored.
 std::uint64_t shard_state::remove(const removal& x) {
   const auto is_removed = [&x](std::uint64_t part) {
     return std::ranges::find(x.parts, part) != x.parts.end();

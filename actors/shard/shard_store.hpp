@@ -28,8 +28,8 @@ public:
 
   /// Performs a command, and keeps its answer. Forgets the answers that its
   /// client needs no more.
-  /// @param is_alone no other copy performs it. So this one goes on if there is
-  ///        not enough memory for it.
+  /// @param is_alone no other copy performs the command. Then this copy goes on
+  ///        if memory is lacking, and answers that the command is invalid.
   void apply(const parameter_server::command& command,
              const shard_content& content, bool is_alone = false);
   /// Returns the answer of a command that was performed.

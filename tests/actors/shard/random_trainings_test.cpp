@@ -263,8 +263,8 @@ private:
     ++losses;
     const auto lost =
       std::next(hosts.begin(), std::int64_t(below(hosts.size())));
-    // It dies, or only its connection to the supervisor ends. Then it goes on
-    // in its last view, and workers reach it.
+    // The server dies, or only its connection to the supervisor ends: then the
+    // server goes on in its last view, and workers reach it.
     if (below(2) == 0) {
       caf::anon_send_exit(lost->second, caf::exit_reason::kill);
     } else {

@@ -216,7 +216,7 @@ TEST_F(ShardHost, AppliesAPushAtOnce) {
   expect_values(0, 0, {1, 2}, {1, 1});
   EXPECT_EQ(result_of(push({0, 0, 0}, {floats({1, -1})})),
             push_result::accepted);
-  // The learning rate, and the factor of the gradient, are those of the push.
+  // The push says the learning rate and the factor of its gradient.
   EXPECT_EQ(
     result_of(push({1, 0, 1}, row_of_table(3, {1, 2}), 0, {true, 0.5F, 0.25F})),
     push_result::accepted);
