@@ -2,10 +2,10 @@
 #include "troupe/actors/shard/shard_host.hpp"
 #include "troupe/simulation/simulator.hpp"
 #include "troupe/strategies/parameter_server/consistency.hpp"
+#include "troupe/tests/actors/shard/outcome.hpp"
 #include "troupe/tests/actors/shard/row_tensors.hpp"
 
 #include <caf/actor_cast.hpp>
-#include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
@@ -34,13 +34,7 @@ constexpr consistency synchronous{consistency_kind::synchronous, 0, 0};
 
 using test::floats;
 using test::numbers;
-
-/// A request, and its answer if it was answered.
-template <class... Ts>
-struct asked {
-  std::optional<std::tuple<Ts...>> answer{};
-  std::string problem{};
-};
+using test::outcome;
 
 /// Hosts 1 to n of one shard, each with a copy of it. Host 1 has the primary.
 class ShardHost : public ::testing::Test {
@@ -91,16 +85,7 @@ protected:
   /// Sends a message, and reads the answer when there is one.
   template <class... Answer, class... Message>
   auto ask(const shard_host_internal_actor& to, Message... message) {
-    const auto out = std::make_shared<asked<Answer...>>();
-    sim.spawn([=](caf::event_based_actor* self) -> caf::behavior {
-      self->request(to, 1000s, message...)
-        .then(
-          [out](const Answer&... answer) { out->answer.emplace(answer...); },
-          [out](const caf::error& e) { out->problem = caf::to_string(e); });
-      return {};
-    });
-    sim.run_until_idle();
-    return out;
+    return test::outcome_of<Answer...>(sim, to, std::move(message)...);
   }
 
   template <class Answer, class... Message>
@@ -156,7 +141,7 @@ protected:
       shard_push{0, 70, {view.view_id, id, read_version, training_number}, how},
       std::move(gradient));
   }
-  push_result result_of(const std::shared_ptr<asked<shard_pushed>>& x) {
+  push_result result_of(const std::shared_ptr<outcome<shard_pushed>>& x) {
     sim.advance(200ms, 10ms);
     EXPECT_TRUE(x->answer) << x->problem;
     return x->answer && std::get<0>(*x->answer).pushed.view_id != 0
@@ -176,7 +161,7 @@ protected:
       tensors{rows});
   }
   /// Returns the values that a pull has got: of part 4, and of row 3 of part 9.
-  tensors values(const std::shared_ptr<asked<pulled, tensors>>& x) {
+  tensors values(const std::shared_ptr<outcome<pulled, tensors>>& x) {
     EXPECT_TRUE(x->answer && std::get<0>(*x->answer).view_id != 0);
     return x->answer ? std::get<1>(*x->answer) : tensors{};
   }

@@ -2,10 +2,10 @@
 #include "troupe/actors/shard/shard_host.hpp"
 #include "troupe/actors/shard/shard_router.hpp"
 #include "troupe/simulation/simulator.hpp"
+#include "troupe/tests/actors/shard/outcome.hpp"
 #include "troupe/tests/actors/shard/row_tensors.hpp"
 
 #include <caf/actor_cast.hpp>
-#include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
@@ -29,13 +29,8 @@ namespace {
 using namespace std::chrono_literals;
 using namespace parameter_server;
 using test::floats;
+using test::outcome;
 
-/// What became of a request.
-template <class... Ts>
-struct outcome {
-  std::optional<std::tuple<Ts...>> answer{};
-  std::string problem{};
-};
 using push_outcome = std::shared_ptr<outcome<push_result>>;
 using pull_outcome = std::shared_ptr<outcome<pulled, tensors>>;
 
@@ -92,16 +87,7 @@ protected:
 
   template <class... Answer, class... Message>
   auto ask(Message... message) {
-    const auto out = std::make_shared<outcome<Answer...>>();
-    sim.spawn([=, to = router](caf::event_based_actor* self) -> caf::behavior {
-      self->request(to, 1000s, message...)
-        .then(
-          [out](const Answer&... answer) { out->answer.emplace(answer...); },
-          [out](const caf::error& e) { out->problem = caf::to_string(e); });
-      return {};
-    });
-    sim.run_until_idle();
-    return out;
+    return test::outcome_of<Answer...>(sim, router, std::move(message)...);
   }
 
   template <class Answer, class... Message>
