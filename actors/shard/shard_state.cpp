@@ -496,8 +496,7 @@ void shard_state::check(const new_training& x,
       find_table(one.part) ? dtype::float32 : find(one.part).value().type();
     if (type != dtype::float32)
       reject("part " + std::to_string(one.part)
-             + " has another dtype than "
-               "float32, and cannot be trained");
+             + " cannot be trained, because its dtype is not float32");
   }
 }
 
