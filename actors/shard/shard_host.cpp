@@ -50,6 +50,8 @@ payload payload_of(const copy_record& x, const tensors& operands) {
       throw std::invalid_argument("a record of the log has a wrong kind");
     return payload_of(x.kind, x.body, operands);
   }
+  if (!x.record.queries.empty())
+    return {};
   if (x.kind != shard_request_kind::update)
     throw std::invalid_argument("a record of the log has a wrong kind");
   return payload_of(decode_body<update_header>(x.body), operands);
@@ -179,6 +181,8 @@ void shard_host_state::refuse_all(copy& at) {
     one.deliver(shard_pushed{});
   for (auto& [step, one] : std::exchange(at.decisions, {}))
     one.deliver(decided{});
+  for (auto& [chief, one] : std::exchange(at.queries, {}))
+    one.deliver(last_decision{});
   for (auto& [worker, one] : std::exchange(at.accepted, {}))
     one.deliver(serving{});
   ignore_pulls(at);
@@ -307,24 +311,43 @@ shard_host_state::decide(const shard_decision& x) {
   return promise;
 }
 
-/// Answers the decisions that have no effect.
+/// Answers the decisions and queries that have no effect.
 void shard_host_state::ignore_decisions(copy& at) const {
-  for (auto i = at.decisions.begin(); i != at.decisions.end();) {
-    const auto& [training, step] = i->first;
-    if (at.machine.awaits_decision(training, step)) {
-      ++i;
-      continue;
-    }
-    i->second.deliver(decided{});
-    i = at.decisions.erase(i);
-  }
+  std::erase_if(at.decisions, [&](auto& one) {
+    const auto& [training, step] = one.first;
+    if (at.machine.awaits_decision(training, step))
+      return false;
+    one.second.deliver(decided{});
+    return true;
+  });
+  answer_queries(at, {});
 }
 
-last_decision shard_host_state::query(const shard_decision_query& x) {
-  last_decision_ = {};
-  if (auto* const at = find(x.shard))
-    perform(x.shard, at->machine.on(x.query));
-  return last_decision_;
+/// Answers the queries that wait for no backup.
+void shard_host_state::answer_queries(copy& at, const last_decision& x) const {
+  std::erase_if(at.queries, [&](auto& one) {
+    const auto& [training, chief] = one.first;
+    if (at.machine.awaits_query(training, chief))
+      return false;
+    one.second.deliver(x);
+    return true;
+  });
+}
+
+shard_host_state::query_promise
+shard_host_state::query(const shard_decision_query& x) {
+  auto promise = self->make_response_promise<last_decision>();
+  auto* const at = find(x.shard);
+  if (!at) {
+    promise.deliver(last_decision{});
+    return promise;
+  }
+  const std::pair key{x.query.training, x.query.chief};
+  if (auto earlier = at->queries.extract(key))
+    earlier.mapped().deliver(last_decision{});
+  at->queries.emplace(key, promise);
+  perform(x.shard, at->machine.on(x.query));
+  return promise;
 }
 
 caf::typed_response_promise<serving>
@@ -447,9 +470,9 @@ void shard_host_state::perform(std::uint32_t, copy& at,
     found.mapped().deliver(x.decided);
 }
 
-void shard_host_state::perform(std::uint32_t, copy&,
+void shard_host_state::perform(std::uint32_t, copy& at,
                                parameter_server::answer_decision_query& x) {
-  last_decision_ = x.last_decision;
+  answer_queries(at, x.last_decision);
 }
 
 void shard_host_state::perform(std::uint32_t, copy& at,
@@ -578,7 +601,9 @@ void shard_host_state::pump(std::uint64_t to, peer& at) {
       copy_record made{message.shard, x->record, {}, {}};
       tensors operands;
       const auto& commands = x->record.commands;
-      if (commands.empty()) {
+      if (!x->record.queries.empty()) {
+        // nothing is beside it
+      } else if (commands.empty()) {
         const auto content = update_of(x->gradient);
         made.kind = shard_request_kind::update;
         made.body = encode_body(content->how);

@@ -62,13 +62,15 @@ struct shard_host_state {
     caf::typed_response_promise<parameter_server::pulled, tensors>;
   using decision_promise =
     caf::typed_response_promise<parameter_server::decided>;
+  using query_promise =
+    caf::typed_response_promise<parameter_server::last_decision>;
 
   void configure(shard_host_config config);
   answer_promise request(const shard_request& x, const tensors& operands);
   push_promise push(const shard_push& x, const tensors& operands);
   pull_promise pull(const shard_pull& x, const tensors& rows);
   decision_promise decide(const shard_decision& x);
-  parameter_server::last_decision query(const shard_decision_query& x);
+  query_promise query(const shard_decision_query& x);
   caf::typed_response_promise<parameter_server::serving>
   accept(const shard_accepted& x);
   caf::result<copy_table> next_table(std::uint64_t version);
@@ -97,6 +99,8 @@ private:
     /// By training and step.
     std::map<std::pair<std::uint64_t, std::uint64_t>, decision_promise>
       decisions{};
+    /// By training and chief.
+    std::map<std::pair<std::uint64_t, std::uint64_t>, query_promise> queries{};
     std::map<std::uint64_t,
              caf::typed_response_promise<parameter_server::serving>>
       accepted{}; ///< By worker.
@@ -168,6 +172,7 @@ private:
   void refuse_all(copy& at);
   void ignore_pulls(copy& at) const;
   void ignore_decisions(copy& at) const;
+  void answer_queries(copy& at, const parameter_server::last_decision& x) const;
   void send(std::uint64_t to, outgoing&& message, std::uint64_t view_id);
   void pump(std::uint64_t to, peer& at);
   template <class... Ts>
@@ -190,9 +195,8 @@ private:
   std::deque<std::pair<caf::actor_clock::time_point,
                        caf::typed_response_promise<copy_table>>>
     awaited_tables_;
-  /// Answers to the message that is handled.
+  /// Answer to the message that is handled.
   parameter_server::stored stored_;
-  parameter_server::last_decision last_decision_;
 };
 
 /// Has the copies of the shards of a job in this process.

@@ -148,11 +148,14 @@ struct contributed {
 // -- chief to primary ---------------------------------------------------------
 
 /// Asks for the last decision. A process sends it to all shards when it becomes
-/// the chief.
+/// the chief. It is a record of the log: behind it the shard takes no decision
+/// of an earlier chief.
 struct decision_query {
   std::uint64_t view_id = 0;  ///< View of the sender.
   std::uint64_t training = 0; ///< Number of the training.
-  auto fields() { return std::tie(view_id, training); }
+  /// Number of the sender. A later chief of the training has a higher one.
+  std::uint64_t chief = 0;
+  auto fields() { return std::tie(view_id, training, chief); }
 };
 
 /// The contributions that count in a step of the parts that are synchronous.
@@ -163,7 +166,10 @@ struct decision {
   std::uint64_t step = 0;                  ///< Counted by the chief, from 0.
   std::vector<std::uint32_t> contributors; ///< Replicas, ascending.
   std::uint64_t training = 0;              ///< Number of the training.
-  auto fields() { return std::tie(view_id, step, contributors, training); }
+  std::uint64_t chief = 0;                 ///< Number of the sender.
+  auto fields() {
+    return std::tie(view_id, step, contributors, training, chief);
+  }
 };
 
 // -- primary to worker and chief ----------------------------------------------
@@ -209,22 +215,30 @@ struct pulled {
   }
 };
 
-/// Answer to `decision`: all copies of the shard have it.
+/// Answer to `decision`: all copies of the shard have it, unless a later chief
+/// than its sender has asked for the last decision.
 struct decided {
   std::uint64_t view_id = 0; ///< View of the shard.
   std::uint64_t step = 0;
-  std::uint64_t training = 0; ///< Training of the decision.
-  auto fields() { return std::tie(view_id, step, training); }
+  std::uint64_t training = 0;   ///< Training of the decision.
+  std::uint64_t chief = 0;      ///< Sender of the decision.
+  std::uint64_t last_chief = 0; ///< The last one that has asked.
+  auto fields() { return std::tie(view_id, step, training, chief, last_chief); }
 };
 
-/// Answer to `decision_query`. The shard takes no decision of an older view
-/// after it.
+/// Answer to `decision_query`.
 struct last_decision {
   std::uint64_t view_id = 0; ///< View of the shard.
   /// The last decision that all copies of the shard have. At most one.
   std::vector<decision> decided;
   std::uint64_t training = 0; ///< Number of the training.
-  auto fields() { return std::tie(view_id, decided, training); }
+  std::uint64_t chief = 0;    ///< Sender of the query.
+  /// The last one that has asked. If it is a later one, the query had no
+  /// effect.
+  std::uint64_t last_chief = 0;
+  auto fields() {
+    return std::tie(view_id, decided, training, chief, last_chief);
+  }
 };
 
 /// The shard answers requests of this view from now on.
@@ -235,9 +249,9 @@ struct serving {
 
 // -- between the copies of a shard --------------------------------------------
 
-/// Primary to backup: the next entry of the log. It holds a push, a decision or
-/// a command. The gradient of the push, or the content of the command, travels
-/// beside it.
+/// Primary to backup: the next entry of the log. It holds a push, a decision, a
+/// command or a query. The gradient of the push, or the content of the command,
+/// travels beside it.
 struct record {
   std::uint64_t view_id = 0;     ///< View of the primary.
   std::uint64_t sequence = 0;    ///< Counted by the primary, from 1.
@@ -246,9 +260,11 @@ struct record {
   /// First record in the log of the primary. All backups have stored those
   /// before it.
   std::uint64_t log_begin = 0;
-  std::vector<command> commands{}; ///< At most one.
+  std::vector<command> commands{};       ///< At most one.
+  std::vector<decision_query> queries{}; ///< At most one.
   auto fields() {
-    return std::tie(view_id, sequence, pushed, decided, log_begin, commands);
+    return std::tie(view_id, sequence, pushed, decided, log_begin, commands,
+                    queries);
   }
 };
 
@@ -323,8 +339,9 @@ struct snapshot {
   std::vector<decision> decided;         ///< The last one. At most one.
   std::vector<client_session> clients{}; ///< By client, ascending.
   training current{};                    ///< The training of the parts.
+  std::uint64_t chief = 0; ///< The last one that has asked in the training.
   auto fields() {
-    return std::tie(view_id, sequence, parts, decided, clients, current);
+    return std::tie(view_id, sequence, parts, decided, clients, current, chief);
   }
 };
 

@@ -115,6 +115,7 @@ void shard_copy::clear() {
   pending_commands_.clear();
   pending_reads_.clear();
   pending_decisions_.clear();
+  pending_query_.reset();
   followers_.clear();
   has_state_ = is_in_sync_ = false;
 }
@@ -124,6 +125,7 @@ void shard_copy::begin(const training& next) {
   training_ = next;
   parts_ = parts_of(next);
   decided_.clear();
+  chief_ = 0;
   pulls_.clear();
 }
 
@@ -203,8 +205,8 @@ void shard_copy::follow_anew(shard_reaction& out, std::uint64_t backup,
   to.snapshot_intervals = std::clamp(
     2 * to.snapshot_intervals, min_snapshot_intervals, max_snapshot_intervals);
   to.intervals_left = to.snapshot_intervals;
-  snapshot made{view_.view_id, applied_,        {},
-                decided_,      clients_.save(), training_};
+  snapshot made{view_.view_id,   applied_,  {},    decided_,
+                clients_.save(), training_, chief_};
   std::vector<payload> gradients;
   for (const auto& one : parts_) {
     made.parts.push_back(one.state());
@@ -269,6 +271,11 @@ shard_reaction shard_copy::on(const decision& received, const payload& beside) {
   if (!serves() || received.view_id != view_.view_id
       || received.training != training_.number)
     return {};
+  if (received.chief < chief_)
+    return {answer_to(received)};
+  if (received.chief > chief_)
+    return {
+      protocol_error{"a decision of a chief that has not asked for the last"}};
   const auto is_decided = [&](const part_contributions& x) {
     return !is_synchronous(x) || x.is_decided(received.step);
   };
@@ -277,7 +284,7 @@ shard_reaction shard_copy::on(const decision& received, const payload& beside) {
     return {
       protocol_error{"two decisions on step " + std::to_string(received.step)}};
   if (std::ranges::all_of(parts_, is_decided))
-    return {answer_decision{{view_.view_id, received.step, received.training}}};
+    return {answer_to(received)};
   if (awaits_decision(received.training, received.step)
       || !has_room_for(beside.bytes))
     return {};
@@ -304,9 +311,17 @@ shard_reaction shard_copy::on(const decision& received, const payload& beside) {
 
 shard_reaction shard_copy::on(const decision_query& received) {
   if (!serves() || received.view_id != view_.view_id
-      || received.training != training_.number || !pending_decisions_.empty())
-    return {}; // it is sent again
-  return {answer_decision_query{{view_.view_id, decided_, training_.number}}};
+      || received.training != training_.number || pending_query_)
+    return {}; // it is sent again, or answered when all backups have it
+  if (received.chief <= chief_)
+    return {answer_to(received)};
+  shard_reaction out;
+  if (!has_room_for(0))
+    return out; // it is sent again
+  chief_ = received.chief;
+  pending_query_ = {received.training, received.chief};
+  append(out, {{view_.view_id, 0, {}, {}, 0, {}, {received}}, {}});
+  return out;
 }
 
 shard_reaction shard_copy::on(const command& received, const payload& content) {
@@ -420,8 +435,12 @@ void shard_copy::apply_stored(shard_reaction& out) {
       const auto& given = next.decided[0];
       pending_decisions_.erase({given.training, given.step});
       if (result == push_result::accepted)
-        out.push_back(
-          answer_decision{{view_.view_id, given.step, given.training}});
+        out.push_back(answer_to(given));
+    } else if (!next.queries.empty()) {
+      const auto& given = next.queries[0];
+      pending_query_.reset();
+      if (given.training == training_.number)
+        out.push_back(answer_to(given));
     } else {
       answer(out, one);
     }
@@ -470,6 +489,9 @@ void shard_copy::perform(shard_reaction& out, const record& next,
   applied_ = next.sequence;
   if (!next.commands.empty())
     return perform(out, next.commands[0], gradient);
+  for (const auto& given : next.queries)
+    if (given.training == training_.number)
+      chief_ = std::max(chief_, given.chief);
   if (result_of(next) != push_result::accepted)
     return;
   for (const auto& given : next.pushed)
@@ -639,8 +661,12 @@ shard_reaction shard_copy::on(const record& received, const payload& gradient) {
 
 /// True if a record can be the next one.
 bool shard_copy::can_follow(const record& next) const {
-  if (next.pushed.size() + next.decided.size() + next.commands.size() != 1)
+  if (next.pushed.size() + next.decided.size() + next.commands.size()
+        + next.queries.size()
+      != 1)
     return false;
+  if (!next.queries.empty())
+    return next.queries[0].training <= training_.number;
   if (!next.commands.empty()) {
     const auto& given = next.commands[0];
     return given.answered_below <= given.id.number && can_begin(given);
@@ -715,6 +741,7 @@ shard_reaction shard_copy::on(const snapshot& received,
     parts_ = std::move(restored);
     clients_ = std::move(clients);
     decided_ = received.decided;
+    chief_ = received.chief;
     applied_ = received.sequence;
     has_state_ = true;
     state_term_ = view_.term;

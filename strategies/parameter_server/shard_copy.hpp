@@ -55,8 +55,9 @@
 ///            begin at step 0, and contributions that wait for a decision are
 ///            dropped. Messages of an ended training have no effect: the answer
 ///            to a push is training_ended; pulls and decisions are ignored
-///   on decision_query  answer with the last decision, unless one waits for the
-///            backups: then the query has to be sent again
+///   on decision_query  append it to the log, as a push. When all backups that
+///            have a state have it: answer with the last decision. Behind the
+///            query is no decision of an earlier chief
 ///   on record  the next one: add it to its part, apply, answer stored
 ///   on view  a backup that becomes the primary goes on with all records that
 ///            it has, and asks its backups which ones they have (inquire). One
@@ -91,12 +92,15 @@
 ///            log, because a primary that was replaced can lack the client
 ///            a push of an unknown replica or part, or too far ahead ->
 ///            answered so
+///            a query or a decision of an earlier chief than the last one that
+///            has asked -> answered with the number of that one, no effect
 ///            a decision on contributions that the primary lacks -> ignored.
 ///            The chief has heard of them from a worker that has entered a
-///            newer view, in which another primary has them a pull of an
-///            unknown replica or part, a decision with impossible contributors,
-///            another decision on the last step, an impossible record or
-///            snapshot -> protocol_error
+///            newer view, in which another primary has them
+///            a pull of an unknown replica or part, a decision with impossible
+///            contributors, another decision on the last step, a decision of a
+///            chief that has not asked, an impossible record or snapshot ->
+///            protocol_error
 namespace troupe::parameter_server {
 
 /// The copies of a shard, and the workers, in a view. Processes are named by
@@ -286,8 +290,8 @@ public:
   /// True if this copy answers requests.
   bool serves() const { return is_primary() && awaited_workers_.empty(); }
   std::uint64_t view_id() const { return view_.view_id; }
-  /// True if a push, a pull or a decision waits, and is answered later. The
-  /// copy has ignored it otherwise, unless it has answered.
+  /// True if a push, a pull, a decision or a query waits, and is answered
+  /// later. The copy has ignored it otherwise, unless it has answered.
   bool awaits(const push_id& id) const { return pending_pushes_.contains(id); }
   bool awaits(std::uint64_t worker, const pull& wanted) const {
     const auto found = pulls_.find(wanted.replica);
@@ -296,6 +300,9 @@ public:
   }
   bool awaits_decision(std::uint64_t training, std::uint64_t step) const {
     return pending_decisions_.contains({training, step});
+  }
+  bool awaits_query(std::uint64_t training, std::uint64_t chief) const {
+    return pending_query_ == std::pair{training, chief};
   }
   /// True if this copy puts the push into the log, unless the log is full.
   bool takes(const push& given) const;
@@ -378,6 +385,12 @@ private:
   pushed answer_to(const push& given, push_result result) const {
     return {view_.view_id, given.id, result, given.training};
   }
+  answer_decision answer_to(const decision& given) const {
+    return {{view_.view_id, given.step, given.training, given.chief, chief_}};
+  }
+  answer_decision_query answer_to(const decision_query& given) const {
+    return {{view_.view_id, decided_, given.training, given.chief, chief_}};
+  }
   stored own_position() const {
     return {view_.view_id, self_, follows(), applied_, is_in_sync_};
   }
@@ -393,6 +406,9 @@ private:
   std::uint64_t state_term_ = 0; ///< Term of the last of these records.
   /// The last decision that was applied. At most one.
   std::vector<decision> decided_;
+  /// The last chief of the training whose query is in the log, also if it is
+  /// not applied. Zero: none.
+  std::uint64_t chief_ = 0;
   client_sessions clients_; ///< Of the commands that have taken effect.
 
   // The primary.
@@ -408,6 +424,8 @@ private:
   std::set<push_id> pending_pushes_; ///< Not applied yet.
   /// Trainings and steps; not applied yet.
   std::set<std::pair<std::uint64_t, std::uint64_t>> pending_decisions_;
+  /// Training and chief of the query that is not applied yet.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> pending_query_;
   std::set<command_id> pending_commands_, pending_reads_; ///< Not performed.
   std::map<std::uint32_t, waiting_pull> pulls_;           ///< By replica.
 

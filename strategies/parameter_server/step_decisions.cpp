@@ -9,10 +9,11 @@ namespace troupe::parameter_server {
 
 step_decisions::step_decisions(std::uint32_t shards, std::uint32_t replicas,
                                std::uint32_t backup_workers,
-                               std::uint64_t training)
+                               std::uint64_t training, std::uint64_t chief)
   : replicas_{replicas},
     required_{replicas - backup_workers},
     training_{training},
+    chief_{chief},
     views_(shards) {
   if (shards == 0 || backup_workers >= replicas)
     throw std::logic_error("decisions on steps of " + std::to_string(replicas)
@@ -45,7 +46,8 @@ decision_reaction step_decisions::on(std::uint32_t shard,
                                      const last_decision& received) {
   decision_reaction out;
   if (!queries_ || !is_of_view(shard, received.view_id)
-      || received.training != training_ || awaited_.erase(shard) == 0)
+      || received.training != training_ || received.chief != chief_
+      || supersede(out, received.last_chief) || awaited_.erase(shard) == 0)
     return out;
   for (const auto& found : received.decided) {
     if (found.training != training_)
@@ -67,6 +69,18 @@ decision_reaction step_decisions::on(std::uint32_t shard,
   else
     decide_next(out);
   return out;
+}
+
+/// A shard has answered with the last chief that has asked it. A later one ends
+/// this one.
+/// @returns true: it has ended.
+bool step_decisions::supersede(decision_reaction& out,
+                               std::uint64_t last_chief) {
+  if (last_chief > chief_ && !std::exchange(is_superseded_, true)) {
+    awaited_.clear();
+    out.emplace_back(chief_superseded{});
+  }
+  return is_superseded_;
 }
 
 decision_reaction step_decisions::on(const contributed& received) {
@@ -93,7 +107,8 @@ decision_reaction step_decisions::on(std::uint32_t shard,
                                      const decided& received) {
   decision_reaction out;
   if (queries_ || !is_of_view(shard, received.view_id)
-      || received.training != training_ || !last_
+      || received.training != training_ || received.chief != chief_
+      || supersede(out, received.last_chief) || !last_
       || received.step != last_->step || awaited_.erase(shard) == 0)
     return out;
   decide_next(out);
@@ -103,9 +118,9 @@ decision_reaction step_decisions::on(std::uint32_t shard,
 /// Decides on the next step if all shards have the last decision, and enough
 /// replicas have contributed.
 void step_decisions::decide_next(decision_reaction& out) {
-  if (queries_ || !awaited_.empty())
+  if (queries_ || is_superseded_ || !awaited_.empty())
     return;
-  decision next{0, next_step(), {}, training_};
+  decision next{0, next_step(), {}, training_, chief_};
   for (const auto& one : contributed_)
     if (one.next_step > next.step && next.contributors.size() < required_)
       next.contributors.push_back(one.replica);
@@ -131,10 +146,13 @@ void step_decisions::send_to(decision_reaction& out,
   if (view_id == 0)
     return; // when there is a view
   if (queries_)
-    out.emplace_back(send_decision_query{primary, shard, {view_id, training_}});
+    out.emplace_back(
+      send_decision_query{primary, shard, {view_id, training_, chief_}});
   else
     out.emplace_back(send_decision{
-      primary, shard, {view_id, last_->step, last_->contributors, training_}});
+      primary,
+      shard,
+      {view_id, last_->step, last_->contributors, training_, chief_}});
 }
 
 decision_reaction step_decisions::on_timeout() {

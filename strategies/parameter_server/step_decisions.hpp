@@ -20,10 +20,10 @@
 ///   messages worker to chief: contributed
 ///            chief to primary: decision_query, decision
 ///            primary to chief: last_decision, decided
-///   start    a process has become the chief: ask all shards for their last
-///            decision. A shard takes decisions of the chief of its own view
-///            only. So what an older chief still sends to a shard that has
-///            answered has no effect
+///   start    a process has become the chief, with a higher number than all
+///            chiefs of the training before: ask all shards for their last
+///            decision. The query is in the log of a shard when it is answered,
+///            and what an earlier chief sends behind it has no effect
 ///   on last_decision  of all shards: send the newest one to all shards. Those
 ///            that have it answer at once. The others have its contributions,
 ///            because the chief that made it had heard so
@@ -33,14 +33,16 @@
 ///            for the R - b that were heard first
 ///   on view  of a shard: send again, in the new view, what it has not answered
 ///   on timeout  send again what was not answered
-///   end      another process is the chief, or the job ends
+///   end      a shard answers with the number of a later chief, or the
+///            training ends
 ///   cost     for each step one message of each replica, and one each way for
 ///            each shard. 24 bytes for each replica
 ///   order    steps are decided in their order, each when all shards have
 ///            answered the one before. So shards are at most one decision apart
 ///   faults   an answer of another view of its shard -> ignored. The question
 ///            is sent again
-///            a repeated or older message -> ignored
+///            a repeated or older message, or an answer to another chief ->
+///            ignored
 ///            an unknown replica, or two decisions on one step ->
 ///            protocol_error
 namespace troupe::parameter_server {
@@ -60,8 +62,11 @@ struct send_decision {
   parameter_server::decision decision;
 };
 
-using decision_effect =
-  std::variant<send_decision_query, send_decision, protocol_error>;
+/// Another process is the chief now. This one sends nothing any more.
+struct chief_superseded {};
+
+using decision_effect = std::variant<send_decision_query, send_decision,
+                                     chief_superseded, protocol_error>;
 /// Effects; the host performs them in this order.
 using decision_reaction = std::vector<decision_effect>;
 
@@ -75,9 +80,12 @@ public:
   /// @param backup_workers number b: the lowest one of the synchronous parts.
   /// @param training number of the training. Messages of another one have no
   ///        effect.
+  /// @param chief number of this chief: higher than that of all chiefs of the
+  ///        training before.
   /// @pre `backup_workers` is below `replicas`.
   step_decisions(std::uint32_t shards, std::uint32_t replicas,
-                 std::uint32_t backup_workers, std::uint64_t training);
+                 std::uint32_t backup_workers, std::uint64_t training,
+                 std::uint64_t chief);
 
   /// A view of a shard, in which this process is the chief, has taken effect.
   /// No effect if it is not newer.
@@ -92,10 +100,12 @@ public:
 
   /// True until all shards have said what their last decision is.
   bool queries() const { return queries_; }
+  bool is_superseded() const { return is_superseded_; }
   /// First step without a decision. @pre not `queries()`.
   std::uint64_t next_step() const { return last_ ? last_->step + 1 : 0; }
 
 private:
+  bool supersede(decision_reaction& out, std::uint64_t last_chief);
   void send_to_all(decision_reaction& out);
   void send_to(decision_reaction& out, std::uint32_t shard) const;
   bool is_of_view(std::uint32_t shard, std::uint64_t view_id) const;
@@ -104,6 +114,8 @@ private:
   const std::uint32_t replicas_;
   const std::uint32_t required_; ///< Contributions to a step that count.
   const std::uint64_t training_;
+  const std::uint64_t chief_;
+  bool is_superseded_ = false;
   std::vector<shard_primary> views_; ///< By shard.
   bool queries_ = true;
   /// Shards that have not answered the query or the last decision.

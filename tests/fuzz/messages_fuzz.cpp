@@ -216,6 +216,7 @@ std::vector<bytes> seeds() {
   add_filled(ps::last_decision{1, {decided}});
   add_filled(ps::record{1, 2, {pushed}, {}});
   add_filled(ps::record{1, 3, {}, {decided}});
+  add_filled(ps::record{1, 3, {}, {}, 1, {}, {{1, 4, 2}}});
   add_filled(ps::snapshot{1, 2, {{4, {{4, 1}, {5, 0}}, {pushed}}}, {decided}});
   const step_commit::wait_report waits{.missing = {1, 2, 3}};
   const membership::view table{

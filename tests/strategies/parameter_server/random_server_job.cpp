@@ -210,7 +210,7 @@ void random_server_job::start_training() {
     auto& chief = chiefs_[process];
     if (process != chief_ || !chief.is_alive)
       return;
-    chief.machine = new_chief();
+    chief.machine = new_chief(process);
     for (std::uint32_t s = 0; s < shards_; ++s)
       perform(process, chief.machine->on_view(s, chief.views[s]));
   });
@@ -236,9 +236,10 @@ bool random_server_job::is_current(const copy& one) const {
          && one.machine->current().number == training_;
 }
 
-std::unique_ptr<step_decisions> random_server_job::new_chief() const {
-  return std::make_unique<step_decisions>(shards_, now().replicas,
-                                          now().backup_workers, training_);
+std::unique_ptr<step_decisions>
+random_server_job::new_chief(std::uint64_t process) const {
+  return std::make_unique<step_decisions>(
+    shards_, now().replicas, now().backup_workers, training_, process);
 }
 
 // -- time ---------------------------------------------------------------------
@@ -353,8 +354,24 @@ void random_server_job::add_worker() {
 
 void random_server_job::add_chief() {
   chief_ = next_incarnation_++;
-  chiefs_[chief_].machine = new_chief();
+  chiefs_[chief_].machine = new_chief(chief_);
   chiefs_[chief_].views.resize(shards_);
+}
+
+/// The chief was replaced, but the views go on: all shards have the primary and
+/// the copies that they had.
+void random_server_job::enter_chief() {
+  if (chief_of_.at(view_id_) == chief_)
+    return;
+  count("chiefs replaced in a view");
+  chief_of_[view_id_] = chief_;
+  enter_view(chief_);
+  for (const auto& [process, one] : workers_)
+    if (one.is_alive && !one.is_excluded)
+      at(1 + below(2 * max_delay_), [this, process = process, chief = chief_] {
+        auto& to = workers_[process].chief;
+        to = std::max(to, chief);
+      });
 }
 
 void random_server_job::start_replica(std::uint64_t process, std::uint32_t id,
@@ -629,6 +646,15 @@ void random_server_job::to_chief(
   });
 }
 
+/// A chief ignores the answers to another one.
+void random_server_job::to_chiefs(
+  std::uint64_t sender, std::string_view message,
+  const std::function<decision_reaction(step_decisions&)>& call) {
+  for (const auto& [process, one] : chiefs_)
+    if (one.is_alive)
+      to_chief(sender, process, message, call);
+}
+
 void random_server_job::perform(std::uint64_t process,
                                 const decision_reaction& effects) {
   std::string_view message;
@@ -648,6 +674,11 @@ void random_server_job::perform(std::uint64_t process,
                  },
                  [&](const send_decision& x) {
                    to_shard(x.primary, x.shard, x.decision);
+                 },
+                 [&](const chief_superseded&) {
+                   count("chiefs superseded");
+                   if (process == chief_)
+                     fail("the last chief is superseded");
                  },
                  [&](const protocol_error& x) { fail(x.reason); },
                },
@@ -782,15 +813,13 @@ void random_server_job::perform(std::uint64_t process, std::uint32_t s,
                     });
         },
         [&](const answer_decision& x) {
-          to_chief(process, chief_of_.at(x.decided.view_id - first_view_[s]),
-                   message,
-                   [s, what = x.decided](auto& to) { return to.on(s, what); });
+          to_chiefs(process, message,
+                    [s, what = x.decided](auto& to) { return to.on(s, what); });
         },
         [&](const answer_decision_query& x) {
-          to_chief(
-            process, chief_of_.at(x.last_decision.view_id - first_view_[s]),
-            message,
-            [s, what = x.last_decision](auto& to) { return to.on(s, what); });
+          to_chiefs(process, message, [s, what = x.last_decision](auto& to) {
+            return to.on(s, what);
+          });
         },
         [&](const send_record& x) {
           to_copy(x.backup, [this, s, x](std::uint64_t to, auto& at) {
@@ -1124,6 +1153,7 @@ void random_server_job::inject() {
       end_worker();
     } else if (which < 75) {
       end_chief();
+      changes_view = changes_view && chance(50);
     } else if (which < 97) {
       cut_links(processes);
       changes_view = changes_view && chance(50);
@@ -1133,6 +1163,8 @@ void random_server_job::inject() {
     run_until(now_ + below(150), [this] { return is_done(); });
   if (changes_view)
     change_view();
+  else
+    enter_chief();
 }
 
 /// Makes the next view of the processes that are alive and not excluded. All of
@@ -1247,7 +1279,7 @@ void random_server_job::enter_hosts(
   if (!to.is_alive || to.hosts_of >= view_id)
     return; // it knows newer ones
   to.hosts_of = view_id;
-  to.chief = chief_of_.at(view_id);
+  to.chief = std::max(to.chief, chief_of_.at(view_id));
   std::vector<std::uint32_t> moved;
   for (const auto& [id, unused] : to.replicas)
     if (!hosts.contains(id) || hosts.at(id) != process)

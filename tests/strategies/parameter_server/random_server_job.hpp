@@ -21,7 +21,7 @@ namespace troupe::parameter_server {
 /// are lost, late, repeated and reordered, and links are cut for some time.
 /// Servers, workers and chiefs die, or are excluded from the view while they
 /// live and go on. Others come back in their place, at once or later, and
-/// processes miss views.
+/// processes miss views. A chief can be replaced without a change of the views.
 ///
 /// The job has up to three trainings, one after the other, of other replicas
 /// and parts. A client that does not die begins each of them at all shards. It
@@ -187,13 +187,14 @@ private:
   /// What the oracles are about.
   const shape& now() const { return shapes_.at(training_); }
   bool is_current(const copy& one) const;
-  std::unique_ptr<step_decisions> new_chief() const;
+  std::unique_ptr<step_decisions> new_chief(std::uint64_t process) const;
 
   // -- processes --------------------------------------------------------------
 
   void add_server();
   void add_worker();
   void add_chief();
+  void enter_chief();
   void start_replica(std::uint64_t process, std::uint32_t id, bool is_adopted);
   void read(std::uint64_t process, std::uint32_t id);
   std::vector<std::uint32_t> parts_of(std::uint32_t at_shard,
@@ -211,6 +212,8 @@ private:
   void to_chief(std::uint64_t sender, std::uint64_t chief,
                 std::string_view message,
                 std::function<decision_reaction(step_decisions&)> call);
+  void to_chiefs(std::uint64_t sender, std::string_view message,
+                 const std::function<decision_reaction(step_decisions&)>& call);
   void on_push_done(std::uint64_t process, const push_done& done);
   void check_update(std::uint32_t at_shard, const update& made);
   void on_pulled(std::uint64_t process, const pull_done& done);

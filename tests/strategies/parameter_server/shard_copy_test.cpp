@@ -155,37 +155,83 @@ TEST(ShardCopy, RejectsAnotherDecisionOnTheLastStep) {
   EXPECT_EQ(count<protocol_error>(alone.on(decision{1, 0, {1}})), 1u);
 }
 
-TEST(ShardCopy, TellsTheChiefOfItsViewTheLastDecisionThatTheBackupsHave) {
+TEST(ShardCopy, TellsAChiefTheLastDecisionWhenTheBackupsHaveItsQuery) {
   pair_of_copies both{{{synchronous, 0, 1}, {asynchronous}}};
-  const auto answer = [&] { return both.primary.on(decision_query{1}); };
   const auto store = [&](const shard_reaction& sent) {
+    both.answers.clear();
     both.deliver(both.backup.on(only<send_record>(sent).record, {}));
+    return both.answers;
   };
-  EXPECT_TRUE(
-    only<answer_decision_query>(answer()).last_decision.decided.empty());
-  EXPECT_TRUE(both.primary.on(decision_query{0}).empty());
-  EXPECT_TRUE(both.primary.on(decision_query{2}).empty());
-  EXPECT_TRUE(both.backup.on(decision_query{1}).empty());
+  const auto told = [](const shard_reaction& x) {
+    return only<answer_decision_query>(x).last_decision;
+  };
+  const decision_query first{1, 0, 3}, later{1, 0, 8};
+  EXPECT_TRUE(both.primary.on(decision_query{0, 0, 3}).empty());
+  EXPECT_TRUE(both.primary.on(decision_query{2, 0, 3}).empty());
+  EXPECT_TRUE(both.backup.on(first).empty());
+  const auto asked = both.primary.on(first);
+  EXPECT_EQ(count<answer_decision_query>(asked), 0u);
+  EXPECT_TRUE(both.primary.awaits_query(0, 3));
+  EXPECT_TRUE(both.primary.on(first).empty()); // it waits
+  EXPECT_TRUE(told(store(asked)).decided.empty());
+  EXPECT_FALSE(both.primary.awaits_query(0, 3));
+  EXPECT_EQ(told(both.primary.on(first)).last_chief, 3u); // repeated
   for (const std::uint32_t replica : {0, 1})
     store(both.primary.on(worker_id, push_of(replica, 0), {}));
-  const auto decided = both.primary.on(decision{1, 0, {1}});
-  // The chief cannot know yet whether it takes place.
-  EXPECT_TRUE(answer().empty());
+  const auto decided = both.primary.on(decision{1, 0, {1}, 0, 3});
+  // The query is behind the decision, so its answer names the decision.
+  const auto fenced = both.primary.on(later);
+  EXPECT_EQ(count<answer_decision_query>(fenced), 0u);
   store(decided);
-  const auto told = only<answer_decision_query>(answer()).last_decision;
-  ASSERT_EQ(told.decided.size(), 1u);
-  EXPECT_EQ(told.decided[0].step, 0u);
-  EXPECT_EQ(told.decided[0].contributors, std::vector<std::uint32_t>{1});
-  // The backup knows it too, as the next primary. The chief before has no say
-  // any more.
+  const auto last = told(store(fenced));
+  EXPECT_EQ(last.last_chief, 8u);
+  ASSERT_EQ(last.decided.size(), 1u);
+  EXPECT_EQ(last.decided[0].step, 0u);
+  EXPECT_EQ(last.decided[0].contributors, std::vector<std::uint32_t>{1});
+  // The backup knows all of it, as the next primary.
   both.backup.on_view({2, 2, 1, backup_id, {}, {worker_id}});
-  EXPECT_TRUE(both.backup.on(decision_query{2}).empty()); // it does not serve
+  EXPECT_TRUE(both.backup.on(decision_query{2, 0, 8}).empty()); // not serving
   both.backup.on(accepted{2, worker_id});
-  EXPECT_EQ(only<answer_decision_query>(both.backup.on(decision_query{2}))
-              .last_decision.decided[0]
-              .contributors,
-            std::vector<std::uint32_t>{1});
-  EXPECT_TRUE(both.backup.on(decision{1, 0, {1}}).empty());
+  EXPECT_EQ(
+    told(both.backup.on(decision_query{2, 0, 8})).decided[0].contributors,
+    std::vector<std::uint32_t>{1});
+  EXPECT_TRUE(both.backup.on(decision{1, 0, {1}, 0, 8}).empty()); // older view
+}
+
+TEST(ShardCopy, TakesNoDecisionOfAnEarlierChiefThanTheLastThatHasAsked) {
+  pair_of_copies both{{{synchronous, 0, 1}}};
+  const auto store = [&](const shard_reaction& sent) {
+    both.answers.clear();
+    both.deliver(both.backup.on(only<send_record>(sent).record, {}));
+    return both.answers;
+  };
+  store(both.primary.on(decision_query{1, 0, 3}));
+  store(both.primary.on(worker_id, push_of(0, 0), {}));
+  const auto asked = both.primary.on(decision_query{1, 0, 8});
+  // The backup does not have the query yet.
+  const auto refused = both.primary.on(decision{1, 0, {0}, 0, 3});
+  EXPECT_EQ(refused.size(), 1u);
+  EXPECT_EQ(only<answer_decision>(refused).decided.last_chief, 8u);
+  EXPECT_TRUE(both.primary.on(decision_query{1, 0, 9}).empty()); // one waits
+  EXPECT_EQ(count<protocol_error>(both.primary.on(decision{1, 0, {0}, 0, 9})),
+            1u);
+  store(asked);
+  EXPECT_EQ(
+    only<answer_decision_query>(both.primary.on(decision_query{1, 0, 3}))
+      .last_decision.last_chief,
+    8u);
+  EXPECT_EQ(only<answer_decision>(both.primary.on(decision{1, 0, {0}, 0, 3}))
+              .decided.last_chief,
+            8u);
+  // The next primary knows the last chief from the log, and from a snapshot.
+  both.backup.on_view({2, 2, 1, backup_id, {primary_id}, {}});
+  EXPECT_EQ(only<answer_decision>(both.backup.on(decision{2, 0, {0}, 0, 3}))
+              .decided.last_chief,
+            8u);
+  EXPECT_EQ(
+    only<send_snapshot>(both.backup.on(stored{2, primary_id, false, 0, false}))
+      .snapshot.chief,
+    8u);
 }
 
 TEST(ShardCopy, ASnapshotContainsTheLastDecision) {
@@ -762,6 +808,11 @@ TEST(ShardCopy, RejectsARecordThatHoldsTwoThings) {
   EXPECT_EQ(count<protocol_error>(both.backup.on(wrong, {})), 1u);
   wrong.commands = {command_of(0, 1)};
   EXPECT_EQ(count<protocol_error>(both.backup.on(wrong, {})), 1u);
+  wrong.commands = {};
+  wrong.queries = {decision_query{1, 0, 1}, decision_query{1, 0, 2}};
+  EXPECT_EQ(count<protocol_error>(both.backup.on(wrong, {})), 1u);
+  wrong.queries = {decision_query{1, 5, 1}}; // of a training that has not begun
+  EXPECT_EQ(count<protocol_error>(both.backup.on(wrong, {})), 1u);
 }
 
 // -- trainings ----------------------------------------------------------------
@@ -863,7 +914,8 @@ TEST(ShardCopy, CountsTrainingsInTheBytesOfItsLog) {
   EXPECT_EQ(both.primary.log_bytes(), 0u);
 }
 
-/// The log has a push and a decision of the training before behind the command.
+/// The log has a push, a decision and a query of the training before behind the
+/// command.
 TEST(ShardCopy, LetsWhatIsBehindTheBeginOfATrainingHaveNoEffect) {
   pair_of_copies both{{{synchronous}}};
   std::vector<record> sent;
@@ -877,21 +929,25 @@ TEST(ShardCopy, LetsWhatIsBehindTheBeginOfATrainingHaveNoEffect) {
   keep(both.primary.on(begin_of(trained({{synchronous}}, 2, 1)), {}));
   keep(both.primary.on(worker_id, push_of(0, 1), {}));
   keep(both.primary.on(decision{1, 0, {0, 1}}));
+  keep(both.primary.on(decision_query{1, 0, 4}));
   both.answers.clear();
   for (std::size_t i = 2; i < sent.size(); ++i)
     both.deliver(both.backup.on(sent[i], {}));
   EXPECT_EQ(result_of(both.answers), push_result::training_ended);
   EXPECT_EQ(count<answer_decision>(both.answers), 0u);
+  EXPECT_EQ(count<answer_decision_query>(both.answers), 0u);
   EXPECT_EQ(count<apply>(both.answers), 0u);
   for (const auto* one : {&both.primary, &both.backup}) {
     EXPECT_EQ(one->current().number, 1u);
     EXPECT_EQ(one->contributions(0).version(), 0u);
     EXPECT_EQ(one->contributions(0).next_step(0), 0u);
-    EXPECT_EQ(one->position().sequence, 5u);
+    EXPECT_EQ(one->position().sequence, 6u);
   }
-  // Steps with these numbers can be made in the new one.
+  // Steps with these numbers can be made in the new one, and decided by a chief
+  // with a lower number.
   EXPECT_EQ(
     count<send_record>(both.primary.on(worker_id, push_in(1, 0, 1), {})), 1u);
+  EXPECT_EQ(count<send_record>(both.primary.on(decision_query{1, 1, 2})), 1u);
 }
 
 TEST(ShardCopy, GivesANewBackupTheTraining) {
