@@ -41,9 +41,6 @@ enum class shard_request_kind : std::uint8_t {
   rejected = 9,
   remove = 10, ///< `removal`
   begin = 11,  ///< `new_training`, of a command that begins a training
-  /// In the log only: how the gradient beside a push is applied, or the sum of
-  /// those that a decision names (`update_header`).
-  update = 12,
 };
 constexpr bool is_read(shard_request_kind x) {
   return x >= shard_request_kind::pull && x <= shard_request_kind::status;
@@ -87,8 +84,7 @@ struct shard_push {
   std::uint32_t shard = 0;
   std::uint64_t worker = 0; ///< Random number of the sender.
   parameter_server::push push;
-  update_header how; ///< Of a part that is not synchronous.
-  auto fields() { return std::tie(shard, worker, push, how); }
+  auto fields() { return std::tie(shard, worker, push); }
 };
 
 struct shard_pushed {
@@ -110,8 +106,7 @@ struct shard_pull {
 struct shard_decision {
   std::uint32_t shard = 0;
   parameter_server::decision decision;
-  update_header how;
-  auto fields() { return std::tie(shard, decision, how); }
+  auto fields() { return std::tie(shard, decision); }
 };
 
 struct shard_decision_query {
@@ -168,8 +163,8 @@ struct copy_report {
 
 // -- copies -------------------------------------------------------------------
 
-/// A record of the log of a shard, with what is beside a push or a decision, or
-/// the content of a command. The tensors travel beside the message.
+/// A record of the log of a shard, with the content of a command. Beside the
+/// message: the tensors of the content, or the gradient of a push.
 struct copy_record {
   std::uint32_t shard = 0;
   parameter_server::record record;
@@ -213,9 +208,9 @@ struct copy_snapshot {
   std::uint32_t shard = 0;
   parameter_server::snapshot snapshot;
   shard_image image;
-  std::vector<update_header> waiting{};  ///< Of the gradients.
-  std::vector<std::uint32_t> operands{}; ///< Their numbers of tensors.
-  auto fields() { return std::tie(shard, snapshot, image, waiting, operands); }
+  /// By gradient: its number of tensors.
+  std::vector<std::uint32_t> operands{};
+  auto fields() { return std::tie(shard, snapshot, image, operands); }
 };
 
 struct copy_inquiry {

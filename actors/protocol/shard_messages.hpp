@@ -97,15 +97,6 @@ struct new_training {
   auto fields() { return std::tie(optimizer); }
 };
 
-/// How the gradient of a push, or the sum of those that a decision names, is
-/// applied.
-struct update_header {
-  bool has_learning_rate = false; ///< False: the optimizer's own rate applies.
-  float learning_rate = 0;
-  float scale = 1; ///< Factor of the gradient.
-  auto fields() { return std::tie(has_learning_rate, learning_rate, scale); }
-};
-
 /// Asks for the value of a part. The tensors beside it are the rows, [m] int64,
 /// if it asks for some, and then the operands of `after`.
 struct part_pull {

@@ -5,9 +5,11 @@
 #include "troupe/actors/protocol/shard_copy_actor.hpp"
 #include "troupe/actors/protocol/shard_messages.hpp"
 
+#include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/typed_actor.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <tuple>
 #include <vector>
 
@@ -20,8 +22,8 @@ struct replica_push {
   std::uint64_t training = 0; ///< Number.
   parameter_server::push_id id;
   std::uint64_t read_version = 0; ///< As in `parameter_server::push`.
-  update_header how;
-  auto fields() { return std::tie(shard, training, id, read_version, how); }
+  parameter_server::update_factors factors;
+  auto fields() { return std::tie(shard, training, id, read_version, factors); }
 };
 
 /// Asks for parts of a shard for a step of a replica of this process. The
@@ -36,6 +38,24 @@ struct replica_pull {
   auto fields() {
     return std::tie(shard, training, replica, step, parts, has_rows);
   }
+};
+
+/// A process that becomes the chief of a training with synchronous parts. The
+/// router calls the functions. They must not wait.
+struct training_chief {
+  std::uint64_t training = 0;       ///< Number.
+  std::uint32_t replicas = 1;       ///< Of the training.
+  std::uint32_t backup_workers = 0; ///< Lowest one of the synchronous parts.
+  /// Number of the chief. It is above those of the chiefs of the training
+  /// before.
+  std::uint64_t chief = 1;
+  /// Returns how the sum of the contributions of some replicas to a step is
+  /// applied.
+  std::function<parameter_server::update_factors(
+    std::uint64_t step, const std::vector<std::uint32_t>& contributors)>
+    factors;
+  /// All shards have the decisions on so many steps. Empty: no effect.
+  std::function<void(std::uint64_t steps)> on_decided{};
 };
 
 /// The messages that a shard router receives: requests to the shards of a job,
@@ -81,7 +101,18 @@ using shard_router_actor = caf::typed_actor<
                                                tensors>,
   // Forgets a replica of a training that was moved away.
   caf::reacts_to<atom::release, std::uint64_t, std::uint32_t>,
+  // This process decides the steps of a training from now on. Answers with the
+  // number of steps that are decided, when it was stopped. Errors:
+  // `ec::superseded`, if a later chief has asked a shard; `ec::invalid`, if a
+  // shard rejects the decision.
+  caf::replies_to<training_chief>::with<std::uint64_t>,
+  // Stops the chief of a training.
+  caf::reacts_to<atom::stop, std::uint64_t>,
+  // To the chief: a replica has contributed to the steps below a number.
+  caf::reacts_to<parameter_server::contributed>,
   // The copies have changed.
   caf::reacts_to<copy_table>>;
 
 } // namespace troupe
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::training_chief)

@@ -50,11 +50,7 @@ payload payload_of(const copy_record& x, const tensors& operands) {
       throw std::invalid_argument("a record of the log has a wrong kind");
     return payload_of(x.kind, x.body, operands);
   }
-  if (!x.record.queries.empty())
-    return {};
-  if (x.kind != shard_request_kind::update)
-    throw std::invalid_argument("a record of the log has a wrong kind");
-  return payload_of(decode_body<update_header>(x.body), operands);
+  return payload_of(operands);
 }
 
 /// Returns the error of a request that breaks the protocol. None: it does not.
@@ -71,16 +67,12 @@ caf::error error_of(const shard_reaction& effects) {
 std::span<const tensor> beside_image(const copy_snapshot& x,
                                      std::span<const tensor> beside,
                                      std::vector<payload>& waiting) {
-  if (x.waiting.size() != x.operands.size())
-    throw std::invalid_argument("the snapshot of a shard: gradients without "
-                                "numbers of tensors");
-  for (std::size_t i = 0; i < x.waiting.size(); ++i) {
-    const auto count = x.operands[i];
+  for (const auto count : x.operands) {
     if (count > beside.size())
       throw std::invalid_argument(
         "the snapshot of a shard: tensors of a gradient are missing");
-    waiting.push_back(payload_of(
-      x.waiting[i], tensors{beside.begin(), beside.begin() + count}));
+    waiting.push_back(
+      payload_of(tensors{beside.begin(), beside.begin() + count}));
     beside = beside.subspan(count);
   }
   return beside;
@@ -121,7 +113,6 @@ shard_host_state::request(const shard_request& x, const tensors& operands) {
   const bool begins = x.kind == shard_request_kind::begin;
   if (!at || is_read(x.kind) != x.command.is_read
       || x.kind == shard_request_kind::rejected
-      || x.kind == shard_request_kind::update
       || begins != (x.command.begins.size() == 1)) {
     promise.deliver(shard_answer{shard_outcome::invalid,
                                  {},
@@ -207,8 +198,8 @@ shard_host_state::push_promise shard_host_state::push(const shard_push& x,
   }
   const auto& machine = at->machine;
   if (machine.takes(given)) {
-    auto problem = at->store.gradient_problem(given.id.part, x.how, operands,
-                                              config_.max_bytes);
+    auto problem =
+      at->store.gradient_problem(given, operands, config_.max_bytes);
     if (!problem.empty()) {
       promise.deliver(
         shard_pushed{{machine.view_id(), given.id, push_result::unfit_gradient,
@@ -220,8 +211,7 @@ shard_host_state::push_promise shard_host_state::push(const shard_push& x,
   if (auto earlier = at->pushes.extract(given.id))
     earlier.mapped().deliver(shard_pushed{}); // asked again
   at->pushes.emplace(given.id, promise);
-  perform(x.shard,
-          at->machine.on(x.worker, given, payload_of(x.how, operands)));
+  perform(x.shard, at->machine.on(x.worker, given, payload_of(operands)));
   if (!at->machine.awaits(given.id))
     if (auto ignored = at->pushes.extract(given.id))
       ignored.mapped().deliver(shard_pushed{});
@@ -295,13 +285,13 @@ shard_host_state::decide(const shard_decision& x) {
     return promise;
   }
   const std::pair key{x.decision.training, x.decision.step};
-  if (auto problem = problem_of(x.how); !problem.empty()) {
+  if (auto problem = problem_of(x.decision.factors); !problem.empty()) {
     promise.deliver(caf::make_error(ec::invalid, std::move(problem)));
     return promise;
   }
   if (auto earlier = at->decisions.extract(key))
     earlier.mapped().deliver(decided{});
-  auto effects = at->machine.on(x.decision, payload_of(x.how, {}));
+  auto effects = at->machine.on(x.decision);
   if (auto error = error_of(effects)) {
     promise.deliver(std::move(error));
     return promise;
@@ -313,11 +303,12 @@ shard_host_state::decide(const shard_decision& x) {
 
 /// Answers the decisions and queries that have no effect.
 void shard_host_state::ignore_decisions(copy& at) const {
-  std::erase_if(at.decisions, [&](auto& one) {
+  std::erase_if(at.decisions, [&](const auto& one) {
     const auto& [training, step] = one.first;
     if (at.machine.awaits_decision(training, step))
       return false;
-    one.second.deliver(decided{});
+    auto promise = one.second;
+    promise.deliver(decided{});
     return true;
   });
   answer_queries(at, {});
@@ -325,11 +316,12 @@ void shard_host_state::ignore_decisions(copy& at) const {
 
 /// Answers the queries that wait for no backup.
 void shard_host_state::answer_queries(copy& at, const last_decision& x) const {
-  std::erase_if(at.queries, [&](auto& one) {
+  std::erase_if(at.queries, [&](const auto& one) {
     const auto& [training, chief] = one.first;
     if (at.machine.awaits_query(training, chief))
       return false;
-    one.second.deliver(x);
+    auto promise = one.second;
+    promise.deliver(x);
     return true;
   });
 }
@@ -518,12 +510,10 @@ void shard_host_state::perform(std::uint32_t shard, copy& at,
   outgoing message{shard, copy_snapshot{shard, std::move(x.snapshot), {}}};
   auto& made = std::get<copy_snapshot>(message.what);
   for (const auto& one : x.gradients) {
-    const auto content = update_of(one);
-    made.waiting.push_back(content->how);
-    made.operands.push_back(
-      static_cast<std::uint32_t>(content->operands.size()));
-    message.beside.insert(message.beside.end(), content->operands.begin(),
-                          content->operands.end());
+    const auto& operands = tensors_of(one);
+    made.operands.push_back(static_cast<std::uint32_t>(operands.size()));
+    message.beside.insert(message.beside.end(), operands.begin(),
+                          operands.end());
   }
   send(to, std::move(message), at.machine.view_id());
 }
@@ -601,13 +591,8 @@ void shard_host_state::pump(std::uint64_t to, peer& at) {
       copy_record made{message.shard, x->record, {}, {}};
       tensors operands;
       const auto& commands = x->record.commands;
-      if (!x->record.queries.empty()) {
-        // nothing is beside it
-      } else if (commands.empty()) {
-        const auto content = update_of(x->gradient);
-        made.kind = shard_request_kind::update;
-        made.body = encode_body(content->how);
-        operands = content->operands;
+      if (commands.empty()) {
+        operands = tensors_of(x->gradient);
       } else if (!commands[0].is_read) { // a backup performs no read
         const auto content = content_of(x->gradient);
         made.kind = content->kind;

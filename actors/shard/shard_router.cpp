@@ -192,17 +192,59 @@ worker_host& shard_router_state::worker_of(std::uint64_t training) {
   std::erase_if(workers_, [&](const auto& one) {
     return one.first < training && one.second->is_idle();
   });
-  const auto made = std::make_shared<worker_host>(
-    self, worker_host_config{config_.client, config_.shards, training,
-                             [this](std::uint64_t server) {
-                               const auto* const at = find(server);
-                               return at ? at->link.host : shard_host_actor{};
-                             },
-                             [this] { return place_text(); }, config_.timeout});
+  const auto made = std::make_shared<worker_host>(self, connections(),
+                                                  config_.client, training);
   workers_.emplace(training, made);
   for (std::uint32_t i = 0; i < table_.shards.size(); ++i)
     made->on_view(i, {table_.shards[i].view_id, table_.shards[i].primary});
   return *made;
+}
+
+shard_connections shard_router_state::connections() {
+  return {config_.shards,
+          [this](std::uint64_t server) {
+            const auto* const at = find(server);
+            return at ? at->link.host : shard_host_actor{};
+          },
+          [this] { return place_text(); }, config_.timeout};
+}
+
+caf::typed_response_promise<std::uint64_t>
+shard_router_state::lead(const training_chief& x) {
+  auto promise = self->make_response_promise<std::uint64_t>();
+  if (x.backup_workers >= x.replicas || !x.factors) {
+    promise.deliver(caf::make_error(
+      ec::invalid, std::string{"a chief without a replica whose contributions "
+                               "count, or without factors"}));
+    return promise;
+  }
+  stop_chief(x.training);
+  const auto made =
+    std::make_shared<chief_host>(self, connections(), x, promise);
+  chiefs_[x.training] = made;
+  for (std::uint32_t i = 0; i < table_.shards.size(); ++i)
+    made->on_view(i, {table_.shards[i].view_id, table_.shards[i].primary});
+  return promise;
+}
+
+void shard_router_state::stop_chief(std::uint64_t training) {
+  if (auto found = chiefs_.extract(training))
+    found.mapped()->stop();
+}
+
+void shard_router_state::on(const parameter_server::contributed& x) {
+  if (const auto found = chiefs_.find(x.training); found != chiefs_.end())
+    found->second->on(x);
+}
+
+/// Calls a function with each worker host and chief host.
+template <class Fn>
+void shard_router_state::for_each_hosted(const Fn& fn) {
+  for (const auto& [training, one] : workers_)
+    fn(*one);
+  for (const auto& [training, one] : chiefs_)
+    fn(*one);
+  std::erase_if(chiefs_, [](const auto& x) { return x.second->has_ended(); });
 }
 
 void shard_router_state::release(std::uint64_t training,
@@ -237,8 +279,7 @@ void shard_router_state::on_link(const host_link& x) {
   self->monitor(x.host);
   follow(x);
   send_all();
-  for (auto& [training, one] : workers_)
-    one->on_interval();
+  for_each_hosted([](auto& one) { one.on_interval(); });
 }
 
 /// Waits for the next table of a server.
@@ -300,9 +341,10 @@ void shard_router_state::on_table(const copy_table& x) {
       if (one.sent_to != x.shards[i].primary)
         one.sent_to = 0;
   send_all();
-  for (auto& [training, one] : workers_)
+  for_each_hosted([&](auto& one) {
     for (std::uint32_t i = 0; i < shards_.size(); ++i)
-      one->on_view(i, {x.shards[i].view_id, x.shards[i].primary});
+      one.on_view(i, {x.shards[i].view_id, x.shards[i].primary});
+  });
 }
 
 /// Ends this router, because a job without one of its shards cannot go on.
@@ -310,8 +352,7 @@ void shard_router_state::end(const caf::error& why) {
   for (auto& one : shards_)
     for (auto& [id, x] : std::exchange(one.open, {}))
       x.fail(why);
-  for (auto& [training, one] : workers_)
-    one->fail_all(why);
+  for_each_hosted([&](auto& one) { one.fail(why); });
   self->quit(why);
 }
 
@@ -348,8 +389,7 @@ void shard_router_state::on_wake() {
       follow(one.link);
   connect_all();
   send_all();
-  for (auto& [training, one] : workers_)
-    one->on_interval();
+  for_each_hosted([](auto& one) { one.on_interval(); });
   plan_wake();
 }
 
@@ -428,6 +468,9 @@ shard_router_internal_actor::behavior_type shard_router(
     [&to](atom::release, std::uint64_t training, std::uint32_t replica) {
       to.release(training, replica);
     },
+    [&to](const training_chief& x) { return to.lead(x); },
+    [&to](atom::stop, std::uint64_t training) { to.stop_chief(training); },
+    [&to](const parameter_server::contributed& x) { to.on(x); },
     [&to](const copy_table& x) { to.on_table(x); },
     [&to](const host_link& x) { to.on_link(x); },
     [&to](atom::wake) { to.on_wake(); },

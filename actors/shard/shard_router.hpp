@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/protocol/shard_router_actor.hpp"
+#include "troupe/actors/shard/chief_host.hpp"
 #include "troupe/actors/shard/host_connector.hpp"
 #include "troupe/actors/shard/worker_host.hpp"
 
@@ -61,6 +62,9 @@ struct shard_router_state {
         const parameter_server::training& what);
   /// The requests of the replicas of a training.
   worker_host& worker_of(std::uint64_t training);
+  caf::typed_response_promise<std::uint64_t> lead(const training_chief& x);
+  void stop_chief(std::uint64_t training);
+  void on(const parameter_server::contributed& x);
   void release(std::uint64_t training, std::uint32_t replica);
   void on_table(const copy_table& x);
   void on_link(const host_link& x);
@@ -94,6 +98,9 @@ private:
     bool is_to_follow = false; ///< It was too busy to tell the next table.
   };
 
+  shard_connections connections();
+  template <class Fn>
+  void for_each_hosted(const Fn& fn);
   void end(const caf::error& why);
   void on_failed_attempt(const host_link& x, const connection& of);
   void add(std::uint32_t shard, open_request&& x);
@@ -118,6 +125,7 @@ private:
   std::map<std::string, connection> connections_; ///< By address.
   /// By training.
   std::map<std::uint64_t, std::shared_ptr<worker_host>> workers_;
+  std::map<std::uint64_t, std::shared_ptr<chief_host>> chiefs_;
   /// Time of the next message to itself. `max`: none is pending.
   time_point next_wake_ = time_point::max();
 };

@@ -159,23 +159,21 @@ std::uint64_t bytes_of(const tensors& operands) {
   return bytes;
 }
 
-parameter_server::payload payload_of(const update_header& how,
-                                     const tensors& operands) {
-  return {std::make_shared<const update_content>(update_content{how, operands}),
-          bytes_of(operands)};
+parameter_server::payload payload_of(const tensors& operands) {
+  return {std::make_shared<const tensors>(operands), bytes_of(operands)};
 }
 
-std::shared_ptr<const update_content>
-update_of(const parameter_server::payload& from) {
-  return std::static_pointer_cast<const update_content>(from.tensors);
+const tensors& tensors_of(const parameter_server::payload& from) {
+  static const tensors none;
+  return from.tensors ? *static_cast<const tensors*>(from.tensors.get()) : none;
 }
 
-std::string problem_of(const update_header& how) {
-  const auto rate = how.has_learning_rate ? how.learning_rate : 0;
-  if (std::isfinite(rate) && rate >= 0 && std::isfinite(how.scale))
+std::string problem_of(const update_factors& x) {
+  const auto rate = x.has_learning_rate ? x.learning_rate : 0;
+  if (std::isfinite(rate) && rate >= 0 && std::isfinite(x.scale))
     return {};
   return "the learning rate " + std::to_string(rate) + " and the scale "
-         + std::to_string(how.scale)
+         + std::to_string(x.scale)
          + " must be finite, and the rate not negative";
 }
 
@@ -510,7 +508,7 @@ std::uint64_t shard_state::begin(const new_training& x,
 }
 
 part_change shard_state::gradient_of(std::uint32_t index,
-                                     const update_header& how,
+                                     const update_factors& factors,
                                      const tensors& operands) const {
   const auto number = trained.at(index);
   const auto* const table = find_table(number);
@@ -518,9 +516,9 @@ part_change shard_state::gradient_of(std::uint32_t index,
   part_change out{.what = part_change::kind::gradient,
                   .optimizer = training_optimizer,
                   .rule = find_rule(training_optimizer),
-                  .scale = how.scale};
-  if (how.has_learning_rate)
-    out.learning_rate = how.learning_rate;
+                  .scale = factors.scale};
+  if (factors.has_learning_rate)
+    out.learning_rate = factors.learning_rate;
   if (operands.size() > 2)
     reject("a gradient has " + std::to_string(operands.size()) + " operands");
   if (operands.size() == 2)
@@ -541,20 +539,14 @@ void shard_state::apply(const parameter_server::update& x) {
   const auto number = trained.at(x.part);
   if (!tables.contains(number) && !parts.contains(number))
     return;
-  const auto decided = update_of(x.beside_decision);
-  update_header how;
   std::vector<part_change> changes; // by replica
-  for (const auto& one : x.contributions) {
-    const auto content = update_of(one.gradient);
-    if (!content)
-      reject("a push has no content");
-    how = decided ? decided->how : content->how;
-    if (!content->operands.empty())
-      changes.push_back(gradient_of(x.part, how, content->operands));
-  }
+  for (const auto& one : x.contributions)
+    if (const auto& operands = troupe::tensors_of(one.gradient);
+        !operands.empty())
+      changes.push_back(gradient_of(x.part, x.factors, operands));
   if (changes.empty())
     return;
-  auto sum = gradient_of(x.part, how, {});
+  auto sum = gradient_of(x.part, x.factors, {});
   if (changes.size() == 1)
     sum = std::move(changes[0]);
   else if (std::ranges::all_of(changes, [](const part_change& one) {
@@ -563,7 +555,7 @@ void shard_state::apply(const parameter_server::update& x) {
     sum.rows = sum_of_rows(changes);
   else
     sum.all = sum_of_elements(changes);
-  if (!decided) {
+  if (!x.is_decided) {
     const auto read = x.contributions[0].pushed.read_version;
     const auto staleness = x.version > read ? x.version - 1 - read : 0;
     pushed_staleness +=

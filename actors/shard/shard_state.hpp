@@ -46,9 +46,10 @@ struct shard_state {
   /// @param index of the part in the training.
   /// @param operands as beside `shard_push`. None: the change has no operand.
   /// @errors throws std::logic_error if the gradient does not fit.
-  parameter_server::part_change gradient_of(std::uint32_t index,
-                                            const update_header& how,
-                                            const tensors& operands) const;
+  parameter_server::part_change
+  gradient_of(std::uint32_t index,
+              const parameter_server::update_factors& factors,
+              const tensors& operands) const;
   /// Bytes that a change of a part of the training would add.
   std::uint64_t growth_of(std::uint32_t index,
                           const parameter_server::part_change& change) const {
@@ -97,21 +98,17 @@ struct shard_state {
   std::uint64_t updates = 0;          ///< Changes that took place.
 };
 
-/// What travels beside a push or a decision in the log of a shard.
-struct update_content {
-  update_header how;
-  tensors operands; ///< As beside `shard_push`.
-};
-parameter_server::payload payload_of(const update_header& how,
-                                     const tensors& operands);
-/// @pre the payload was made by the function above, or is empty.
-std::shared_ptr<const update_content>
-update_of(const parameter_server::payload& from);
+/// The gradient of a push in the log of a shard.
+/// @param operands as beside `shard_push`.
+parameter_server::payload payload_of(const tensors& operands);
+/// @pre the payload was made by the function above, or is empty: then there are
+///      no tensors.
+const tensors& tensors_of(const parameter_server::payload& from);
 
 std::uint64_t bytes_of(const tensors& operands);
 
-/// Says why no update can be applied like this. Empty: it can.
-std::string problem_of(const update_header& how);
+/// Says why no update can be applied with these factors. Empty: it can.
+std::string problem_of(const parameter_server::update_factors& x);
 
 /// Returns the part of a table that a message describes, without changes.
 /// @errors throws std::logic_error that says what is impossible.

@@ -72,8 +72,6 @@ shard_store::perform(const shard_content& x,
         out.body =
           encode_body(state_.begin(decode<new_training>(x), begins[0]));
         break;
-      case kind::update:
-        throw std::invalid_argument("a command cannot be an update");
       case kind::rejected:
         out = {shard_outcome::invalid, {}, {x.body.begin(), x.body.end()}};
         break;
@@ -140,12 +138,12 @@ shard_store::training_problem(const shard_content& x,
   }
 }
 
-std::string shard_store::gradient_problem(std::uint32_t part,
-                                          const update_header& how,
+std::string shard_store::gradient_problem(const parameter_server::push& given,
                                           const tensors& operands,
                                           std::uint64_t max_bytes) const {
+  const auto part = given.id.part;
   try {
-    const auto change = state_.gradient_of(part, how, operands);
+    const auto change = state_.gradient_of(part, given.factors, operands);
     return max_bytes == 0 || operands.empty()
              ? std::string{}
              : state_.limit_problem(state_.growth_of(part, change), max_bytes);

@@ -48,9 +48,9 @@ public:
   /// Says why a training cannot begin. Empty: it can.
   std::string training_problem(const shard_content& content,
                                const parameter_server::training& of) const;
-  /// Says why a gradient does not fit a part of the training, or would exceed a
+  /// Says why the gradient of a push does not fit its part, or would exceed a
   /// limit of memory. Empty: it fits.
-  std::string gradient_problem(std::uint32_t part, const update_header& how,
+  std::string gradient_problem(const parameter_server::push& given,
                                const tensors& operands,
                                std::uint64_t max_bytes) const;
   void forget(std::uint64_t client);

@@ -34,11 +34,14 @@ std::string text_of(push_result x) {
 } // namespace
 
 worker_host::worker_host(shard_router_internal_actor::pointer self,
-                         worker_host_config config)
+                         shard_connections connections, std::uint64_t client,
+                         std::uint64_t training)
   : self_{self},
-    config_{std::move(config)},
-    machine_{config_.client, config_.shards, config_.training},
-    shards_(config_.shards) {}
+    connections_{std::move(connections)},
+    client_{client},
+    training_{training},
+    machine_{client, connections_.shards, training},
+    shards_(connections_.shards) {}
 
 // -- replicas -----------------------------------------------------------------
 
@@ -53,8 +56,8 @@ worker_host::push_promise worker_host::push(const replica_push& x,
   if (!has_request_of(x.shard))
     shards_[x.shard].last_answer = self_->clock().now();
   pushes_.emplace(push_key{x.shard, x.id}, open_push{promise});
-  perform(
-    machine_.push(x.shard, x.id, x.read_version, payload_of(x.how, gradient)));
+  perform(machine_.push(x.shard, x.id, x.read_version, x.factors,
+                        payload_of(gradient)));
   return promise;
 }
 
@@ -105,7 +108,7 @@ void worker_host::fail(const pull_key& which, const caf::error& why) {
     found.mapped().promise.deliver(why);
 }
 
-void worker_host::fail_all(const caf::error& why) {
+void worker_host::fail(const caf::error& why) {
   for (auto& [key, one] : std::exchange(pushes_, {}))
     one.promise.deliver(why);
   for (auto& [key, one] : std::exchange(pulls_, {}))
@@ -139,12 +142,12 @@ void worker_host::on_view(std::uint32_t shard, const shard_primary& view) {
 
 void worker_host::on_interval() {
   const auto now = self_->clock().now();
-  const auto why =
-    caf::make_error(ec::stalled, "no copy has answered within "
-                                   + std::to_string(config_.timeout.count())
-                                   + " ms" + config_.place());
+  const auto why = caf::make_error(
+    ec::stalled, "no copy has answered within "
+                   + std::to_string(connections_.timeout.count()) + " ms"
+                   + connections_.place());
   const auto is_late = [&](const auto& key) {
-    return now - shards_[key.first].last_answer > config_.timeout;
+    return now - shards_[key.first].last_answer > connections_.timeout;
   };
   std::vector<push_key> late;
   for (const auto& [key, unused] : pushes_)
@@ -158,12 +161,13 @@ void worker_host::on_interval() {
       late_pulls.push_back(key);
   for (const auto& key : late_pulls)
     fail(key, why);
+  const auto limit = std::min(max_attempt, connections_.timeout / 3);
   for (auto& one : shards_)
-    end_if_late(one.accepted);
+    one.accepted.end_if_late(now, limit);
   for (auto& [key, one] : pushes_)
-    end_if_late(one.sent);
+    one.sent.end_if_late(now, limit);
   for (auto& [key, one] : pulls_)
-    end_if_late(one.sent);
+    one.sent.end_if_late(now, limit);
   perform(machine_.on_timeout());
 }
 
@@ -172,17 +176,14 @@ void worker_host::perform(worker_reaction&& effects) {
     std::visit([this](auto& x) { perform(x); }, one);
 }
 
-/// Begins to wait for an answer. Returns the number of the attempt.
-std::uint64_t worker_host::begin(attempt& x) {
-  x = {++attempts_, true, self_->clock().now()};
-  return x.number;
+bool worker_host::can_begin(const request_attempt& x) const {
+  return x.can_begin(self_->clock().now());
 }
 
-/// Ends the wait for an answer that is late, so that the message is sent again.
-/// The shard then answers the earlier one, so it is known to live.
-void worker_host::end_if_late(attempt& x) const {
-  x.is_open &=
-    self_->clock().now() - x.since < std::min(max_attempt, config_.timeout / 3);
+/// Returns the number of the attempt.
+std::uint64_t worker_host::begin(request_attempt& x) {
+  x.begin(++attempts_, self_->clock().now());
+  return attempts_;
 }
 
 /// An attempt has failed. Unless the shard has rejected the request, it is sent
@@ -191,32 +192,26 @@ template <class Map>
 void worker_host::on_error(Map& all, const typename Map::key_type& key,
                            std::uint64_t number, const caf::error& why) {
   const auto one = all.find(key);
-  if (one == all.end() || !ends(one->second.sent, number))
+  if (one == all.end() || !one->second.sent.end(number))
     return;
   const auto found = wire::to_wire(why, self_->system());
   if (found.code == ec::invalid || found.code == ec::superseded)
     fail(key, caf::make_error(found.code, found.text));
 }
 
-/// A shard has answered. If it only ignores a request, again and again, the
-/// request is late at some time.
-void worker_host::on_sign_of_life(std::uint32_t shard, bool ignores) {
-  if (!ignores)
-    shards_[shard].last_answer = self_->clock().now();
-}
-
-/// True if this is the answer to the last attempt, and ends it.
-bool worker_host::ends(attempt& x, std::uint64_t number) {
-  return x.number == number && std::exchange(x.is_open, false);
+/// A shard has answered. If it only ignores a request, again and again, that is
+/// no sign of life, so the request is late at some time.
+void worker_host::on_sign_of_life(std::uint32_t shard) {
+  shards_[shard].last_answer = self_->clock().now();
 }
 
 void worker_host::perform(send_accepted& x) {
-  const auto to = config_.find(x.primary);
+  const auto to = connections_.find(x.primary);
   auto& at = shards_[x.shard];
-  if (!to || at.accepted.is_open)
+  if (!to || !can_begin(at.accepted))
     return;
   const auto number = begin(at.accepted);
-  self_->request(to, config_.timeout, shard_accepted{x.shard, x.accepted})
+  self_->request(to, connections_.timeout, shard_accepted{x.shard, x.accepted})
     .then(
       [me = weak_from_this(), shard = x.shard, number](const serving& answer) {
         if (const auto self = me.lock())
@@ -224,29 +219,27 @@ void worker_host::perform(send_accepted& x) {
       },
       [me = weak_from_this(), shard = x.shard, number](const caf::error&) {
         if (const auto self = me.lock())
-          ends(self->shards_[shard].accepted, number);
+          self->shards_[shard].accepted.end(number);
       });
 }
 
 void worker_host::on_answer(std::uint32_t shard, std::uint64_t number,
                             const serving& answer) {
-  shards_[shard].last_answer = self_->clock().now();
-  if (ends(shards_[shard].accepted, number))
+  on_sign_of_life(shard);
+  if (shards_[shard].accepted.end(number))
     perform(machine_.on(shard, answer));
 }
 
 void worker_host::perform(send_push& x) {
   const push_key key{x.shard, x.push.id};
   const auto found = pushes_.find(key);
-  const auto to = config_.find(x.primary);
-  if (found == pushes_.end() || found->second.sent.is_open || !to)
+  const auto to = connections_.find(x.primary);
+  if (found == pushes_.end() || !to || !can_begin(found->second.sent))
     return;
   const auto number = begin(found->second.sent);
-  const auto content = update_of(x.gradient);
   self_
-    ->request(to, config_.timeout,
-              shard_push{x.shard, config_.client, x.push, content->how},
-              content->operands)
+    ->request(to, connections_.timeout, shard_push{x.shard, client_, x.push},
+              tensors_of(x.gradient))
     .then(
       [me = weak_from_this(), key, number](const shard_pushed& answer) {
         if (const auto self = me.lock())
@@ -261,12 +254,11 @@ void worker_host::perform(send_push& x) {
 void worker_host::on_answer(const push_key& key, std::uint64_t number,
                             const shard_pushed& answer) {
   const auto found = pushes_.find(key);
-  const bool is_last =
-    found != pushes_.end() && ends(found->second.sent, number);
-  const bool is_ignored = answer.pushed.view_id == 0;
-  on_sign_of_life(key.first, is_last && is_ignored);
-  if (!is_last || is_ignored)
-    return;
+  if (found == pushes_.end() || !found->second.sent.end(number))
+    return on_sign_of_life(key.first);
+  if (answer.pushed.view_id == 0)
+    return found->second.sent.pause(self_->clock().now());
+  on_sign_of_life(key.first);
   if (answer.pushed.result == push_result::unfit_gradient)
     fail(key, caf::make_error(ec::invalid, answer.problem));
   perform(machine_.on(key.first, answer.pushed));
@@ -275,14 +267,14 @@ void worker_host::on_answer(const push_key& key, std::uint64_t number,
 void worker_host::perform(send_pull& x) {
   const pull_key key{x.shard, x.pull.replica};
   const auto found = pulls_.find(key);
-  const auto to = config_.find(x.primary);
-  if (found == pulls_.end() || found->second.sent.is_open || !to)
+  const auto to = connections_.find(x.primary);
+  if (found == pulls_.end() || !to || !can_begin(found->second.sent))
     return;
   const auto number = begin(found->second.sent);
   self_
     ->request(
-      to, config_.timeout,
-      shard_pull{x.shard, config_.client, x.pull, found->second.asked.has_rows},
+      to, connections_.timeout,
+      shard_pull{x.shard, client_, x.pull, found->second.asked.has_rows},
       found->second.rows)
     .then(
       [me = weak_from_this(), key, number](const pulled& answer,
@@ -299,14 +291,11 @@ void worker_host::perform(send_pull& x) {
 void worker_host::on_answer(const pull_key& key, std::uint64_t number,
                             const pulled& answer, const tensors& values) {
   const auto found = pulls_.find(key);
-  const bool is_last =
-    found != pulls_.end() && ends(found->second.sent, number);
-  const bool is_ignored =
-    answer.view_id == 0
-    || (is_last && values.size() != found->second.asked.parts.size());
-  on_sign_of_life(key.first, is_last && is_ignored);
-  if (!is_last || is_ignored)
-    return;
+  if (found == pulls_.end() || !found->second.sent.end(number))
+    return on_sign_of_life(key.first);
+  if (answer.view_id == 0 || values.size() != found->second.asked.parts.size())
+    return found->second.sent.pause(self_->clock().now());
+  on_sign_of_life(key.first);
   found->second.values = values;
   perform(machine_.on(key.first, answer));
 }
@@ -320,9 +309,9 @@ void worker_host::perform(push_done& x) {
 void worker_host::perform(pull_done& x) {
   if (auto found = pulls_.extract(pull_key{x.shard, x.replica})) {
     auto& one = found.mapped();
-    one.promise.deliver(pulled{0, 0, x.replica, x.next_step,
-                               std::move(x.versions), config_.training},
-                        std::move(one.values));
+    one.promise.deliver(
+      pulled{0, 0, x.replica, x.next_step, std::move(x.versions), training_},
+      std::move(one.values));
   }
 }
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 // Messages between the workers, the chief and the shards of a job with
-// parameter servers, and between the copies of a shard. Gradients, parameters,
-// and how gradients are applied travel beside them.
+// parameter servers, and between the copies of a shard. Gradients and
+// parameters travel beside them.
 
 namespace troupe::parameter_server {
 
@@ -29,6 +29,17 @@ struct push_id {
   std::uint32_t part = 0; ///< Index of the part in the training at its shard.
   auto fields() { return std::tie(replica, step, part); }
   friend auto operator<=>(const push_id&, const push_id&) = default;
+};
+
+/// How the gradient of a push, or the sum of those that a decision names, is
+/// applied.
+struct update_factors {
+  bool has_learning_rate = false; ///< False: the optimizer's own rate applies.
+  float learning_rate = 0;
+  float scale = 1; ///< Factor of the gradient.
+  auto fields() { return std::tie(has_learning_rate, learning_rate, scale); }
+  friend bool operator==(const update_factors&,
+                         const update_factors&) = default;
 };
 
 /// A part that is trained, and when its contributions become updates.
@@ -66,7 +77,10 @@ struct push {
   /// Version of the part from which the gradient was computed.
   std::uint64_t read_version = 0;
   std::uint64_t training = 0; ///< Number of the training.
-  auto fields() { return std::tie(view_id, id, read_version, training); }
+  update_factors factors{};   ///< Unused by a synchronous part.
+  auto fields() {
+    return std::tie(view_id, id, read_version, training, factors);
+  }
 };
 
 /// Asks for the parameters of some parts. A replica has one pull at each shard;
@@ -167,8 +181,9 @@ struct decision {
   std::vector<std::uint32_t> contributors; ///< Replicas, ascending.
   std::uint64_t training = 0;              ///< Number of the training.
   std::uint64_t chief = 0;                 ///< Number of the sender.
+  update_factors factors{};
   auto fields() {
-    return std::tie(view_id, step, contributors, training, chief);
+    return std::tie(view_id, step, contributors, training, chief, factors);
   }
 };
 

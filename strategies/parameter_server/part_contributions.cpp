@@ -66,7 +66,7 @@ std::optional<update> part_contributions::add(const contribution& given) {
     return {};
   receive(clocks_[id.replica], id.step);
   if (rule_.kind != consistency_kind::synchronous)
-    return update{part_, ++version_, {given}};
+    return update{part_, ++version_, {given}, {}, given.pushed.factors};
   waiting_.insert(std::ranges::upper_bound(waiting_, key(given), {}, key),
                   given);
   return {};
@@ -87,8 +87,8 @@ bool part_contributions::can_decide(const decision& next) const {
          && std::ranges::all_of(next.contributors, waits);
 }
 
-update part_contributions::decide(const decision& next, const payload& beside) {
-  update made{part_, ++version_, {}, {}, beside};
+update part_contributions::decide(const decision& next) {
+  update made{part_, ++version_, {}, {}, next.factors, true};
   // No contribution to an earlier step waits any more.
   const auto end = std::ranges::find_if(waiting_, [&](const contribution& x) {
     return x.pushed.id.step > next.step;

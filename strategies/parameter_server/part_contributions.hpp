@@ -28,7 +28,8 @@ struct update {
   std::vector<contribution> contributions;
   /// Contributions to this step that do not count.
   std::vector<contribution> dropped{};
-  payload beside_decision{}; ///< Of a synchronous part.
+  update_factors factors{};
+  bool is_decided = false; ///< The part is synchronous.
 };
 
 /// The contributions to one part: which have been received, when they become
@@ -69,9 +70,8 @@ public:
   /// True if `decide` can be called: it is the next decision, all contributors
   /// have contributed, and they are enough.
   bool can_decide(const decision& next) const;
-  /// @param beside what travels beside the decision.
   /// @pre `can_decide`.
-  update decide(const decision& next, const payload& beside = {});
+  update decide(const decision& next);
 
   /// True if the replica may read the part for a step.
   bool can_read(std::uint32_t replica, std::uint64_t step) const;

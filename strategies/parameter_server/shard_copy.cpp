@@ -267,7 +267,7 @@ bool shard_copy::takes(const push& given) const {
          && parts_[id.part].check(id.replica, id.step) == push_result::accepted;
 }
 
-shard_reaction shard_copy::on(const decision& received, const payload& beside) {
+shard_reaction shard_copy::on(const decision& received) {
   if (!serves() || received.view_id != view_.view_id
       || received.training != training_.number)
     return {};
@@ -285,8 +285,7 @@ shard_reaction shard_copy::on(const decision& received, const payload& beside) {
       protocol_error{"two decisions on step " + std::to_string(received.step)}};
   if (std::ranges::all_of(parts_, is_decided))
     return {answer_to(received)};
-  if (awaits_decision(received.training, received.step)
-      || !has_room_for(beside.bytes))
+  if (awaits_decision(received.training, received.step) || !has_room_for(0))
     return {};
   const auto& named = received.contributors;
   const auto suffices = [&](const part_contributions& x) {
@@ -305,7 +304,7 @@ shard_reaction shard_copy::on(const decision& received, const payload& beside) {
     return {}; // it is sent again to the primary that has them
   shard_reaction out;
   pending_decisions_.insert({received.training, received.step});
-  append(out, {{view_.view_id, 0, {}, {received}}, beside});
+  append(out, {{view_.view_id, 0, {}, {received}}, {}});
   return out;
 }
 
@@ -502,7 +501,7 @@ void shard_copy::perform(shard_reaction& out, const record& next,
   decided_ = next.decided;
   for (auto& one : parts_)
     if (is_synchronous(one))
-      out.push_back(apply{one.decide(next.decided[0], gradient)});
+      out.push_back(apply{one.decide(next.decided[0])});
 }
 
 /// True if a later training than that of the command has begun.

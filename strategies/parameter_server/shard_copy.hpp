@@ -197,7 +197,7 @@ struct refuse_command {
 struct send_record {
   std::uint64_t backup = 0; ///< Receiver.
   parameter_server::record record;
-  payload gradient; ///< Or what is beside the decision or the command.
+  payload gradient; ///< Or the content of the command.
 };
 /// Sends a snapshot to a backup, with the parameters, the slots and the answers
 /// to commands as they are now.
@@ -267,8 +267,7 @@ public:
   /// @returns nullopt: the read does not count.
   std::optional<pulled> answer_in_place(const pull& wanted) const;
   shard_reaction on(const accepted& received);
-  /// @param beside what the host needs to apply the step.
-  shard_reaction on(const decision& received, const payload& beside = {});
+  shard_reaction on(const decision& received);
   shard_reaction on(const decision_query& received);
   shard_reaction on(const command& received, const payload& content);
   shard_reaction on(const stored& received);

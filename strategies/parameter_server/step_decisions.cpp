@@ -67,7 +67,7 @@ decision_reaction step_decisions::on(std::uint32_t shard,
   if (last_)
     send_to_all(out);
   else
-    decide_next(out);
+    choose_next(out);
   return out;
 }
 
@@ -99,7 +99,7 @@ decision_reaction step_decisions::on(const contributed& received) {
     contributed_.erase(before);
   }
   contributed_.push_back(received);
-  decide_next(out);
+  choose_next(out);
   return out;
 }
 
@@ -111,14 +111,14 @@ decision_reaction step_decisions::on(std::uint32_t shard,
       || supersede(out, received.last_chief) || !last_
       || received.step != last_->step || awaited_.erase(shard) == 0)
     return out;
-  decide_next(out);
+  choose_next(out);
   return out;
 }
 
-/// Decides on the next step if all shards have the last decision, and enough
-/// replicas have contributed.
-void step_decisions::decide_next(decision_reaction& out) {
-  if (queries_ || is_superseded_ || !awaited_.empty())
+/// Chooses the contributors to the next step if all shards have the last
+/// decision, and enough replicas have contributed.
+void step_decisions::choose_next(decision_reaction& out) {
+  if (queries_ || is_superseded_ || next_ || !awaited_.empty())
     return;
   decision next{0, next_step(), {}, training_, chief_};
   for (const auto& one : contributed_)
@@ -127,8 +127,19 @@ void step_decisions::decide_next(decision_reaction& out) {
   if (next.contributors.size() < required_)
     return;
   std::ranges::sort(next.contributors);
-  last_ = std::move(next);
+  out.emplace_back(ask_factors{next.step, next.contributors});
+  next_ = std::move(next);
+}
+
+decision_reaction step_decisions::decide(std::uint64_t step,
+                                         const update_factors& factors) {
+  decision_reaction out;
+  if (!next_ || next_->step != step || is_superseded_)
+    return out;
+  last_ = std::move(*std::exchange(next_, {}));
+  last_->factors = factors;
   send_to_all(out);
+  return out;
 }
 
 /// Sends the last decision to all shards.
@@ -149,10 +160,10 @@ void step_decisions::send_to(decision_reaction& out,
     out.emplace_back(
       send_decision_query{primary, shard, {view_id, training_, chief_}});
   else
-    out.emplace_back(send_decision{
-      primary,
-      shard,
-      {view_id, last_->step, last_->contributors, training_, chief_}});
+    out.emplace_back(send_decision{primary,
+                                   shard,
+                                   {view_id, last_->step, last_->contributors,
+                                    training_, chief_, last_->factors}});
 }
 
 decision_reaction step_decisions::on_timeout() {

@@ -29,8 +29,9 @@
 ///            because the chief that made it had heard so
 ///   on contributed  and
 ///   on decided  when all shards have answered the last decision, and R - b
-///            replicas have contributed to the step after it: send the decision
-///            for the R - b that were heard first
+///            replicas have contributed to the step after it: ask the host how
+///            the R - b that were heard first are applied, and send the
+///            decision
 ///   on view  of a shard: send again, in the new view, what it has not answered
 ///   on timeout  send again what was not answered
 ///   end      a shard answers with the number of a later chief, or the
@@ -65,8 +66,16 @@ struct send_decision {
 /// Another process is the chief now. This one sends nothing any more.
 struct chief_superseded {};
 
-using decision_effect = std::variant<send_decision_query, send_decision,
-                                     chief_superseded, protocol_error>;
+/// Asks how the step that is decided next is applied. The host answers with
+/// `step_decisions::decide`, now or later.
+struct ask_factors {
+  std::uint64_t step = 0;
+  std::vector<std::uint32_t> contributors; ///< Replicas, ascending.
+};
+
+using decision_effect =
+  std::variant<send_decision_query, send_decision, ask_factors,
+               chief_superseded, protocol_error>;
 /// Effects; the host performs them in this order.
 using decision_reaction = std::vector<decision_effect>;
 
@@ -95,6 +104,8 @@ public:
   // there is no such shard.
   decision_reaction on(std::uint32_t shard, const last_decision& received);
   decision_reaction on(std::uint32_t shard, const decided& received);
+  /// The answer to `ask_factors`. No effect if it is of another step.
+  decision_reaction decide(std::uint64_t step, const update_factors& factors);
   /// An interval has passed in which a shard can answer.
   decision_reaction on_timeout();
 
@@ -103,13 +114,17 @@ public:
   bool is_superseded() const { return is_superseded_; }
   /// First step without a decision. @pre not `queries()`.
   std::uint64_t next_step() const { return last_ ? last_->step + 1 : 0; }
+  /// Number of steps on which all shards have said that they have the decision.
+  std::uint64_t decided_steps() const {
+    return !last_ ? 0 : last_->step + (awaited_.empty() ? 1 : 0);
+  }
 
 private:
   bool supersede(decision_reaction& out, std::uint64_t last_chief);
   void send_to_all(decision_reaction& out);
   void send_to(decision_reaction& out, std::uint32_t shard) const;
   bool is_of_view(std::uint32_t shard, std::uint64_t view_id) const;
-  void decide_next(decision_reaction& out);
+  void choose_next(decision_reaction& out);
 
   const std::uint32_t replicas_;
   const std::uint32_t required_; ///< Contributions to a step that count.
@@ -122,6 +137,8 @@ private:
   std::set<std::uint32_t> awaited_;
   /// The last decision that was made or found.
   std::optional<decision> last_;
+  /// The next decision, which lacks its factors.
+  std::optional<decision> next_;
   /// The last report on each replica, in the order of their arrival.
   std::vector<contributed> contributed_;
 };

@@ -20,15 +20,16 @@ worker_reaction worker::on_view(std::uint32_t shard,
 }
 
 worker_reaction worker::push(std::uint32_t shard, const push_id& id,
-                             std::uint64_t read_version, payload gradient) {
+                             std::uint64_t read_version,
+                             const update_factors& factors, payload gradient) {
   auto& at = shards_.at(shard);
-  const auto [kept, is_new] =
-    at.pushes.try_emplace(id, kept_push{read_version, std::move(gradient)});
+  const auto [kept, is_new] = at.pushes.try_emplace(
+    id, kept_push{read_version, factors, std::move(gradient)});
   if (!at.serves)
     return {};
   return {send_push{at.view.primary,
                     shard,
-                    {at.view.view_id, id, read_version, training_},
+                    {at.view.view_id, id, read_version, training_, factors},
                     kept->second.gradient}};
 }
 
@@ -151,10 +152,11 @@ void worker::release(std::uint32_t replica) {
 void worker::send_all(worker_reaction& out, std::uint32_t shard) const {
   const auto& at = shards_[shard];
   for (const auto& [id, kept] : at.pushes)
-    out.push_back(send_push{at.view.primary,
-                            shard,
-                            {at.view.view_id, id, kept.read_version, training_},
-                            kept.gradient});
+    out.push_back(send_push{
+      at.view.primary,
+      shard,
+      {at.view.view_id, id, kept.read_version, training_, kept.factors},
+      kept.gradient});
   for (auto wanted : at.pulls) {
     wanted.second.view_id = at.view.view_id;
     out.push_back(send_pull{at.view.primary, shard, wanted.second});

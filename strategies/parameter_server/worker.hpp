@@ -100,7 +100,8 @@ public:
 
   /// @pre `id` was not pushed by this worker before.
   worker_reaction push(std::uint32_t shard, const push_id& id,
-                       std::uint64_t read_version, payload gradient);
+                       std::uint64_t read_version,
+                       const update_factors& factors, payload gradient);
   /// Takes the place of the pull of this replica at this shard before.
   worker_reaction pull(std::uint32_t shard, std::uint32_t replica,
                        std::uint64_t step, std::vector<std::uint32_t> parts);
@@ -149,6 +150,7 @@ public:
 private:
   struct kept_push {
     std::uint64_t read_version = 0;
+    update_factors factors;
     payload gradient;
   };
   struct connection {

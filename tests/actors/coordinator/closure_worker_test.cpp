@@ -58,6 +58,9 @@ shard_router_actor::behavior_type behavior_of_reads(F on_pull) {
         parameter_server::pulled{}, tensors{}};
     },
     [](atom::release, std::uint64_t, std::uint32_t) {},
+    [](const training_chief&) { return std::uint64_t{0}; },
+    [](atom::stop, std::uint64_t) {},
+    [](const parameter_server::contributed&) {},
     [](const copy_table&) {},
   };
 }

@@ -142,11 +142,12 @@ TEST(MessageCodec, RoundTripsMessagesAndRecordsOfACoordinator) {
 }
 
 TEST(MessageCodec, RoundTripsMessagesOfAShard) {
-  expect_round_trips<
-    new_part, part_table, new_optimizer, optimizer_pull, shard_status,
-    parameter_server::table_image, shard_answer, removal, new_training,
-    update_header, shard_push, shard_pushed, shard_pull, shard_decision,
-    shard_decision_query, shard_accepted, copy_record, copy_snapshot>();
+  expect_round_trips<new_part, part_table, new_optimizer, optimizer_pull,
+                     shard_status, parameter_server::table_image, shard_answer,
+                     removal, new_training, parameter_server::update_factors,
+                     shard_push, shard_pushed, shard_pull, shard_decision,
+                     shard_decision_query, shard_accepted, copy_record,
+                     copy_snapshot>();
 }
 
 TEST(MessageCodec, RejectsAnUnknownErrorCode) {

@@ -24,8 +24,8 @@
 #include <utility>
 #include <vector>
 
-// Trainings with the actors of servers and workers, while servers and workers
-// are lost and others join. The protocol by itself, with lost messages, is in
+// Trainings with the actors of servers, workers and chiefs, while these are
+// lost and others join. The protocol by itself, with lost messages, is in
 // tests/strategies/parameter_server/random_jobs_test.cpp.
 
 namespace troupe {
@@ -49,8 +49,11 @@ public:
     copies = 1 + std::uint32_t(below(3));
     replicas = 1 + std::uint32_t(below(4));
     steps = 3 + below(20);
-    if (below(2) == 0)
-      rule = {consistency_kind::bounded, std::uint32_t(below(3)), 0};
+    rule.kind = consistency_kind(below(3));
+    if (rule.kind == consistency_kind::bounded)
+      rule.max_staleness = std::uint32_t(below(3));
+    if (is_synchronous())
+      rule.backup_workers = std::uint32_t(below(replicas));
     std::vector<host_link> links;
     for (auto left = copies + below(3); left > 0; --left)
       links.push_back(add_host());
@@ -67,6 +70,8 @@ public:
       get<std::uint64_t>(owner, shard, new_training{3},
                          training{1, replicas, {{shard, rule}}});
     }
+    if (is_synchronous())
+      lead(routers.begin()->first);
     for (std::uint32_t r = 0; r < replicas; ++r)
       host_replica(r, below(2) == 0);
   }
@@ -91,7 +96,12 @@ public:
     return problem;
   }
 
+  bool is_synchronous() const {
+    return rule.kind == consistency_kind::synchronous;
+  }
+
   std::uint64_t losses = 0, cuts = 0, moves = 0, joins = 0;
+  std::uint64_t next_chiefs = 0, superseded = 0;
 
 private:
   struct replica {
@@ -101,6 +111,11 @@ private:
     std::uint32_t open = 0; ///< Requests of the step.
     std::uint64_t lowest_next = ~std::uint64_t{0};
     std::map<std::uint32_t, std::uint64_t> versions; ///< That it has read.
+  };
+  /// What a chief has chosen for a step. It need not take place.
+  struct choice {
+    std::vector<std::uint32_t> contributors;
+    float scale = 1;
   };
 
   std::uint64_t below(std::uint64_t n) { return sim.draw() % n; }
@@ -179,6 +194,7 @@ private:
       return read(r);
     pull_all(r, 0, [this, r] {
       all[r].step = all[r].lowest_next;
+      report(r);
       if (all[r].step < steps)
         read(r);
     });
@@ -195,8 +211,9 @@ private:
     for (std::uint32_t shard = 0; shard < shards; ++shard)
       ask<pulled, tensors>(
         r,
-        [this, r, shard, then](const pulled& x, const tensors&) {
+        [this, r, shard, then](const pulled& x, const tensors& values) {
           auto& one = all[r];
+          check_read(shard, x.versions.at(0), values.at(0).data<float>()[0]);
           one.versions[shard] = x.versions.at(0);
           one.lowest_next = std::min(one.lowest_next, x.next_step);
           if (--one.open == 0)
@@ -214,11 +231,58 @@ private:
         r,
         [this, r](push_result) {
           auto& at = all[r];
-          if (--at.open == 0 && ++at.step < steps)
+          if (--at.open > 0)
+            return;
+          ++at.step;
+          report(r);
+          if (at.step < steps)
             read(r);
         },
         replica_push{shard, 1, {r, step, 0}, one.versions[shard], {}},
         tensors{floats({gradient_of(r, step, shard)})});
+  }
+
+  // -- chiefs -----------------------------------------------------------------
+
+  /// A router becomes the chief. The one before may live, and go on.
+  void lead(std::uint64_t router) {
+    chief_router = router;
+    const auto number = ++last_chief;
+    training_chief what{1, replicas, rule.backup_workers, number};
+    what.factors = [this](std::uint64_t step,
+                          const std::vector<std::uint32_t>& contributors) {
+      choices[step].push_back({contributors, float(1 + step % 3)});
+      return update_factors{false, 0, choices[step].back().scale};
+    };
+    what.on_decided = [this, number](std::uint64_t decided) {
+      if (number == last_chief)
+        decided_steps = decided;
+    };
+    sim.spawn([=, this, over = is_over, to = routers.at(router)](
+                caf::event_based_actor* self) -> caf::behavior {
+      self->request(to, 1000s, what)
+        .then(
+          [=, this](std::uint64_t) {
+            if (!*over && number == last_chief)
+              fail("the last chief has ended");
+          },
+          [=, this](const caf::error& e) {
+            if (*over)
+              return;
+            if (number == last_chief)
+              fail(caf::to_string(e));
+            superseded += e == caf::make_error(ec::superseded) ? 1 : 0;
+          });
+      return {};
+    });
+    for (const auto& [r, unused] : all)
+      report(r);
+  }
+
+  /// Tells the chief what a replica has contributed to.
+  void report(std::uint32_t r) {
+    if (is_synchronous())
+      caf::anon_send(routers.at(chief_router), contributed{r, all[r].step, 1});
   }
 
   /// Sends a request of a replica. Its answer has no effect if the replica was
@@ -245,9 +309,16 @@ private:
   // -- faults -----------------------------------------------------------------
 
   void inject() {
-    const auto what = below(5);
+    const auto what = below(6);
     if (what == 0)
       return move_replicas();
+    if (what == 5) {
+      if (!is_synchronous())
+        return;
+      ++next_chiefs;
+      return lead(
+        std::next(routers.begin(), std::int64_t(below(routers.size())))->first);
+    }
     if (what == 1) {
       ++joins;
       caf::anon_send(supervisor, add_host());
@@ -284,6 +355,10 @@ private:
     const auto number = lost->first;
     caf::anon_send_exit(lost->second, caf::exit_reason::kill);
     routers.erase(lost);
+    if (is_synchronous() && number == chief_router) {
+      ++next_chiefs;
+      lead(routers.begin()->first);
+    }
     for (std::uint32_t r = 0; r < replicas; ++r)
       if (all[r].router == number) {
         ++moves;
@@ -294,8 +369,40 @@ private:
   // -- the end ----------------------------------------------------------------
 
   bool is_done() const {
-    return std::ranges::all_of(
-      all, [this](const auto& one) { return one.second.step >= steps; });
+    return (!is_synchronous() || decided_steps >= steps)
+           && std::ranges::all_of(
+             all, [this](const auto& one) { return one.second.step >= steps; });
+  }
+
+  /// All who read a version of a synchronous part read the same.
+  void check_read(std::uint32_t shard, std::uint64_t version, float value) {
+    if (is_synchronous()
+        && values[version].try_emplace(shard, value).first->second != value)
+      fail("two replicas read a version with different values");
+  }
+
+  /// What a choice changes in a part.
+  static float change_of(const choice& x, std::uint64_t step,
+                         std::uint32_t shard) {
+    float sum = 0;
+    for (const auto r : x.contributors)
+      sum -= gradient_of(r, step, shard);
+    return sum * x.scale;
+  }
+
+  /// All shards have applied the same choice in each step.
+  void check_decisions() {
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      const auto is_made = [&](const choice& x) {
+        for (std::uint32_t shard = 0; shard < shards; ++shard)
+          if (values.at(step + 1).at(shard)
+              != values.at(step).at(shard) + change_of(x, step, shard))
+            return false;
+        return x.contributors.size() == replicas - rule.backup_workers;
+      };
+      if (std::ranges::none_of(choices[step], is_made))
+        fail("a step was decided by no chief, or by two");
+    }
   }
 
   void check() {
@@ -306,9 +413,13 @@ private:
           expected -= gradient_of(r, step, shard);
       const auto found = get<tensor>(routers.begin()->second, shard,
                                      part_pull{shard, false, {}}, tensors{});
-      if (!found || found.data<float>()[0] != expected)
+      if (is_synchronous() && found)
+        check_read(shard, steps, found.data<float>()[0]);
+      else if (!found || found.data<float>()[0] != expected)
         fail("a contribution is lost, or counts twice");
     }
+    if (is_synchronous() && problem.empty())
+      check_decisions();
   }
 
   simulation::simulator sim;
@@ -321,12 +432,18 @@ private:
   std::map<std::uint64_t, shard_router_internal_actor> routers;
   copy_supervisor_actor supervisor;
   std::map<std::uint32_t, replica> all;
+  // Of synchronous steps.
+  std::uint64_t chief_router = 0, last_chief = 0, decided_steps = 0;
+  std::map<std::uint64_t, std::vector<choice>> choices; ///< By step.
+  /// That were read, by version and shard.
+  std::map<std::uint64_t, std::map<std::uint32_t, float>> values;
   std::string problem;
 };
 
-TEST(RandomTrainings, CountEachContributionOnceWhileServersAndWorkersAreLost) {
+TEST(RandomTrainings, CountEachContributionOnceWhileProcessesAreLost) {
   log_to([](log_level, std::string_view) {});
   std::uint64_t losses = 0, cuts = 0, moves = 0, joins = 0;
+  std::uint64_t next_chiefs = 0, superseded = 0;
   const auto seeds = test::seeds_of(2'000);
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     random_training one{seed};
@@ -335,12 +452,16 @@ TEST(RandomTrainings, CountEachContributionOnceWhileServersAndWorkersAreLost) {
     cuts += one.cuts;
     moves += one.moves;
     joins += one.joins;
+    next_chiefs += one.next_chiefs;
+    superseded += one.superseded;
   }
   log_to(nullptr);
   EXPECT_GT(losses, seeds / 4);
   EXPECT_GT(cuts, seeds / 8);
   EXPECT_GT(moves, seeds / 4);
   EXPECT_GT(joins, seeds / 4);
+  EXPECT_GT(next_chiefs, seeds / 8);
+  EXPECT_GT(superseded, seeds / 16);
 }
 
 } // namespace

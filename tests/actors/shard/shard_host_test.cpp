@@ -135,10 +135,11 @@ protected:
   }
 
   auto push(const push_id& id, tensors gradient, std::uint64_t read_version = 0,
-            const update_header& how = {}) {
+            const update_factors& factors = {}) {
     return ask<shard_pushed>(
       primary(),
-      shard_push{0, 70, {view.view_id, id, read_version, training_number}, how},
+      shard_push{
+        0, 70, {view.view_id, id, read_version, training_number, factors}},
       std::move(gradient));
   }
   push_result result_of(const std::shared_ptr<outcome<shard_pushed>>& x) {
@@ -175,12 +176,11 @@ protected:
   }
 
   auto decide(std::uint64_t step, std::vector<std::uint32_t> contributors,
-              const update_header& how) {
+              const update_factors& factors) {
     return ask<decided>(
       primary(), shard_decision{0,
                                 {view.view_id, step, std::move(contributors),
-                                 training_number},
-                                how});
+                                 training_number, 0, factors}});
   }
 
   simulation::simulator sim;
@@ -334,8 +334,8 @@ TEST_F(ShardHost, RejectsAGradientThatDoesNotFit) {
   make_parts();
   begin(1, asynchronous);
   const auto problem_of = [this](const push_id& id, tensors gradient,
-                                 const update_header& how = {}) {
-    const auto x = push(id, std::move(gradient), 0, how);
+                                 const update_factors& factors = {}) {
+    const auto x = push(id, std::move(gradient), 0, factors);
     EXPECT_EQ(result_of(x), push_result::unfit_gradient);
     return std::get<0>(*x->answer).problem;
   };
@@ -383,8 +383,6 @@ TEST_F(ShardHost, BeginsNoTrainingOfWhatItLacks) {
   EXPECT_EQ(
     command(kind::change, change_list{}, {}, {training{99, 1, {}}}).outcome,
     shard_outcome::invalid);
-  EXPECT_EQ(command(kind::update, update_header{}).outcome,
-            shard_outcome::invalid);
 }
 
 TEST_F(ShardHost, IgnoresWhatItCannotAnswer) {
@@ -516,7 +514,7 @@ TEST_F(ShardHost, ANewBackupGetsWhatWaitsForADecision) {
   expect_values(0, 1, {-0.5F, 0.5F}, {-0.5F, -0.5F});
 }
 
-TEST_F(ShardHost, ARecordWithoutAnUpdateEndsTheBackup) {
+TEST_F(ShardHost, ARecordWhoseGradientDoesNotFitEndsTheBackup) {
   start(2);
   make_parts();
   begin(1, asynchronous);
@@ -527,10 +525,10 @@ TEST_F(ShardHost, ARecordWithoutAnUpdateEndsTheBackup) {
                      {{view.view_id, {0, 0, 0}, 0, training_number}},
                      {},
                      at.sequences.at(0) + 1},
-                    kind::change,
+                    {},
                     {}};
   const auto out =
-    ask<stored>(hosts.at(2), std::move(wrong), tensors{floats({1, 1})});
+    ask<stored>(hosts.at(2), std::move(wrong), tensors{floats({1, 1, 1})});
   EXPECT_FALSE(out->answer);
   EXPECT_NE(out->problem, "");
 }

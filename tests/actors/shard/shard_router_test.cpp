@@ -229,6 +229,84 @@ TEST_F(ShardRouter, EndsTheRequestsOfAReplicaThatIsReleased) {
   EXPECT_NE(newer->problem.find("moved"), std::string::npos);
 }
 
+TEST_F(ShardRouter, DecidesTheStepsOfATraining) {
+  start(3, 2);
+  begin(2, {consistency_kind::synchronous, 0, 1});
+  std::vector<std::uint64_t> decided;
+  training_chief what{training_number, 2, 1, 1};
+  what.factors = [](std::uint64_t step, const std::vector<std::uint32_t>& of) {
+    EXPECT_EQ(of, std::vector<std::uint32_t>{step == 0 ? 1u : 0u});
+    return update_factors{false, 0, step == 0 ? 0.5F : 2};
+  };
+  what.on_decided = [&](std::uint64_t steps) { decided.push_back(steps); };
+  const auto led = ask<std::uint64_t>(what);
+  const auto contribute = [this](std::uint32_t replica, std::uint64_t step) {
+    for (const std::uint32_t shard : {0, 1})
+      expect_done(push(shard, replica, step, {2, 4}));
+    caf::anon_send(router, contributed{replica, step + 1, training_number});
+  };
+  contribute(1, 0);
+  expect_value(pull(0, 1, 1), {0, 0});
+  EXPECT_EQ(decided, std::vector<std::uint64_t>{1});
+  // Server 1 has the primary of shard 0.
+  lose(1);
+  contribute(0, 1);
+  for (const std::uint32_t shard : {0, 1})
+    expect_value(pull(shard, 0, 2), {-4, -8});
+  EXPECT_EQ(decided, (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_FALSE(led->answer);
+  caf::anon_send(router, atom::stop_v, training_number);
+  sim.run_until_idle();
+  ASSERT_TRUE(led->answer);
+  EXPECT_EQ(std::get<0>(*led->answer), 2u);
+}
+
+TEST_F(ShardRouter, EndsAChiefThatALaterOneSupersedes) {
+  start(2, 1);
+  begin(1, {consistency_kind::synchronous, 0, 0});
+  training_chief what{training_number, 1, 0, 8};
+  what.factors = [](std::uint64_t, const std::vector<std::uint32_t>&) {
+    return update_factors{};
+  };
+  // The other one has another router.
+  const auto other = std::exchange(router, {});
+  start_router({"1", "2"}, 1);
+  const auto later = ask<std::uint64_t>(what);
+  sim.advance(1s, 10ms);
+  what.chief = 7;
+  router = other;
+  const auto earlier = ask<std::uint64_t>(what);
+  sim.advance(1s, 10ms);
+  EXPECT_NE(earlier->problem.find("another process is the chief"),
+            std::string::npos);
+  EXPECT_EQ(later->problem, "");
+  what.backup_workers = 1;
+  EXPECT_NE(ask<std::uint64_t>(what)->problem, "");
+}
+
+TEST_F(ShardRouter, EndsAChiefThatNoCopyAnswers) {
+  start(2, 1, 3s);
+  begin(1, {consistency_kind::synchronous, 0, 0});
+  training_chief what{training_number, 1, 0, 1};
+  what.factors = [](std::uint64_t, const std::vector<std::uint32_t>&) {
+    return update_factors{true, -1, 1};
+  };
+  const auto waits = ask<std::uint64_t>(what);
+  sim.advance(100s, 50ms); // it waits for a replica, not for a shard
+  EXPECT_EQ(waits->problem, "");
+  for (const std::uint32_t shard : {0, 1})
+    expect_done(push(shard, 0, 0, {1, 1}));
+  caf::anon_send(router, contributed{0, 1, training_number});
+  sim.advance(1s, 10ms);
+  EXPECT_NE(waits->problem.find("the learning rate -1"), std::string::npos);
+  const auto held = caf::actor_cast<caf::actor_addr>(hosts.at(1)).id();
+  sim.hold([held](caf::actor_id x) { return x == held; });
+  const auto late = ask<std::uint64_t>(what);
+  sim.advance(5s, 50ms);
+  EXPECT_NE(late->problem.find("no copy has answered the chief"),
+            std::string::npos);
+}
+
 TEST_F(ShardRouter, FailsIfNoCopyAnswers) {
   start(2, 1);
   begin(1, asynchronous);

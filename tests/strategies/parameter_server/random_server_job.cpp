@@ -20,6 +20,11 @@ constexpr std::uint64_t tick_interval = 60;
 /// The client that begins the trainings.
 constexpr std::uint64_t coordinator = 1;
 
+/// With which a replica lets its gradients of a step be applied.
+update_factors factors_of(std::uint64_t step) {
+  return {false, 0, 0.5F + float(step)};
+}
+
 /// @returns the name of the message that an effect sends.
 template <class Effect>
 std::string_view message_name(const Effect& effect) {
@@ -194,6 +199,7 @@ void random_server_job::start_training() {
   pull_steps_.clear();
   went_on_at_.clear();
   decided_.clear();
+  decided_factors_.clear();
   hosts_.clear();
   read_.clear();
   for (const auto& rules : now().rules)
@@ -555,7 +561,7 @@ void random_server_job::on_read(std::uint64_t process, std::uint32_t id) {
                           from.training};
       perform(process,
               from.machine->push(
-                s, push, versions.at(s)[p],
+                s, push, versions.at(s)[p], factors_of(push.step),
                 {std::make_shared<const gradient>(made), 1 + below(9)}));
     }
   if (self.step < mine.steps)
@@ -675,6 +681,16 @@ void random_server_job::perform(std::uint64_t process,
                  [&](const send_decision& x) {
                    to_shard(x.primary, x.shard, x.decision);
                  },
+                 [&](const ask_factors& x) {
+                   at(below(10),
+                      [this, process, step = x.step, training = training_] {
+                        auto& to = chiefs_[process];
+                        const update_factors factors{true, float(process),
+                                                     float(below(100))};
+                        if (to.is_alive && training == training_)
+                          perform(process, to.machine->decide(step, factors));
+                      });
+                 },
                  [&](const chief_superseded&) {
                    count("chiefs superseded");
                    if (process == chief_)
@@ -689,8 +705,14 @@ void random_server_job::perform(std::uint64_t process,
 /// All shards take the same contributions to a synchronous step, and none
 /// before all others have the step before it.
 void random_server_job::check_update(std::uint32_t s, const update& made) {
-  if (now().rules[s][made.part].kind != consistency_kind::synchronous)
+  const auto kind = now().rules[s][made.part].kind;
+  if (made.is_decided != (kind == consistency_kind::synchronous))
+    fail("an update was made without a decision");
+  if (!made.is_decided) {
+    if (made.factors != factors_of(made.contributions.at(0).pushed.id.step))
+      fail("a gradient is applied with the factors of another one");
     return;
+  }
   const auto step = made.version - 1;
   contributions given;
   for (const auto& c : made.contributions) {
@@ -699,7 +721,9 @@ void random_server_job::check_update(std::uint32_t s, const update& made) {
       fail("a gradient that counts was computed from another version");
   }
   const auto [first, is_new] = decided_.try_emplace(step, given);
-  if (first->second != given)
+  const auto factors =
+    decided_factors_.try_emplace(step, made.factors).first->second;
+  if (first->second != given || factors != made.factors)
     fail("shards apply different decisions on step " + std::to_string(step));
   for (std::uint32_t other = 0; other < shards_; ++other)
     if (decisions_of(other).value_or(step) < step)

@@ -54,8 +54,8 @@ namespace troupe::parameter_server {
 ///                  it: then the shard lists it, or has told its sender so
 ///   one primary    one copy of each shard serves in each view, and a new one
 ///                  only when all workers have accepted its view
-///   one decision   all shards take the same contributions to a step, and are
-///                  at most one decision apart
+///   one decision   all shards take the same contributions to a step, apply
+///                  them alike, and are at most one decision apart
 ///   trainings      an update has only contributions of the training in which
 ///                  it is made. All steps of a training that was completed are
 ///                  applied when the next one begins
@@ -317,6 +317,7 @@ private:
   std::map<std::uint32_t, std::uint64_t> went_on_at_;
   /// What counts in each synchronous step, as a primary has applied it first.
   std::map<std::uint64_t, contributions> decided_;
+  std::map<std::uint64_t, update_factors> decided_factors_; ///< By step.
   /// By shard: the commands that a primary has performed, in their order; those
   /// that were answered, in the order of their first answers; these answers.
   std::map<std::uint32_t, std::vector<command_id>> performed_, answered_;

@@ -596,7 +596,7 @@ TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
   worker self{worker_id, 1, 0};
   EXPECT_EQ(count<send_accepted>(self.on_view(0, {1, primary_id})), 1u);
   // Nothing is sent before the shard serves.
-  EXPECT_TRUE(self.push(0, {0, 0, 0}, 4, {}).empty());
+  EXPECT_TRUE(self.push(0, {0, 0, 0}, 4, {}, {}).empty());
   EXPECT_TRUE(self.pull(0, 0, 1, {0}).empty());
   const auto sent = self.on(0, serving{1});
   EXPECT_EQ(only<send_push>(sent).push.read_version, 4u);
@@ -619,7 +619,7 @@ TEST(Worker, KeepsAPushUntilItIsAcknowledged) {
 TEST(Worker, SendsNothingAgainWhenItHearsTwiceThatAShardServes) {
   worker self{worker_id, 1, 0};
   self.on_view(0, {1, primary_id});
-  self.push(0, {0, 0, 0}, 0, {});
+  self.push(0, {0, 0, 0}, 0, {}, {});
   EXPECT_EQ(self.on(0, serving{1}).size(), 1u);
   EXPECT_TRUE(self.on(0, serving{1}).empty());
 }
@@ -644,8 +644,8 @@ TEST(Worker, EntersTheViewsOfEachShardApart) {
   worker self{worker_id, 2, 0};
   self.on_view(0, {5, primary_id});
   self.on(0, serving{5});
-  self.push(0, {0, 0, 0}, 0, {});
-  self.push(1, {0, 0, 0}, 0, {});
+  self.push(0, {0, 0, 0}, 0, {}, {});
+  self.push(1, {0, 0, 0}, 0, {}, {});
   const auto first = self.on_view(1, {2, backup_id});
   ASSERT_EQ(first.size(), 1u); // shard 0 goes on in its view
   EXPECT_EQ(only<send_accepted>(first).accepted.view_id, 2u);
@@ -677,7 +677,7 @@ TEST(Worker, IgnoresAnswersToOlderPulls) {
 
 TEST(Worker, IgnoresShardsAndViewsThatDoNotExist) {
   worker self{worker_id, 1, 0};
-  self.push(0, {0, 0, 0}, 0, {});
+  self.push(0, {0, 0, 0}, 0, {}, {});
   EXPECT_TRUE(self.on(0, serving{0}).empty());
   self.on_view(0, {1, primary_id});
   EXPECT_TRUE(self.on(1, serving{1}).empty());
@@ -690,8 +690,8 @@ TEST(Worker, ForgetsAReplicaThatWasMoved) {
   worker self{worker_id, 1, 0};
   self.on_view(0, {1, primary_id});
   self.on(0, serving{1});
-  self.push(0, {0, 0, 0}, 0, {});
-  self.push(0, {1, 0, 0}, 0, {});
+  self.push(0, {0, 0, 0}, 0, {}, {});
+  self.push(0, {1, 0, 0}, 0, {}, {});
   self.pull(0, 0, 1, {0});
   self.release(0);
   EXPECT_EQ(self.on_timeout().size(), 1u);
@@ -702,19 +702,19 @@ TEST(Worker, ForgetsAPushThatItsHostGivesUp) {
   worker self{worker_id, 1, 0};
   self.on_view(0, {1, primary_id});
   self.on(0, serving{1});
-  self.push(0, {0, 0, 0}, 4, {});
+  self.push(0, {0, 0, 0}, 4, {}, {});
   self.give_up(0, {0, 0, 0});
   EXPECT_TRUE(self.on_timeout().empty());
   // It can be made again, from another version.
-  EXPECT_EQ(only<send_push>(self.push(0, {0, 0, 0}, 5, {})).push.read_version,
-            5u);
+  EXPECT_EQ(
+    only<send_push>(self.push(0, {0, 0, 0}, 5, {}, {})).push.read_version, 5u);
 }
 
 TEST(Worker, ReportsWhyAPushWasRejected) {
   worker self{worker_id, 1, 0};
   self.on_view(0, {1, primary_id});
   self.on(0, serving{1});
-  self.push(0, {0, 9, 3}, 0, {});
+  self.push(0, {0, 9, 3}, 0, {}, {});
   EXPECT_TRUE(
     self.on(0, pushed{0, {0, 9, 3}, push_result::stale_view}).empty());
   const auto all = self.on(0, pushed{1, {0, 9, 3}, push_result::unknown_part});
@@ -1040,7 +1040,7 @@ TEST(ServerWorker, IgnoresAnswersOfAnotherTraining) {
   self.on_view(0, {1, primary_id});
   self.on(0, serving{1});
   const push_id id{0, 0, 0};
-  EXPECT_EQ(only<send_push>(self.push(0, id, 0, {})).push.training, 5u);
+  EXPECT_EQ(only<send_push>(self.push(0, id, 0, {}, {})).push.training, 5u);
   EXPECT_TRUE(self.on(0, pushed{1, id, push_result::accepted, 4}).empty());
   EXPECT_EQ(self.unacknowledged(), 1u);
   const auto asked = only<send_pull>(self.pull(0, 0, 0, {0})).pull;

@@ -40,9 +40,19 @@ step_decisions first_chief_of(std::uint32_t replicas,
   return out;
 }
 
+/// Says that a step is applied with its number as the factor.
+decision_reaction answered(step_decisions& chief,
+                           const decision_reaction& asked) {
+  const auto& x = std::get<ask_factors>(asked.at(0));
+  return chief.decide(x.step, {false, 0, float(x.step)});
+}
+
 /// Returns the decision that a reaction sends to all of these shards, and to no
-/// other one.
-decision sent_to(const ids& shards, const decision_reaction& all) {
+/// other one, perhaps when the chief knows how it is applied.
+decision sent_to(const ids& shards, step_decisions& chief,
+                 const decision_reaction& all) {
+  if (all.size() == 1 && std::holds_alternative<ask_factors>(all[0]))
+    return sent_to(shards, chief, answered(chief, all));
   ids found;
   decision out;
   for (const auto& one : all) {
@@ -80,7 +90,7 @@ TEST(StepDecisions, AsksAllShardsForTheLastDecisionBeforeItDecides) {
   const auto again = chief.on_timeout();
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(std::get<send_decision_query>(again[0]).shard, 1u);
-  const auto first = sent_to({0, 1}, chief.on(1, answer(4)));
+  const auto first = sent_to({0, 1}, chief, chief.on(1, answer(4)));
   EXPECT_EQ(first.step, 0u);
   EXPECT_EQ(first.contributors, ids{0});
 }
@@ -89,7 +99,7 @@ TEST(StepDecisions, TakesTheFirstContributionsThatSuffice) {
   auto chief = first_chief_of(4, 2);
   EXPECT_TRUE(chief.on(contributed{3, 1}).empty());
   EXPECT_TRUE(chief.on(contributed{3, 1}).empty()); // repeated
-  const auto first = sent_to({0, 1}, chief.on(contributed{1, 1}));
+  const auto first = sent_to({0, 1}, chief, chief.on(contributed{1, 1}));
   EXPECT_EQ(first.contributors, (ids{1, 3}));
   // Those that are late do not count, and older reports change nothing.
   EXPECT_TRUE(chief.on(contributed{0, 2}).empty());
@@ -97,25 +107,27 @@ TEST(StepDecisions, TakesTheFirstContributionsThatSuffice) {
   EXPECT_TRUE(chief.on(contributed{1, 2}).empty());
   EXPECT_TRUE(chief.on(contributed{0, 1}).empty());
   chief.on(0, done(1, 0));
-  EXPECT_EQ(sent_to({0, 1}, chief.on(1, done(1, 0))).contributors, (ids{0, 2}));
+  EXPECT_EQ(sent_to({0, 1}, chief, chief.on(1, done(1, 0))).contributors,
+            (ids{0, 2}));
 }
 
 TEST(StepDecisions, WaitsForAllShardsBeforeTheNextStep) {
   auto chief = first_chief_of(1, 0);
-  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{0, 3})).step, 0u);
+  EXPECT_EQ(sent_to({0, 1}, chief, chief.on(contributed{0, 3})).step, 0u);
   EXPECT_TRUE(chief.on(1, done(1, 0)).empty());
   EXPECT_TRUE(chief.on(1, done(1, 0)).empty()); // repeated
   EXPECT_TRUE(chief.on(0, done(0, 0)).empty()); // of another view
   EXPECT_TRUE(chief.on(0, done(1, 1)).empty()); // on another step
-  EXPECT_EQ(sent_to({0}, chief.on_timeout()).step, 0u);
-  EXPECT_EQ(sent_to({0, 1}, chief.on(0, done(1, 0))).step, 1u);
+  EXPECT_EQ(sent_to({0}, chief, chief.on_timeout()).step, 0u);
+  EXPECT_EQ(sent_to({0, 1}, chief, chief.on(0, done(1, 0))).step, 1u);
 }
 
 TEST(StepDecisions, RepeatsTheNewestDecisionThatItFinds) {
   auto chief = chief_of(2, 1);
   EXPECT_TRUE(chief.on(contributed{0, 7}).empty());
   EXPECT_TRUE(chief.on(0, answer(1, {{0, 5, {0}}})).empty());
-  const auto found = sent_to({0, 1}, chief.on(1, answer(1, {{0, 6, {1}}})));
+  const auto found =
+    sent_to({0, 1}, chief, chief.on(1, answer(1, {{0, 6, {1}}})));
   EXPECT_EQ(found.view_id, 1u);
   EXPECT_EQ(found.step, 6u);
   EXPECT_EQ(found.contributors, ids{1});
@@ -123,7 +135,7 @@ TEST(StepDecisions, RepeatsTheNewestDecisionThatItFinds) {
   chief.on(0, done(1, 6));
   EXPECT_TRUE(chief.on(1, done(1, 6)).empty());
   EXPECT_EQ(chief.next_step(), 7u);
-  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{0, 8})).step, 7u);
+  EXPECT_EQ(sent_to({0, 1}, chief, chief.on(contributed{0, 8})).step, 7u);
 }
 
 TEST(StepDecisions, SendsAgainInANewViewWhatWasNotAnswered) {
@@ -137,9 +149,9 @@ TEST(StepDecisions, SendsAgainInANewViewWhatWasNotAnswered) {
   EXPECT_TRUE(chief.on(1, answer(1)).empty()); // of an older view
   chief.on(1, answer(2));
   chief.on_view(0, {4, 10});
-  EXPECT_EQ(sent_to({0, 1}, chief.on(contributed{0, 1})).view_id, 2u);
+  EXPECT_EQ(sent_to({0, 1}, chief, chief.on(contributed{0, 1})).view_id, 2u);
   chief.on(0, done(4, 0));
-  EXPECT_EQ(sent_to({1}, chief.on_view(1, {3, 11})).view_id, 3u);
+  EXPECT_EQ(sent_to({1}, chief, chief.on_view(1, {3, 11})).view_id, 3u);
   EXPECT_THROW(chief.on_view(2, {1, 10}), std::out_of_range);
 }
 
@@ -152,6 +164,26 @@ TEST(StepDecisions, RejectsWhatCannotBe) {
   EXPECT_TRUE(std::holds_alternative<protocol_error>(all[0]));
   EXPECT_THROW((step_decisions{1, 2, 2, 0, 1}), std::logic_error);
   EXPECT_THROW((step_decisions{0, 2, 1, 0, 1}), std::logic_error);
+}
+
+TEST(StepDecisions, AreSentWhenTheHostHasSaidHowTheyAreApplied) {
+  auto chief = first_chief_of(2, 1);
+  const auto asked = chief.on(contributed{1, 3});
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(std::get<ask_factors>(asked[0]).step, 0u);
+  EXPECT_EQ(std::get<ask_factors>(asked[0]).contributors, ids{1});
+  EXPECT_TRUE(chief.on_timeout().empty());
+  EXPECT_TRUE(chief.on(contributed{0, 1}).empty()); // too late to count
+  EXPECT_TRUE(chief.decide(1, {}).empty());         // another step
+  const update_factors factors{true, 0.5F, 2};
+  const auto sent = sent_to({0, 1}, chief, chief.decide(0, factors));
+  EXPECT_EQ(sent.contributors, ids{1});
+  EXPECT_EQ(sent.factors, factors);
+  EXPECT_TRUE(chief.decide(0, {}).empty()); // it is decided
+  // The next chief finds it, and sends it as it is.
+  auto next = chief_of(2, 1);
+  next.on(0, answer(1, {sent}));
+  EXPECT_EQ(sent_to({0, 1}, next, next.on(1, answer(1))).factors, factors);
 }
 
 TEST(StepDecisions, EndWhenALaterChiefHasAskedAShard) {
@@ -168,7 +200,8 @@ TEST(StepDecisions, EndWhenALaterChiefHasAskedAShard) {
   EXPECT_TRUE(asks.on_view(0, {2, 10}).empty());
 
   auto decides = first_chief_of(1, 0);
-  EXPECT_EQ(sent_to({0, 1}, decides.on(contributed{0, 2})).chief, this_chief);
+  EXPECT_EQ(sent_to({0, 1}, decides, decides.on(contributed{0, 2})).chief,
+            this_chief);
   decides.on(0, done(1, 0));
   EXPECT_TRUE(
     decides.on(1, decided{1, 0, 0, this_chief - 1, this_chief}).empty());
@@ -195,10 +228,11 @@ TEST(StepDecisions, IgnoreMessagesOfAnotherTraining) {
   EXPECT_FALSE(chief.queries());
   EXPECT_TRUE(chief.on(contributed{0, 1, 4}).empty());
   const auto sent = chief.on(contributed{0, 2, 5});
-  EXPECT_EQ(sent_to({0}, sent).training, 5u);
+  EXPECT_EQ(sent_to({0}, chief, sent).training, 5u);
   EXPECT_TRUE(chief.on(0, decided{1, 0, 4, this_chief, this_chief}).empty());
   EXPECT_EQ(
-    sent_to({0}, chief.on(0, decided{1, 0, 5, this_chief, this_chief})).step,
+    sent_to({0}, chief, chief.on(0, decided{1, 0, 5, this_chief, this_chief}))
+      .step,
     1u);
 }
 
