@@ -126,6 +126,17 @@ void closure_link_state::poll(remote_work work, tensors inputs) {
 void closure_link_state::on_ends(const remote_ends& ends,
                                  const tensors& results) {
   std::size_t next = 0;
+  for (const auto& one : ends.reports) {
+    const auto& which = one.execution;
+    if (one.num_tensors > results.size() - next)
+      return reject(which, "with fewer tensors in a report than it says");
+    const auto first = results.begin() + static_cast<std::ptrdiff_t>(next);
+    next += one.num_tensors;
+    const auto found = executed.find(which);
+    if (found != executed.end() && !found->second)
+      self->send(config.owner, config.id, which,
+                 tensors{first, first + one.num_tensors});
+  }
   for (const auto& one : ends.ended) {
     const auto& which = one.end.execution;
     if (one.num_results > results.size() - next)

@@ -65,6 +65,17 @@ void closure_scheduler_state::remove_worker(std::uint64_t worker) {
     perform(machine->on_worker_lost(worker));
 }
 
+/// No effect if another execution of the closure has begun.
+void closure_scheduler_state::on_report(const coordinator::execution& from,
+                                        const tensors& what) {
+  const auto found = closures.find(from.ordinal);
+  if (found == closures.end() || from.life != config.life
+      || from.attempt <= found->second->stopped_attempts)
+    return;
+  if (const auto& to = found->second->listener)
+    to->on_report(what);
+}
+
 void closure_scheduler_state::on_down(const caf::down_msg& x) {
   const auto worker = std::ranges::find_if(
     workers, [&](const auto& one) { return one.second == x.source; });
@@ -202,6 +213,8 @@ closure_scheduler_actor::behavior_type closure_scheduler(
       if (self->state.machine->has_error())
         self->state.machine->resume();
     },
+    [self](std::uint64_t, const coordinator::execution& from,
+           const tensors& what) { self->state.on_report(from, what); },
     [self, perform](std::uint64_t worker, const coordinator::ended& x,
                     const coordinator::payload& result) {
       perform(self->state.machine->on(worker, x, result));

@@ -44,6 +44,7 @@ struct closure_scheduler_state {
   void schedule(shared_closure what);
   void add_worker(const new_worker& x);
   void remove_worker(std::uint64_t worker);
+  void on_report(const coordinator::execution& from, const tensors& what);
   void on_down(const caf::down_msg& x);
   void fail_all(const std::string& why);
   void cancel_all();

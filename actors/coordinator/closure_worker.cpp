@@ -1,13 +1,17 @@
 #include "troupe/actors/coordinator/closure_worker.hpp"
 
+#include "troupe/actors/coordinator/remote_batch.hpp"
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/step.hpp"
 #include "troupe/actors/protocol/closure_owner.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 
+#include <caf/sec.hpp>
+
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -49,15 +53,28 @@ public:
     unanswered_ = parts.size();
     for (std::size_t i = 0; i < parts.size(); ++i)
       request(parts[i], i);
-    while (unanswered_ > 0)
-      fiber::park();
-    check_stopped();
-    if (failure_)
-      throw job_error{*std::exchange(failure_, {})};
+    await_answers();
     for (std::size_t i = 0; i < parts.size(); ++i)
       if (makes_own_changes(parts[i]))
         values_[i] = with_own_changes(parts[i], std::move(values_[i]));
     return std::exchange(values_, {});
+  }
+
+  std::vector<step_values> pull(std::span<const step_pull> all) override {
+    step_values_.assign(all.size(), {});
+    wait_for(all);
+    return std::exchange(step_values_, {});
+  }
+
+  void push(std::span<const step_push> all) override { wait_for(all); }
+
+  void report(tensors what) override {
+    check_stopped();
+    if (batch_bytes(what) > max_report_bytes)
+      throw std::logic_error("a closure reports more than "
+                             + std::to_string(max_report_bytes) + " bytes");
+    state_.self->send(state_.config.owner, state_.config.id, execution,
+                      std::move(what));
   }
 
   void change(const address& to,
@@ -81,6 +98,9 @@ public:
   std::string_view servers() const override { return state_.config.servers; }
 
   void call_at_failure() {
+    for (const auto& [training, replica] : replicas_)
+      state_.self->send(state_.config.router, atom::release_v, training,
+                        replica);
     for (const auto& fn : std::exchange(at_failure_, {}))
       fn();
   }
@@ -92,6 +112,75 @@ public:
   }
 
 private:
+  /// Waits until `unanswered_` requests are answered.
+  void await_answers() {
+    while (unanswered_ > 0)
+      fiber::park();
+    check_stopped();
+    if (failure_)
+      throw job_error{*std::exchange(failure_, {})};
+  }
+
+  /// Sends the requests of a replica, and waits for the answers.
+  template <class Request>
+  void wait_for(std::span<const Request> all) {
+    check_stopped();
+    unanswered_ = all.size();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      replicas_.insert({all[i].what.training, replica_of(all[i])});
+      request(all[i], i);
+    }
+    await_answers();
+  }
+  static std::uint32_t replica_of(const step_pull& x) { return x.what.replica; }
+  static std::uint32_t replica_of(const step_push& x) {
+    return x.what.id.replica;
+  }
+
+  /// A pull waits for other replicas without a limit. The router looks after
+  /// the shards, so it is only asked again.
+  void request(const step_pull& x, std::size_t i) {
+    state_.self
+      ->request(state_.config.router, state_.config.timeout, x.what, x.rows)
+      .then(
+        [me = weak_from_this(), i](parameter_server::pulled& answer,
+                                   tensors& values) {
+          if (const auto self = me.lock())
+            self->on_answer([&] {
+              self->step_values_[i] = {std::move(answer), std::move(values)};
+            });
+        },
+        [me = weak_from_this(), i, x](const caf::error& e) {
+          const auto self = me.lock();
+          if (self && e == caf::sec::request_timeout && self->is_executed())
+            return self->request(x, i);
+          fail_later(me, x.what.shard, e);
+        });
+  }
+
+  void request(const step_push& x, std::size_t) {
+    state_.self
+      ->request(state_.config.router, state_.config.timeout, x.what, x.gradient)
+      .then(
+        [me = weak_from_this()](parameter_server::push_result) {
+          if (const auto self = me.lock())
+            self->on_answer([] {});
+        },
+        [me = weak_from_this(), shard = x.what.shard](const caf::error& e) {
+          fail_later(me, shard, e);
+        });
+  }
+
+  /// A shard has not done what an execution, perhaps of the past, has asked.
+  static void fail_later(const std::weak_ptr<worker_environment>& me,
+                         std::uint32_t shard, const caf::error& why) {
+    if (const auto self = me.lock())
+      self->on_answer([&] {
+        self->failure_ =
+          failed_request(shard, why, self->state_.self->system());
+      });
+  }
+
   /// The execution ends here if its result will not be used.
   void check_stopped() const {
     if (is_stopped())
@@ -155,12 +244,8 @@ private:
           if (const auto self = me.lock())
             self->on_answer([&] { self->values_[i] = std::move(x); });
         },
-        [me = weak_from_this(), i, shard = from.shard](const caf::error& e) {
-          if (const auto self = me.lock())
-            self->on_answer([&] {
-              self->failure_ =
-                failed_request(shard, e, self->state_.self->system());
-            });
+        [me = weak_from_this(), shard = from.shard](const caf::error& e) {
+          fail_later(me, shard, e);
         });
   }
 
@@ -182,6 +267,9 @@ private:
   std::map<std::uint32_t, std::vector<addressed_change>> changes_;
   std::vector<std::function<void()>> at_failure_;
   std::vector<tensor> values_; ///< Answers to a pull.
+  std::vector<step_values> step_values_;
+  /// Trainings and replicas of pulls and pushes.
+  std::set<std::pair<std::uint64_t, std::uint32_t>> replicas_;
   std::size_t unanswered_ = 0; ///< Requests of a pull.
   std::optional<job_error> failure_;
 };

@@ -167,6 +167,15 @@ std::size_t remote_closure_worker_state::unanswered() const {
   return count;
 }
 
+void remote_closure_worker_state::on_report(const coordinator::execution& from,
+                                            const tensors& what) {
+  if (!open.contains(from))
+    return;
+  auto& to = batch_for(batch_bytes(what));
+  to.ends.reports.push_back({from, static_cast<std::uint32_t>(what.size())});
+  to.reports.insert(to.reports.end(), what.begin(), what.end());
+}
+
 void remote_closure_worker_state::on_ended(const coordinator::ended& x,
                                            const coordinator::payload& result) {
   auto found = open.extract(x.execution);
@@ -223,7 +232,9 @@ void remote_closure_worker_state::answer_polls() {
       next = std::move(ended.front());
       ended.pop_front();
     }
-    polls.front().answer.deliver(std::move(next.ends), std::move(next.results));
+    auto beside = std::move(next.reports);
+    beside.insert(beside.end(), next.results.begin(), next.results.end());
+    polls.front().answer.deliver(std::move(next.ends), std::move(beside));
     polls.pop_front();
   }
 }
@@ -252,6 +263,8 @@ remote_closure_worker(remote_closure_worker_internal_actor::stateful_pointer<
   self->set_down_handler( // the worker has ended
     [self](const caf::down_msg& x) { self->quit(x.reason); });
   return {
+    [self](std::uint64_t, const coordinator::execution& from,
+           const tensors& what) { self->state.on_report(from, what); },
     [self](std::uint64_t, const coordinator::ended& x,
            const coordinator::payload& result) {
       self->state.on_ended(x, result);

@@ -64,6 +64,7 @@ struct remote_closure_worker_state {
   caf::typed_response_promise<names> info();
   void answer_info();
   void on_setup(const shared_setup& x);
+  void on_report(const coordinator::execution& from, const tensors& what);
   void on_ended(const coordinator::ended& x,
                 const coordinator::payload& result);
   void on_failed(const coordinator::execution& which,
@@ -83,11 +84,11 @@ struct remote_closure_worker_state {
   void cancel(const coordinator::execution& which);
   void fail(coordinator::execution which, const std::string& text);
 
-  /// Ends that are in no answer yet, and their results.
+  /// Ends and reports that are in no answer yet, and what is beside them.
   struct batch {
     remote_ends ends;
-    tensors results;
-    std::size_t bytes = 0; ///< Of results and texts.
+    tensors reports, results;
+    std::size_t bytes = 0; ///< Of reports, results and texts.
     std::size_t count() const {
       return ends.ended.size() + ends.failed.size() + ends.stopped.size();
     }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include "troupe/actors/protocol/shard_messages.hpp"
 #include "troupe/strategies/coordinator/messages.hpp"
 #include "troupe/strategies/parameter_server/stored_part.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -18,6 +20,9 @@
 // not include CAF.
 
 namespace troupe {
+
+/// Maximum size of a report of a closure, with 64 bytes for each tensor.
+inline constexpr std::size_t max_report_bytes = std::size_t{64} * 1024;
 
 /// Number of an attempt. Threads share it.
 using shared_attempt = std::shared_ptr<std::atomic<std::uint32_t>>;
@@ -46,6 +51,35 @@ public:
   /// @errors throws `job_error` if a shard does not answer in time.
   virtual std::vector<tensor> pull(std::span<const read> parts) = 0;
 
+  /// A pull of a replica, with the numbers of rows that travel beside it.
+  struct step_pull {
+    replica_pull what;
+    tensors rows{};
+  };
+  struct step_values {
+    parameter_server::pulled answer;
+    tensors values; ///< Of the parts.
+  };
+  /// Pulls parts of a training, from several shards at once. Waits until the
+  /// replica may read all of them.
+  /// @errors throws `job_error`; one with `ec::superseded` if a later training
+  ///         has begun.
+  virtual std::vector<step_values> pull(std::span<const step_pull> all) = 0;
+
+  /// A push of a replica, with its gradient.
+  struct step_push {
+    replica_push what;
+    tensors gradient;
+  };
+  /// Contributes to steps of a training, at once, and not when the closure has
+  /// ended. Waits until the shards have acknowledged all pushes.
+  /// @errors as `pull`
+  virtual void push(std::span<const step_push> all) = 0;
+
+  /// Tells the listener of the closure something before its end, in order.
+  /// @pre the result is small: at most `max_report_bytes`.
+  virtual void report(tensors what) = 0;
+
   /// Notes a change, which takes place when the closure has ended.
   virtual void change(const address& part,
                       parameter_server::part_change change) = 0;
@@ -62,10 +96,13 @@ public:
 };
 
 /// Receives what becomes of a closure. The scheduler calls one of the functions
-/// once, on its thread.
+/// but `on_report` once, on its thread.
 class closure_listener {
 public:
   virtual ~closure_listener() = default;
+  /// An execution reports something. It need not be the one that counts in the
+  /// end. Called any number of times, in order, and before the others.
+  virtual void on_report(const tensors& /*what*/) {}
   virtual void on_ready(coordinator::payload result) = 0;
   /// The closure was cancelled: another one has thrown.
   virtual void on_cancelled() = 0;

@@ -36,6 +36,8 @@ struct new_worker {
 
 /// The messages of a worker to its owner, with the id of the worker.
 using closure_worker_owner_actor = caf::typed_actor<
+  // An execution reports something to the listener of its closure.
+  caf::reacts_to<std::uint64_t, coordinator::execution, tensors>,
   // An execution has ended. Its result.
   caf::reacts_to<std::uint64_t, coordinator::ended, coordinator::payload>,
   // An execution has thrown.
@@ -91,22 +93,31 @@ struct remote_failure {
   auto fields() { return std::tie(execution, text); }
 };
 
-/// What has become of executions on a node, each of which is in one message.
-/// The results of all closures travel beside it, in the order of `ended`.
+/// A report of an execution on a node.
+struct remote_report {
+  coordinator::execution execution;
+  std::uint32_t num_tensors = 0; ///< Beside the message.
+  auto fields() { return std::tie(execution, num_tensors); }
+};
+
+/// What has become of executions on a node, each of which is in one message,
+/// and what they have reported before. Beside it travel the tensors of
+/// `reports`, and then the results of `ended`.
 struct remote_ends {
-  std::vector<remote_end> ended;
-  std::vector<remote_failure> failed;
-  std::vector<coordinator::stopped> stopped;
-  auto fields() { return std::tie(ended, failed, stopped); }
+  std::vector<remote_report> reports{};
+  std::vector<remote_end> ended{};
+  std::vector<remote_failure> failed{};
+  std::vector<coordinator::stopped> stopped{};
+  auto fields() { return std::tie(reports, ended, failed, stopped); }
 };
 
 /// A worker on a node, which executes closures that are registered there.
 using remote_closure_worker_actor = caf::typed_actor<
   // A long poll, which begins and stops executions, or none. The worker answers
-  // when any executions have ended, when it gets another poll, when large
-  // inputs have arrived, or after `poll_timeout`; but while it sends results
-  // that are fetched, not before they are in `remote_work::fetched`. The
-  // coordinator keeps a poll open while executions have not ended. Errors:
+  // when any executions have ended or reported, when it gets another poll, when
+  // large inputs have arrived, or after `poll_timeout`; but while it sends
+  // results that are fetched, not before they are in `remote_work::fetched`.
+  // The coordinator keeps a poll open while executions have not ended. Errors:
   //   refused    the worker cannot execute closures
   //   protocol   more executions than `max_in_flight_on_node`, or another
   //   number

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/strategies/coordinator/messages.hpp"
+#include "troupe/strategies/parameter_server/messages.hpp"
 #include "troupe/strategies/parameter_server/stored_part.hpp"
 
 #include <cstdint>
@@ -148,6 +149,31 @@ struct shard_status {
   auto fields() {
     return std::tie(parts, bytes, rows, updates, waiting, gradients,
                     staleness_sum, largest_staleness);
+  }
+};
+
+/// A contribution of a replica of this process to a training. Its gradient
+/// travels beside it, as beside `shard_push`.
+struct replica_push {
+  std::uint32_t shard = 0;
+  std::uint64_t training = 0; ///< Number.
+  parameter_server::push_id id;
+  std::uint64_t read_version = 0; ///< As in `parameter_server::push`.
+  parameter_server::update_factors factors;
+  auto fields() { return std::tie(shard, training, id, read_version, factors); }
+};
+
+/// Asks for parts of a shard for a step of a replica of this process. The
+/// numbers of rows travel beside it, as beside `shard_pull`.
+struct replica_pull {
+  std::uint32_t shard = 0;
+  std::uint64_t training = 0; ///< Number.
+  std::uint32_t replica = 0;
+  std::uint64_t step = 0; ///< As in `parameter_server::pull`.
+  std::vector<std::uint32_t> parts;
+  std::vector<std::uint8_t> has_rows; ///< By part: 0 or 1.
+  auto fields() {
+    return std::tie(shard, training, replica, step, parts, has_rows);
   }
 };
 

@@ -15,31 +15,6 @@
 
 namespace troupe {
 
-/// A contribution of a replica of this process to a training. Its gradient
-/// travels beside it, as beside `shard_push`.
-struct replica_push {
-  std::uint32_t shard = 0;
-  std::uint64_t training = 0; ///< Number.
-  parameter_server::push_id id;
-  std::uint64_t read_version = 0; ///< As in `parameter_server::push`.
-  parameter_server::update_factors factors;
-  auto fields() { return std::tie(shard, training, id, read_version, factors); }
-};
-
-/// Asks for parts of a shard for a step of a replica of this process. The
-/// numbers of rows travel beside it, as beside `shard_pull`.
-struct replica_pull {
-  std::uint32_t shard = 0;
-  std::uint64_t training = 0; ///< Number.
-  std::uint32_t replica = 0;
-  std::uint64_t step = 0; ///< As in `parameter_server::pull`.
-  std::vector<std::uint32_t> parts;
-  std::vector<std::uint8_t> has_rows; ///< By part: 0 or 1.
-  auto fields() {
-    return std::tie(shard, training, replica, step, parts, has_rows);
-  }
-};
-
 /// A process that becomes the chief of a training with synchronous parts. The
 /// router calls the functions. They must not wait.
 struct training_chief {
@@ -53,7 +28,7 @@ struct training_chief {
   /// applied.
   std::function<parameter_server::update_factors(
     std::uint64_t step, const std::vector<std::uint32_t>& contributors)>
-    factors;
+    factors{};
   /// All shards have the decisions on so many steps. Empty: no effect.
   std::function<void(std::uint64_t steps)> on_decided{};
 };

@@ -37,6 +37,7 @@ public:
   void stop();
   void fail(const caf::error& why);
   bool has_ended() const { return has_ended_; }
+  std::uint64_t number() const { return what_.chief; }
 
 private:
   using time_point = request_attempt::time_point;

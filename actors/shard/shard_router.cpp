@@ -218,6 +218,13 @@ shard_router_state::lead(const training_chief& x) {
                                "count, or without factors"}));
     return promise;
   }
+  if (const auto found = chiefs_.find(x.training);
+      found != chiefs_.end() && found->second->number() >= x.chief) {
+    promise.deliver(
+      caf::make_error(ec::superseded, std::string{"a later chief of the "
+                                                  "training is here"}));
+    return promise;
+  }
   stop_chief(x.training);
   const auto made =
     std::make_shared<chief_host>(self, connections(), x, promise);

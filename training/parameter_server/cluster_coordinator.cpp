@@ -407,18 +407,22 @@ cluster_coordinator::cluster_coordinator(
 
 cluster_coordinator::~cluster_coordinator() = default;
 
-std::shared_ptr<const closure_result> cluster_coordinator::add(function fn) {
+std::shared_ptr<const closure_result>
+cluster_coordinator::add(function fn, report_function on_report) {
   if (!impl_->on_threads())
     throw std::logic_error("schedule: a function cannot be sent to a node; "
                            "register it there (register_closures), and call "
                            "schedule_named");
-  return add([&] { return std::make_shared<closure>(std::move(fn), nullptr); });
+  return add([&] { return std::make_shared<closure>(std::move(fn), nullptr); },
+             std::move(on_report));
 }
 
-std::shared_ptr<const closure_result> cluster_coordinator::add(
-  const std::function<std::shared_ptr<closure>()>& make) {
+std::shared_ptr<const closure_result>
+cluster_coordinator::add(const std::function<std::shared_ptr<closure>()>& make,
+                         report_function on_report) {
   check_outside("schedule");
-  const auto result = std::make_shared<closure_result>(impl_->unfinished);
+  const auto result =
+    std::make_shared<closure_result>(impl_->unfinished, std::move(on_report));
   // Its destructor must not run under the lock of the unfinished closures.
   const auto what = make();
   impl_->unfinished->add([&] {
@@ -429,7 +433,8 @@ std::shared_ptr<const closure_result> cluster_coordinator::add(
 }
 
 remote_value<tensors>
-cluster_coordinator::schedule_named(const std::string& name, tensors inputs) {
+cluster_coordinator::schedule_named(const std::string& name, tensors inputs,
+                                    report_function on_report) {
   if (impl_->on_threads())
     throw std::logic_error("schedule_named: the workers are threads; pass the "
                            "function to schedule");
@@ -440,9 +445,9 @@ cluster_coordinator::schedule_named(const std::string& name, tensors inputs) {
                                   + "\" is registered; there are: "
                                   + list(impl_->closures));
   }
-  return remote_value<tensors>{add([&] {
-    return std::make_shared<closure>(name, std::move(inputs), nullptr);
-  })};
+  return remote_value<tensors>{add(
+    [&] { return std::make_shared<closure>(name, std::move(inputs), nullptr); },
+    std::move(on_report))};
 }
 
 void cluster_coordinator::join() {

@@ -38,9 +38,21 @@ public:
   /// ends such a closure by itself.
   bool stopped() const { return environment_.is_stopped(); }
 
+  /// Tells the coordinator something before the closure is done, such as how
+  /// far it is (`report_function`).
+  /// @errors throws std::logic_error for more than 64 KiB. It counts 64 bytes
+  ///         for each tensor too.
+  void report(tensors what) { environment_.report(std::move(what)); }
+
 private:
   closure_environment& environment_;
 };
+
+/// Gets the reports of a closure, in their order, on a thread of the
+/// coordinator. It must not wait, and must not throw. If the worker of a
+/// closure is lost, another execution of the closure reports from its own
+/// beginning.
+using report_function = std::function<void(const tensors&)>;
 
 /// Options of a `cluster_coordinator`.
 struct coordinator_options {
@@ -117,15 +129,21 @@ public:
   requires(!is_remote_value<std::decay_t<Args>> && ...) auto schedule(
     F&& fn, Args&&... args);
 
+  /// The same, with the reports of the closure (`closure_context::report`).
+  template <class F>
+  auto schedule_with_reports(report_function on_report, F&& fn);
+
   /// Schedules a closure that workers on nodes have registered.
   /// @param inputs must not change until the closure is done.
+  /// @param on_report gets what the closure reports. Empty: no effect.
   /// @returns its results.
   /// @errors throws what `schedule` throws; std::invalid_argument if there is
   ///         no such closure; std::logic_error if the workers are threads. A
   ///         closure that throws on a node gives a `job_error` with the code
   ///         `ec::invalid` and the text, the worker and its address.
   remote_value<tensors> schedule_named(const std::string& name,
-                                       tensors inputs = {});
+                                       tensors inputs = {},
+                                       report_function on_report = {});
 
   /// Waits until all closures are done.
   /// @errors as `schedule`
@@ -224,9 +242,11 @@ public:
 
 private:
   using function = std::function<coordinator::payload(closure_environment&)>;
-  std::shared_ptr<const closure_result> add(function fn);
+  std::shared_ptr<const closure_result> add(function fn,
+                                            report_function on_report = {});
   std::shared_ptr<const closure_result>
-  add(const std::function<std::shared_ptr<closure>()>& make);
+  add(const std::function<std::shared_ptr<closure>()>& make,
+      report_function on_report);
   bool
   wait_for_results(std::span<const std::shared_ptr<const closure_result>> some,
                    std::size_t count, std::chrono::milliseconds timeout) const;
@@ -261,23 +281,30 @@ decltype(auto) call_closure(const F& fn, closure_context& self,
 
 } // namespace detail
 
+namespace detail {
+
+/// The result of a closure with these arguments.
 template <class F, class... Args>
-requires(!is_remote_value<std::decay_t<Args>> && ...) auto cluster_coordinator::
-  schedule(F&& fn, Args&&... args) {
-  using result = std::decay_t<decltype(detail::call_closure(
-    std::declval<const std::decay_t<F>&>(), std::declval<closure_context&>(),
-    std::declval<const std::decay_t<Args>&>()...))>;
-  function erased = [fn = std::decay_t<F>(std::forward<F>(fn)),
-                     xs = std::tuple<std::decay_t<Args>...>(std::forward<Args>(
-                       args)...)](closure_environment& environment) {
+using closure_result_of = std::decay_t<decltype(call_closure(
+  std::declval<const std::decay_t<F>&>(), std::declval<closure_context&>(),
+  std::declval<const std::decay_t<Args>&>()...))>;
+
+/// Returns a closure that hides its arguments and the type of its result.
+template <class F, class... Args>
+std::function<coordinator::payload(closure_environment&)>
+erase_closure(F&& fn, Args&&... args) {
+  return [fn = std::decay_t<F>(std::forward<F>(fn)),
+          xs = std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...)](
+           closure_environment& environment) {
     closure_context self{environment};
     const auto call = [&]() -> decltype(auto) {
       return std::apply(
         [&](const auto&... x) -> decltype(auto) {
-          return detail::call_closure(fn, self, x...);
+          return call_closure(fn, self, x...);
         },
         xs);
     };
+    using result = closure_result_of<F, Args...>;
     if constexpr (std::is_void_v<result>) {
       call();
       return coordinator::payload{};
@@ -285,7 +312,22 @@ requires(!is_remote_value<std::decay_t<Args>> && ...) auto cluster_coordinator::
       return coordinator::payload{std::make_shared<const result>(call())};
     }
   };
-  return remote_value<result>{add(std::move(erased))};
+}
+
+} // namespace detail
+
+template <class F, class... Args>
+requires(!is_remote_value<std::decay_t<Args>> && ...) auto cluster_coordinator::
+  schedule(F&& fn, Args&&... args) {
+  return remote_value<detail::closure_result_of<F, Args...>>{add(
+    detail::erase_closure(std::forward<F>(fn), std::forward<Args>(args)...))};
+}
+
+template <class F>
+auto cluster_coordinator::schedule_with_reports(report_function on_report,
+                                                F&& fn) {
+  return remote_value<detail::closure_result_of<F>>{
+    add(detail::erase_closure(std::forward<F>(fn)), std::move(on_report))};
 }
 
 } // namespace troupe

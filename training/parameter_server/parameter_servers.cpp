@@ -10,6 +10,7 @@
 #include "troupe/actors/shard/copy_supervisor.hpp"
 #include "troupe/actors/shard/shard_router.hpp"
 #include "troupe/training/parameter_server/host_connections.hpp"
+#include "troupe/training/parameter_server/training_layout.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/scoped_actor.hpp>
@@ -608,6 +609,23 @@ void parameter_servers::make_optimizer(const update_rule& rule,
   }
   for (std::uint32_t i = 0; i < options_.servers; ++i)
     ask_server<std::uint64_t>(i, options_.timeout, "", made);
+}
+
+std::uint64_t parameter_servers::begin_training(
+  const training_layout& layout,
+  std::span<const parameter_server::consistency> rules, std::uint32_t replicas,
+  std::uint32_t optimizer) {
+  if (current_closure())
+    throw std::logic_error("a closure cannot begin a training");
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard hold{lock_};
+    number = ++trainings_;
+  }
+  for (std::uint32_t i = 0; i < options_.servers; ++i)
+    ask_server<std::uint64_t>(i, options_.timeout, "", new_training{optimizer},
+                              layout.at(i, number, replicas, rules));
+  return number;
 }
 
 std::pair<std::uint64_t, std::uint64_t> parameter_servers::begin_coordinator() {

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/protocol/closure.hpp"
 #include "troupe/actors/protocol/shard_router_actor.hpp"
+#include "troupe/strategies/parameter_server/consistency.hpp"
 #include "troupe/strategies/parameter_server/row_sharding.hpp"
 #include "troupe/strategies/parameter_server/table_part.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"
@@ -23,6 +24,7 @@
 namespace troupe {
 
 struct host_link;
+class training_layout;
 
 /// The parameter servers of a strategy, and reads and changes of their parts.
 /// In a closure these go through the worker, else through the router.
@@ -91,6 +93,17 @@ public:
   ///        of its first part, so each process knows it.
   std::uint32_t make_optimizer(const update_rule& rule,
                                const server_variable& values);
+
+  /// Begins a training at all servers, in place of the one before.
+  /// @param rules by variable of the layout.
+  /// @param optimizer number of an optimizer, which all variables get.
+  /// @returns its number.
+  /// @errors throws std::logic_error in a closure. Throws `job_error`;
+  ///         `ec::invalid` if a server rejects the training.
+  std::uint64_t
+  begin_training(const training_layout& layout,
+                 std::span<const parameter_server::consistency> rules,
+                 std::uint32_t replicas, std::uint32_t optimizer);
 
   /// Adds a node that can have copies of servers.
   /// @errors as `parameter_server_strategy::add_server`.
@@ -177,6 +190,7 @@ private:
   std::map<std::string, std::uint64_t> names_;
   std::uint64_t next_part_ = 0;
   std::uint32_t optimizers_ = 0;
+  std::uint64_t trainings_ = 0;
   bool has_coordinator_ = false;
   std::uint64_t coordinators_ = 0; ///< So far.
   std::uint64_t closures_ = 0;     ///< That they have scheduled.

@@ -91,9 +91,15 @@ private:
 /// The result of a closure, for its `remote_value`.
 class closure_result final : public closure_listener {
 public:
-  explicit closure_result(std::shared_ptr<unfinished_closures> unfinished)
-    : closures_{std::move(unfinished)} {}
+  /// @param on_report called with what the closure reports. Empty: no effect.
+  explicit closure_result(std::shared_ptr<unfinished_closures> unfinished,
+                          std::function<void(const tensors&)> on_report = {})
+    : closures_{std::move(unfinished)}, on_report_{std::move(on_report)} {}
 
+  void on_report(const tensors& what) override {
+    if (on_report_)
+      on_report_(what);
+  }
   void on_ready(coordinator::payload result) override;
   void on_cancelled() override;
   void on_failed(std::exception_ptr error, std::uint32_t worker) override;
@@ -112,7 +118,8 @@ public:
 
 private:
   const std::shared_ptr<unfinished_closures>
-    closures_; // its lock guards all below
+    closures_; // its lock guards all below but `on_report_`
+  const std::function<void(const tensors&)> on_report_;
   remote_value_status status_ = remote_value_status::not_ready;
   coordinator::payload result_;
   std::exception_ptr error_;

@@ -65,6 +65,7 @@ node_worker(remote_closure_worker_actor::pointer self, node_log* log) {
 /// What the scheduler hears, by ordinal.
 struct owner_log {
   std::map<std::uint64_t, tensors> results;
+  std::vector<std::pair<std::uint64_t, tensors>> reports;
   std::map<std::uint64_t, std::string> errors;
   std::set<std::uint64_t> stopped;
 };
@@ -72,6 +73,11 @@ struct owner_log {
 closure_worker_owner_actor::behavior_type
 recording_owner(closure_worker_owner_actor::pointer, owner_log* log) {
   return {
+    [log](std::uint64_t, const coordinator::execution& from,
+          const tensors& what) {
+      EXPECT_FALSE(log->results.contains(from.ordinal));
+      log->reports.emplace_back(from.ordinal, what);
+    },
     [log](std::uint64_t, const coordinator::ended& x,
           const coordinator::payload& results) {
       const auto is_first =
@@ -217,6 +223,21 @@ TEST(ClosureLink, KeepsARequestOpenWhileExecutionsHaveNotEnded) {
   EXPECT_TRUE(f.node.requests.empty()); // nothing is executed
 }
 
+TEST(ClosureLink, TellsReportsBeforeTheEnd) {
+  busy_link f;
+  auto with_reports = ended({{{execution(0), {}}, 1}});
+  with_reports.reports = {
+    {execution(1), 2}, {execution(9), 1}, {execution(0), 0}};
+  f.answer(with_reports, {tensor::full({}, 1), tensor::full({}, 2),
+                          tensor::full({}, 3), tensor::full({}, 4)});
+  ASSERT_EQ(f.heard.reports.size(), 2u); // closure 9 is not executed
+  EXPECT_EQ(f.heard.reports[0].first, 1u);
+  EXPECT_EQ(f.heard.reports[0].second.at(1).item<float>(), 2);
+  EXPECT_EQ(f.heard.reports[1].first, 0u);
+  EXPECT_TRUE(f.heard.reports[1].second.empty());
+  EXPECT_EQ(f.heard.results.at(0).at(0).item<float>(), 4);
+}
+
 TEST(ClosureLink, LimitsTheInputsOfARequest) {
   busy_link f;
   const auto half = tensor::zeros({std::int64_t(max_batch_bytes) / 4 / 2});
@@ -322,6 +343,7 @@ TEST(ClosureLink, EndsIfTheNodeBreaksTheProtocol) {
     {ended({{{execution(9), {}}}}), {}},
     {ended({{{execution(0), {}}}, {{execution(0), {}}}}), {}},
     {ended({{{execution(0), {}}, 0, true}, {{execution(0), {}}, 0, true}}), {}},
+    {remote_ends{{{execution(0), 2}}, {}, {}, {}}, {tensor::full({}, 1)}},
   };
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     link_fixture f;

@@ -25,9 +25,28 @@ using namespace std::chrono_literals;
 using troupe::test::patience;
 using notice = std::shared_ptr<std::promise<void>>;
 
-/// A router of which only reads matter.
-template <class F>
-shard_router_actor::behavior_type behavior_of_reads(F on_pull) {
+struct accept_push {
+  parameter_server::push_result operator()(const replica_push&,
+                                           const tensors&) const {
+    return parameter_server::push_result::accepted;
+  }
+};
+struct answer_pull {
+  caf::result<parameter_server::pulled, tensors>
+  operator()(const replica_pull&, const tensors&) const {
+    return {parameter_server::pulled{}, tensors{}};
+  }
+};
+struct ignore_release {
+  void operator()(atom::release, std::uint64_t, std::uint32_t) const {}
+};
+
+/// A router of which only reads, and the requests of replicas, matter.
+template <class F, class Push = accept_push, class Pull = answer_pull,
+          class Release = ignore_release>
+shard_router_actor::behavior_type
+behavior_of_reads(F on_pull, Push on_step_push = {}, Pull on_step_pull = {},
+                  Release on_release = {}) {
   return {
     [](std::uint32_t, const new_part&, const tensor&) {
       return std::uint64_t{0};
@@ -50,14 +69,9 @@ shard_router_actor::behavior_type behavior_of_reads(F on_pull) {
     [](std::uint32_t, const new_training&, const parameter_server::training&) {
       return std::uint64_t{0};
     },
-    [](const replica_push&, const tensors&) {
-      return parameter_server::push_result::accepted;
-    },
-    [](const replica_pull&, const tensors&) {
-      return caf::result<parameter_server::pulled, tensors>{
-        parameter_server::pulled{}, tensors{}};
-    },
-    [](atom::release, std::uint64_t, std::uint32_t) {},
+    std::move(on_step_push),
+    std::move(on_step_pull),
+    std::move(on_release),
     [](const training_chief&) { return std::uint64_t{0}; },
     [](atom::stop, std::uint64_t) {},
     [](const parameter_server::contributed&) {},
@@ -111,6 +125,7 @@ void answer_two(open_reads& x) {
 closure_worker_owner_actor::behavior_type
 owner(closure_worker_owner_actor::pointer, notice stopped) {
   return {
+    [](std::uint64_t, const coordinator::execution&, const tensors&) {},
     [](std::uint64_t, const coordinator::ended&, const coordinator::payload&) {
     },
     [](std::uint64_t, const coordinator::failed&, const closure_failure&) {},
@@ -122,8 +137,9 @@ owner(closure_worker_owner_actor::pointer, notice stopped) {
 
 /// What an owner has heard, in this order: ordinals that have ended.
 struct ended_list {
-  std::mutex lock; // guards `ordinals`
+  std::mutex lock; // guards `ordinals` and `reports`
   std::vector<std::uint64_t> ordinals;
+  std::vector<float> reports;
   std::promise<void> complete;
   std::size_t expected = 0;
 };
@@ -132,6 +148,10 @@ closure_worker_owner_actor::behavior_type
 listing_owner(closure_worker_owner_actor::pointer,
               const std::shared_ptr<ended_list>& to, const notice& stopped) {
   return {
+    [to](std::uint64_t, const coordinator::execution&, const tensors& what) {
+      const std::lock_guard hold{to->lock};
+      to->reports.push_back(what.at(0).item<float>());
+    },
     [to](std::uint64_t, const coordinator::ended& x,
          const coordinator::payload&) {
       const std::lock_guard hold{to->lock};
@@ -195,6 +215,135 @@ TEST(ClosureWorker, ExecutesAClosureWhileAnotherOneReads) {
   ASSERT_EQ(ended->ordinals.size(), 3U);
   EXPECT_EQ(ended->ordinals.front(), 1U) << "its read was answered first";
   EXPECT_EQ(own_environment, 2);
+}
+
+/// What a router hears of replicas.
+struct replica_log {
+  std::mutex lock; // guards all below
+  std::vector<replica_push> pushes;
+  std::vector<replica_pull> pulls;
+  std::vector<std::uint32_t> released;
+};
+
+/// A router that answers pulls with their steps, and pushes of step 9 not.
+shard_router_actor::behavior_type
+router_of_replicas(shard_router_actor::pointer self,
+                   const std::shared_ptr<replica_log>& log,
+                   const notice& released) {
+  return behavior_of_reads(
+    [](std::uint32_t, const part_pull&, const tensors&) { return tensor{}; },
+    [=](const replica_push& x, const tensors&) {
+      const std::lock_guard hold{log->lock};
+      log->pushes.push_back(x);
+      auto answer =
+        self->make_response_promise<parameter_server::push_result>();
+      if (x.id.step == 8)
+        answer.deliver(caf::make_error(
+          ec::superseded, std::string{"a later training has begun"}));
+      else if (x.id.step != 9)
+        answer.deliver(parameter_server::push_result::accepted);
+      return answer;
+    },
+    [=](const replica_pull& x,
+        const tensors& rows) -> caf::result<parameter_server::pulled, tensors> {
+      const std::lock_guard hold{log->lock};
+      log->pulls.push_back(x);
+      parameter_server::pulled answer;
+      answer.next_step = x.step + 100 * rows.size();
+      return {std::move(answer), tensors{tensor::full({}, double(x.shard))}};
+    },
+    [=](atom::release, std::uint64_t, std::uint32_t replica) {
+      const std::lock_guard hold{log->lock};
+      log->released.push_back(replica);
+      released->set_value();
+    });
+}
+
+TEST(ClosureWorker, PullsAndPushesForTheStepsOfAReplica) {
+  runtime actors;
+  const auto log = std::make_shared<replica_log>();
+  const auto ended = std::make_shared<ended_list>();
+  ended->expected = 1;
+  const auto released = std::make_shared<std::promise<void>>();
+  std::vector<closure_environment::step_values> read;
+  std::string problem;
+  {
+    auto router = actors.system().spawn(router_of_replicas, log, released);
+    auto to = actors.system().spawn(listing_owner, ended, notice{});
+    auto worker = actors.system().spawn(
+      closure_worker, closure_worker_config{.owner = to, .router = router});
+    const auto what = std::make_shared<closure>(
+      [&](closure_environment& self) -> coordinator::payload {
+        using pull = closure_environment::step_pull;
+        using push = closure_environment::step_push;
+        const std::vector<pull> pulls{{{0, 1, 4, 6, {0}, {0}}, {}},
+                                      {{1, 1, 4, 6, {0}, {1}}, {tensor{}}}};
+        read = self.pull(pulls);
+        self.report({tensor::full({}, 5)});
+        const std::vector<push> pushes{{{0, 1, {4, 6, 0}, 6, {}}, {}},
+                                       {{1, 1, {4, 6, 0}, 6, {}}, {}}};
+        self.push(pushes);
+        self.report({tensor::full({}, 6)});
+        try {
+          const push last{{1, 1, {4, 8, 0}, 6, {}}, {}};
+          self.push({&last, 1});
+        } catch (const job_error& e) {
+          problem = e.what();
+        }
+        EXPECT_THROW(
+          self.report({tensor::zeros({std::int64_t(max_report_bytes)})}),
+          std::logic_error);
+        return {};
+      },
+      nullptr);
+    caf::anon_send(worker, coordinator::run{{0, 1}, 0}, what);
+    await_end(*ended, worker, router, to);
+  }
+  release_caf_logger();
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_EQ(read[0].answer.next_step, 6U);
+  EXPECT_EQ(read[1].answer.next_step, 106U);
+  EXPECT_EQ(read[1].values.at(0).item<float>(), 1);
+  EXPECT_EQ(log->pushes.size(), 3U);
+  EXPECT_NE(problem.find("a later training has begun"), std::string::npos);
+  EXPECT_EQ(ended->reports, (std::vector<float>{5, 6}));
+}
+
+TEST(ClosureWorker, ReleasesTheReplicaOfAClosureThatIsStopped) {
+  runtime actors;
+  const auto log = std::make_shared<replica_log>();
+  const auto stopped = std::make_shared<std::promise<void>>();
+  const auto released = std::make_shared<std::promise<void>>();
+  const auto begun = std::make_shared<std::promise<void>>();
+  {
+    auto router = actors.system().spawn(router_of_replicas, log, released);
+    auto to = actors.system().spawn(owner, stopped);
+    auto worker = actors.system().spawn(
+      closure_worker, closure_worker_config{.owner = to, .router = router});
+    const coordinator::execution which{0, 1};
+    const auto what = std::make_shared<closure>(
+      [&](closure_environment& self) -> coordinator::payload {
+        begun->set_value();
+        const closure_environment::step_push push{{0, 1, {4, 9, 0}, 0, {}}, {}};
+        self.push({&push, 1}); // is not answered
+        return {};
+      },
+      nullptr);
+    caf::anon_send(worker, coordinator::run{which, 0}, what);
+    EXPECT_EQ(begun->get_future().wait_for(patience),
+              std::future_status::ready);
+    caf::anon_send(worker, coordinator::cancel{which});
+    EXPECT_EQ(stopped->get_future().wait_for(patience),
+              std::future_status::ready);
+    EXPECT_EQ(released->get_future().wait_for(patience),
+              std::future_status::ready);
+    caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(router, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(to, caf::exit_reason::user_shutdown);
+  }
+  release_caf_logger();
+  const std::lock_guard hold{log->lock};
+  EXPECT_EQ(log->released, std::vector<std::uint32_t>{4});
 }
 
 /// Code that ends a closure that waits still belongs to the closure.

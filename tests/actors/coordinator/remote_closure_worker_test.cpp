@@ -91,6 +91,12 @@ struct remote_fixture {
     return out;
   }
 
+  void report(std::uint64_t ordinal, tensors what) {
+    caf::anon_send(owner, std::uint64_t{0}, execution(ordinal),
+                   std::move(what));
+    simulator.run_until_idle();
+  }
+
   void end(std::uint64_t ordinal, tensors results) {
     caf::anon_send(owner, std::uint64_t{0},
                    coordinator::ended{execution(ordinal), {}},
@@ -139,6 +145,32 @@ TEST(RemoteClosureWorker, AnswersWhenExecutionsHaveEnded) {
 }
 
 /// So the next executions never wait for a request that is open.
+TEST(RemoteClosureWorker, AnswersWhenExecutionsHaveReported) {
+  remote_fixture f;
+  f.set_up();
+  auto first = f.poll({known(0), known(1)});
+  f.report(1, {tensor::full({}, 5), tensor::full({}, 6)});
+  const auto one = f.read(first);
+  ASSERT_TRUE(one && one->error.empty());
+  ASSERT_EQ(one->ends.reports.size(), 1u);
+  EXPECT_EQ(one->ends.reports[0].execution, execution(1));
+  EXPECT_EQ(one->ends.reports[0].num_tensors, 2u);
+  EXPECT_EQ(one->results.at(1).item<float>(), 6);
+  // Reports and ends that no poll waits for are in one answer.
+  f.report(0, {tensor::full({}, 7)});
+  f.end(0, {tensor::full({}, 8)});
+  f.report(1, {});
+  f.report(0, {tensor::full({}, 9)}); // it has ended
+  auto second = f.poll({});
+  const auto two = f.read(second);
+  ASSERT_TRUE(two && two->ends.reports.size() == 2);
+  EXPECT_EQ(two->ends.reports[0].execution, execution(0));
+  EXPECT_EQ(two->ends.reports[1].execution, execution(1));
+  ASSERT_EQ(two->results.size(), 2u);
+  EXPECT_EQ(two->results[0].item<float>(), 7);
+  EXPECT_EQ(two->results[1].item<float>(), 8);
+}
+
 TEST(RemoteClosureWorker, AnswersAPollWhenTheNextOneArrives) {
   remote_fixture f;
   f.set_up();

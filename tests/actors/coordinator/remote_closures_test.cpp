@@ -51,6 +51,7 @@ void note(outcomes& all, std::uint64_t ordinal, std::int64_t what) {
 closure_worker_owner_actor::behavior_type
 scheduler(closure_worker_owner_actor::pointer, outcomes* all) {
   return {
+    [](std::uint64_t, const coordinator::execution&, const tensors&) {},
     [all](std::uint64_t, const coordinator::ended& x,
           const coordinator::payload& results) {
       const auto& list = *static_cast<const tensors*>(results.get());

@@ -87,9 +87,12 @@ public:
       for (auto messages = below(150); messages > 0; --messages)
         step();
       inject();
+      report_all();
     }
-    for (int i = 0; i < 600 && !is_done(); ++i)
+    for (int i = 0; i < 600 && !is_done(); ++i) {
+      report_all();
       run_for(100);
+    }
     if (!is_done())
       return problem.empty() ? "the training does not end" : problem;
     check();
@@ -275,14 +278,24 @@ private:
           });
       return {};
     });
-    for (const auto& [r, unused] : all)
-      report(r);
   }
 
-  /// Tells the chief what a replica has contributed to.
+  /// Workers tell the chief again and again, and learn of another one at some
+  /// time.
+  void report_all() {
+    for (const auto& [r, unused] : all) {
+      report(r);
+      if (below(3) == 0)
+        known_chiefs[r] = chief_router;
+    }
+  }
+
+  /// Tells the chief that the worker knows what a replica has contributed to.
   void report(std::uint32_t r) {
-    if (is_synchronous())
-      caf::anon_send(routers.at(chief_router), contributed{r, all[r].step, 1});
+    const auto to =
+      routers.find(known_chiefs.try_emplace(r, chief_router).first->second);
+    if (is_synchronous() && to != routers.end())
+      caf::anon_send(to->second, contributed{r, all[r].step, 1});
   }
 
   /// Sends a request of a replica. Its answer has no effect if the replica was
@@ -434,6 +447,7 @@ private:
   std::map<std::uint32_t, replica> all;
   // Of synchronous steps.
   std::uint64_t chief_router = 0, last_chief = 0, decided_steps = 0;
+  std::map<std::uint32_t, std::uint64_t> known_chiefs;  ///< By replica.
   std::map<std::uint64_t, std::vector<choice>> choices; ///< By step.
   /// That were read, by version and shard.
   std::map<std::uint64_t, std::map<std::uint32_t, float>> values;
@@ -461,7 +475,7 @@ TEST(RandomTrainings, CountEachContributionOnceWhileProcessesAreLost) {
   EXPECT_GT(moves, seeds / 4);
   EXPECT_GT(joins, seeds / 4);
   EXPECT_GT(next_chiefs, seeds / 8);
-  EXPECT_GT(superseded, seeds / 16);
+  EXPECT_GT(superseded, seeds / 50);
 }
 
 } // namespace

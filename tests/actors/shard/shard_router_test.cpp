@@ -280,6 +280,15 @@ TEST_F(ShardRouter, EndsAChiefThatALaterOneSupersedes) {
   EXPECT_NE(earlier->problem.find("another process is the chief"),
             std::string::npos);
   EXPECT_EQ(later->problem, "");
+  // The same on the router of the later one, which stays.
+  start_router({"1", "2"}, 1);
+  what.chief = 9;
+  const auto last = ask<std::uint64_t>(what);
+  what.chief = 8;
+  EXPECT_NE(ask<std::uint64_t>(what)->problem.find("a later chief"),
+            std::string::npos);
+  EXPECT_EQ(last->problem, "");
+  what.chief = 10;
   what.backup_workers = 1;
   EXPECT_NE(ask<std::uint64_t>(what)->problem, "");
 }

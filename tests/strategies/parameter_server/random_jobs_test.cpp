@@ -25,6 +25,8 @@ TEST(ShardFaults, LoseAndRepeatNoContribution) {
     {"chiefs excluded", 200},
     {"chiefs lost when shards differed", 30},
     {"chiefs cut off from shards", 100},
+    {"chiefs replaced in a view", 200},
+    {"chiefs superseded", 30},
     {"processes returned", 200},
     {"processes cut off", 200},
     {"links cut", 200},

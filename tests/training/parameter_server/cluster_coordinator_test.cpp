@@ -79,6 +79,24 @@ TEST(ClusterCoordinator, GivesClosuresTheirContextAndArguments) {
   EXPECT_EQ(none.status(), remote_value_status::ready);
 }
 
+TEST(ClusterCoordinator, TellsTheReportsOfAClosure) {
+  fixture f;
+  std::promise<float> reported;
+  std::promise<void> heard;
+  const auto done = f.coordinator.schedule_with_reports(
+    [&](const tensors& what) { reported.set_value(what.at(0).item<float>()); },
+    [&](closure_context& self) {
+      self.report({tensor::full({}, 3)});
+      heard.get_future().wait_for(patience); // before the end
+      return self.worker();
+    });
+  auto value = reported.get_future();
+  ASSERT_EQ(value.wait_for(patience), std::future_status::ready);
+  EXPECT_EQ(value.get(), 3);
+  heard.set_value();
+  EXPECT_EQ(done.get(), 0u);
+}
+
 TEST(ClusterCoordinator, MakesTheChangesOfAClosureAtItsEnd) {
   fixture f;
   const auto x = f.counter("x"), y = f.counter("y");

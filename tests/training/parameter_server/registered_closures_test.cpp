@@ -15,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -58,6 +59,14 @@ registered_closures make_closures(const parameter_server_strategy& servers,
     {"descend",
      [=](closure_context&, const tensors& inputs) -> tensors {
        optimizer.apply(inputs, all);
+       return {};
+     }},
+    {"report",
+     [=](closure_context& self, const tensors&) -> tensors {
+       for (int i = 0; i < 3; ++i)
+         self.report({tensor::full({}, i), tensor::full({2}, 7)});
+       x.value(); // others are told before the end
+       self.report({tensor::full({}, 3)});
        return {};
      }},
     {"throw",
@@ -166,6 +175,20 @@ TEST(RegisteredClosures, UseTheOptimizerOfTheCoordinatorsProgram) {
     f.coordinator->schedule_named("descend", {tensor::full({}, 2)});
   ASSERT_TRUE(f.coordinator->join_for(patience));
   EXPECT_EQ(number(f.x), 92);
+}
+
+TEST(RegisteredClosures, TellTheirReportsInOrder) {
+  fixture f;
+  std::mutex lock;
+  std::vector<float> seen;
+  const auto done =
+    f.coordinator->schedule_named("report", {}, [&](const tensors& what) {
+      const std::lock_guard hold{lock};
+      seen.push_back(what.at(0).item<float>());
+    });
+  EXPECT_TRUE(done.get().empty());
+  const std::lock_guard hold{lock};
+  EXPECT_EQ(seen, (std::vector<float>{0, 1, 2, 3}));
 }
 
 TEST(RegisteredClosures, ReportErrors) {

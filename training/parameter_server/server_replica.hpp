@@ -1,0 +1,65 @@
+#pragma once
+
+#include "troupe/actors/protocol/closure.hpp"
+#include "troupe/tensors/parameter_gradient.hpp"
+#include "troupe/training/parameter_server/training_layout.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace troupe {
+
+/// The reads and contributions of a replica of a training: whole variables and
+/// rows in place of parts at servers (`parameter_server::worker`). A closure
+/// makes one, and uses it as long as it runs.
+class server_replica {
+public:
+  /// @param training number of the training.
+  server_replica(closure_environment& self,
+                 std::shared_ptr<const training_layout> layout,
+                 std::uint64_t training, std::uint32_t replica);
+
+  /// Returns the first step to which some server lacks a contribution of this
+  /// replica. A replica that was moved here goes on with it.
+  /// @errors throws `job_error`; with `ec::superseded` if a later training has
+  ///         begun.
+  std::uint64_t find_step();
+
+  /// A variable to read, or some of its rows.
+  struct read {
+    std::uint32_t variable = 0; ///< Index in the training.
+    /// None: the whole variable. Not negative, below its number of rows, and
+    /// none twice.
+    std::optional<std::vector<std::int64_t>> rows{};
+  };
+  /// Reads variables for a step. Waits until the replica may read them.
+  /// @returns [n, d...], or [rows, d...], for each read. A whole variable may
+  ///          share its elements with a server in this process, so it is
+  ///          read-only.
+  /// @errors as `find_step`
+  tensors pull(std::uint64_t step, std::span<const read> all);
+
+  /// Contributes to a step of all variables. Returns when the servers have
+  /// acknowledged it.
+  /// @param gradients by variable. Empty, or an empty one: the replica has none
+  ///        for this step.
+  /// @errors as `find_step`
+  void push(std::uint64_t step, std::span<const parameter_gradient> gradients,
+            const parameter_server::update_factors& factors);
+
+private:
+  void note_versions(const closure_environment::step_pull& asked,
+                     const parameter_server::pulled& answer);
+
+  closure_environment& self_;
+  const std::shared_ptr<const training_layout> layout_;
+  const std::uint64_t training_;
+  const std::uint32_t replica_;
+  /// That were read last, by server and index of the part.
+  std::vector<std::vector<std::uint64_t>> versions_;
+};
+
+} // namespace troupe
