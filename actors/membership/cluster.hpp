@@ -61,7 +61,7 @@ struct cluster_options {
   /// True: the process takes a task of a job that runs already, because the
   /// process that had the task has ended. It becomes a member of the job when
   /// its program has come to the call that the job makes (docs/protocols/
-  /// recovery.md).
+  /// joining.md).
   bool join_running_job = false;
   /// Maximum time for which a process that joins waits until its address is
   /// free, because the process that has the task still runs on this host. Zero:
