@@ -30,8 +30,9 @@ public:
   virtual void begin_step(std::uint64_t step) = 0;
   /// Ends the step. If its collectives have not drained, they are abandoned.
   virtual void end_step() = 0;
-  /// True while the collectives of the step are valid: no other replica of this
-  /// process has left the step early or has begun a newer generation.
+  /// True while the collectives of the step are valid. They are invalid once
+  /// another replica of this process has left the step early or has begun a
+  /// newer generation.
   virtual bool is_current() const { return true; }
 
   // -- contributions ----------------------------------------------------------
@@ -122,8 +123,8 @@ public:
   /// Returns the bucket of the first incomplete collective of the step, if any.
   virtual std::optional<std::uint32_t> first_incomplete() = 0;
   /// Returns the replicas that the collectives of a step wait for, as far as
-  /// this replica can tell: their contributions are missing, or they have not
-  /// accepted packets of this process.
+  /// this replica can tell. Such a replica has not sent its contribution, or
+  /// has not accepted packets of this process.
   /// @param condition that this replica waits for, if it waits in this step.
   virtual std::vector<std::uint32_t>
   missing(std::uint64_t step,

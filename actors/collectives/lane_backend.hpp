@@ -119,9 +119,9 @@ public:
   wait_status wait(std::uint32_t replica, const wait_condition& condition,
                    bool blocking);
 
-  /// Returns true while the replica's step is valid. It is invalid after a
-  /// replica of this process has begun a newer generation, or has ended a step
-  /// of this generation before the step was drained.
+  /// Returns true while the replica's step is valid. The step is invalid after
+  /// a replica of this process has begun a newer generation, or has ended an
+  /// undrained step of this generation.
   bool is_current(std::uint32_t replica);
   /// Returns the sum of a bucket; an empty handle while the sum is incomplete.
   /// @errors throws std::logic_error if the replica did not contribute to the

@@ -173,8 +173,8 @@ lane_backend::impl::drive(unique_lock& locked, std::uint32_t replica,
 /// driver yields the core before each poll. It stops polling as soon as another
 /// thread has used the core. The driver should then sleep: the system runs a
 /// woken thread sooner than a thread that yields. If the threads share cores,
-/// the driver yields from the first poll on until `spin_timeout` has elapsed:
-/// the thread that it waits for may be ready to run on this core.
+/// the driver yields from the first poll on until `spin_timeout` has elapsed.
+/// The awaited thread may be ready to run on this core.
 void lane_backend::impl::poll(unique_lock& locked, std::uint32_t replica,
                               const wait_condition& condition) {
   const auto begin = clock::now();

@@ -4,9 +4,9 @@
 
 namespace troupe {
 
-// Pushes are numbered from 0. Push n uses slot n % size. The slot is free for
-// push n while its `turn` is n, and holds the message of push n while its
-// `turn` is n + 1.
+// Pushes are numbered from 0. Push n uses slot n % size. While the `turn` of
+// the slot is n, the slot is free for push n. While the `turn` is n + 1, the
+// slot holds the message of push n.
 //
 // Parking uses Dekker's algorithm. A producer writes a message and then reads
 // the flag `parked_`. The owner writes the flag and then looks for a message.

@@ -134,7 +134,7 @@ struct chief_state {
   std::uint64_t watchdog_id = 0;
   bool watchdog_armed = false; ///< True until the valid watchdog timer expires.
   /// True if the watchdog timer limits the wait for answers to a probe, or to a
-  /// `configure` message that the chief has sent a second time.
+  /// `configure` message that was sent twice.
   bool watchdog_probing = false;
   /// Progress count of the step-commit machine at the last check.
   std::uint64_t progress_count = 0;

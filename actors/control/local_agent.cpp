@@ -106,9 +106,9 @@ bool local_agent_state::is_complete(std::uint64_t step) const {
   return !next_steps.empty() && std::ranges::min(next_steps) > step;
 }
 
-/// Returns true if all replicas of this process have reported the last step of
-/// the run, so that the chief waits for the reports in `unsent`, or the first
-/// step, which shows that the job goes on.
+/// Returns true if all replicas of this process have reported the first or the
+/// last step of the run. The first step shows that the job makes progress.
+/// After the last step the chief waits for the reports in `unsent`.
 bool local_agent_state::is_awaited(const step_commit::step_done& report) const {
   const bool is_last = report.step + 1 >= end_step;
   if (next_steps.empty())

@@ -20,10 +20,10 @@ struct local_agent_options {
   local_placement placement;
   std::shared_ptr<run_listener> listener;
   /// Number of reports per replica that the agent sends to the chief in one
-  /// batch. When all its replicas have reported a step, it sends the batch at
-  /// once if it has sent none in the last `max_batch_delay`, or if the step is
-  /// the first or the last one of a run. Unsent reports are lost if the process
-  /// ends.
+  /// batch. The agent sends the batch earlier when all its replicas have
+  /// reported a step, if it has sent none in the last `max_batch_delay`. The
+  /// first and the last step of a run are sent at once. Unsent reports are lost
+  /// if the process ends.
   std::uint64_t report_batch = 1;
   /// Number of steps that a replica may run ahead of the last commit. The chief
   /// also grants at most twice this number of steps beyond the last commit that

@@ -19,10 +19,10 @@ namespace troupe {
 
 namespace {
 
-/// Polls with executions that are open at a time, and all polls. Those with
-/// executions to stop, and one that confirms results, may be sent beyond the
-/// first limit: the node may answer none until it has the confirmation. A
-/// channel takes 16 messages with tensors at a time.
+/// Polls with executions that are open at a time, and all polls. Polls with
+/// executions to stop, and one that confirms results, may exceed the first
+/// limit. The node may answer no poll before it has the confirmation. A channel
+/// takes 16 messages with tensors at a time.
 constexpr std::size_t max_open_polls = 4, max_all_polls = 8;
 
 } // namespace

@@ -59,11 +59,11 @@ std::string step_name(const std::string& operation, std::uint64_t step);
 /// Lists replicas for people: "replica 1" or "replicas 1, 3".
 std::string replica_list(std::span<const std::uint32_t> ids);
 
-/// Returns the sentence for people that says what happened, such as "worker 1
-/// was lost in step 7: the peer has closed the connection; replica 0 waits for
-/// the sum of bucket 2, still missing replica 1". Replicas are named with their
-/// process if the job has several processes. A process or replica that is not
-/// in `processes` is named by its number.
+/// Returns the sentence for people that says what happened: "worker 1 was lost
+/// in step 7: the peer has closed the connection; replica 0 waits for the sum
+/// of bucket 2, still missing replica 1". Replicas are named with their process
+/// if the job has several processes. A process or replica that is not in
+/// `processes` is named by its number.
 std::string describe(const failure_report& report,
                      const named_processes& processes);
 

@@ -203,10 +203,10 @@ std::int64_t flight_recorder::now_ns() const {
   return now_() - first_ns_;
 }
 
-// The number of a slot is 0 if it was never written, 2 * n + 1 while event n is
-// written, and 2 * n + 2 afterwards. A writer stores each word with release
-// order after the odd number. So a reader that loads a word of a newer event
-// with acquire order then sees the newer number too, and drops its copy.
+// The number of a slot that was never written is 0. It is 2 * n + 1 while event
+// n is written, and 2 * n + 2 afterwards. A writer stores each word with
+// release order after the odd number. So a reader that loads a word of a newer
+// event with acquire order then sees the newer number too, and drops its copy.
 void flight_recorder::record(const flight_event& event) noexcept {
   const bounded_text text{
     event.text, std::min(max_whole_text_bytes, capacity_ * slot_text_bytes)};

@@ -8,8 +8,8 @@
 namespace troupe::injection {
 
 /// File in which the processes of a job note which faults of a plan have
-/// occurred, so that a process that is started again does not repeat them. Each
-/// note is one line: index of the fault in the plan, and process number.
+/// occurred. So a process that is started again does not repeat the faults.
+/// Each note is one line: index of the fault in the plan, and process number.
 /// @cost a note is one system call, and survives a kill of the process.
 class fault_notes {
 public:

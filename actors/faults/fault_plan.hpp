@@ -99,10 +99,11 @@ std::string to_string(const fault& of);
 /// Describes the faults that may occur. A probability is applied to each
 /// message independently. A fault with a trigger occurs once.
 ///
-/// In the simulator, a fault that is set for a step is scheduled when its
-/// replica, or a replica of its process, first sends a message of that step or
-/// a later step. It occurs after 0 to 12 further messages of the job. Over
-/// processes, it occurs at the first such message.
+/// In the simulator, a fault that is set for a step is scheduled by the first
+/// message of that step or a later one. The sender of this message is the
+/// replica of the fault, or a replica of its process. The fault occurs after 0
+/// to 12 further messages of the job. Over processes, it occurs at the first
+/// such message.
 ///
 ///   faults{}.kill(replica{2}, at_step{17}).drop(replica{0}, 0.01).delay(0.1)
 ///
@@ -224,8 +225,9 @@ inline plan_scope scope_with_servers(std::uint32_t workers,
 std::optional<std::string> problem_of(const faults& plan,
                                       const plan_scope& scope);
 
-/// Returns what is wrong with a fault by itself, beginning with the key of the
-/// JSON form: "probability is 2; give a number from 0 to 1". None: nothing.
+/// Returns what is wrong with a fault by itself. The text begins with the key
+/// of the JSON form: "probability is 2; give a number from 0 to 1". None:
+/// nothing.
 std::optional<std::string> problem_of(const fault& one);
 
 } // namespace troupe::injection

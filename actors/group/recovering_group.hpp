@@ -10,11 +10,11 @@ class recovering_group {
 public:
   virtual ~recovering_group() = default;
 
-  /// Sets a function that says whether the program wants to stop. If it returns
-  /// true for some seconds of a recovery, the waits and runs of this process
-  /// end with a `job_error` (ec::cancelled), also later ones, so that the
-  /// program can save its state. It is called on a thread of an actor, with a
-  /// lock held.
+  /// Sets a function that says whether the program wants to stop. If the
+  /// function returns true for some seconds of a recovery, the waits and runs
+  /// of this process end with a `job_error` (ec::cancelled). Later ones end so
+  /// too, and the program can save its state. The function is called on a
+  /// thread of an actor, with a lock held.
   /// @param is_to_stop null: the program cannot say so.
   /// @returns the function that was set before.
   virtual std::function<bool()>
@@ -23,9 +23,9 @@ public:
   /// A recovery of this process begins, or has ended.
   virtual void set_recovering(bool recovers) = 0;
 
-  /// True if this process has left its job because it lacks something for
-  /// itself, such as a descriptor, and does not know that the others go on.
-  /// They may lack it too, so the state of this process may be the last one.
+  /// True if this process has left its job because it lacks a resource, such as
+  /// a descriptor, and does not know that the others go on. The others may lack
+  /// the resource too, so the state of this process may be the last one.
   virtual bool may_have_last_state() const = 0;
 };
 

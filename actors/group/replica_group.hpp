@@ -88,11 +88,11 @@ public:
   virtual void for_each(const std::function<void(std::uint32_t)>& fn) = 0;
 
   /// Makes the replicas of this process anew, after `run` has thrown because a
-  /// process was lost or joins: waits until the processes have agreed on the
-  /// next view of the job, which places all replicas on its members. All of
-  /// them must make the same call. Then `replica_placement` is that of the
-  /// view, and the group runs steps again. With `is_joining`, the next view is
-  /// the first one to which this process belongs.
+  /// process was lost or joins. Waits until the processes have agreed on the
+  /// next view of the job, which places all replicas on its members. All
+  /// members must make this call. Then `replica_placement` is the placement of
+  /// the view, and the group runs steps again. With `is_joining`, the next view
+  /// is the first one to which this process belongs.
   /// @param position how far this process has come. Steps before it stay done;
   ///                 no later step has changed anything. None: it has joined
   ///                 and does not have the state of the job yet.
@@ -132,8 +132,8 @@ public:
   /// Lets processes leave the job, between two runs: the next view places their
   /// replicas on the others, as `enter_next_view` says. All processes of the
   /// view make the same call. A process that wants to leave remains if no other
-  /// one with replicas would stay, or if the view changes for another reason at
-  /// the same time.
+  /// process with replicas would stay. It also remains if the view changes for
+  /// another reason meanwhile.
   /// @param leavers the processes that want to leave, by `incarnation`.
   /// @param position as in `enter_next_view`, equal in all processes.
   /// @errors throws `job_error` if there is no next view, or if this process is

@@ -16,8 +16,9 @@ namespace troupe {
 bool is_end_of_role(const failure_report& report);
 
 /// Limits how often the roles of a process are made again, because the actor of
-/// one of them has ended. An end counts for the window, and longer if no step
-/// was made since then: a role can need more time than the window for each end.
+/// one of them has ended. An end counts for the window, and longer while no
+/// step is made. So the limit also holds if each end takes longer than the
+/// window.
 class respawn_limit {
 public:
   /// @param max_respawns maximum number of ends that count.

@@ -165,8 +165,8 @@ net::hello_response cluster::impl::admit(const net::hello& hello) {
   return response;
 }
 
-/// Accepts the connection of a spare if it has the configuration of the job, so
-/// that a spare learns at its start that it could not join.
+/// Accepts the connection of a spare that has the configuration of the job. So
+/// any other spare learns at its start that it cannot join.
 net::hello_response cluster::impl::admit_spare(const net::hello& hello) {
   membership::join_request request;
   if (const auto fault = read_join_hello(hello, request))

@@ -64,8 +64,8 @@ struct cluster_options {
   /// joining.md).
   bool join_running_job = false;
   /// Maximum time for which a process that joins waits until its address is
-  /// free, because the process that has the task still runs on this host. Zero:
-  /// it does not wait. Needs `join_running_job`.
+  /// free, while its predecessor still runs on this host. Zero: no wait. Needs
+  /// `join_running_job`.
   std::chrono::milliseconds spare_timeout{0};
   /// True: the process waits until the job lacks a task, at most for
   /// `spare_timeout`, and takes that task. `task` has no effect. The process

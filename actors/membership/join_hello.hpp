@@ -32,8 +32,8 @@ read_join_hello(const net::hello& hello, membership::join_request& request);
 net::process_identity read_process_identity(const net::hello& hello);
 
 /// Makes the hello of a process whose connection to another member of the
-/// running job was cut, which carries its join request, its identity on its
-/// host, the id of its view and the incarnation of the other member.
+/// running job was cut. The hello carries the join request and the identity of
+/// the process, the id of its view, and the incarnation of the other member.
 /// @param identity as in `make_join_hello`.
 /// @param dialed   incarnation of the other member. A process that was started
 ///                 in its place rejects the hello.
@@ -47,8 +47,8 @@ net::hello make_reconnect_hello(const std::string& job, const std::string& name,
 std::optional<net::decode_error>
 read_reconnect_hello(const net::hello& hello, reconnect_request& request);
 
-/// Makes the hello of a stream between two processes of a view, which carries
-/// the join request of its sender and the id of the view.
+/// Makes the hello of a stream between two processes of a view. The hello
+/// carries the join request of its sender and the id of the view.
 net::hello make_stream_hello(const std::string& job, const std::string& name,
                              const std::string& purpose,
                              membership::join_request request,

@@ -20,9 +20,9 @@ struct lane_failure : job_error {
   std::vector<std::uint32_t> tasks; ///< Of these members.
 };
 
-/// Returns the members whose streams are missing, although this process has
-/// waited for some time: those with a failed dial, or else all whose streams
-/// are not open.
+/// Returns the members whose streams are missing after this process has waited
+/// for some time. These are the members with a failed dial. If there are none,
+/// they are all members whose streams are not open.
 /// @param first the first member in the order of `of` whose streams were not
 ///              taken yet.
 /// @pre the lock of the table is held.

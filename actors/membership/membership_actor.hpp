@@ -45,8 +45,8 @@ struct membership_event {
     std::uint32_t task = 0;
     std::shared_ptr<net::endpoint::dial_result> result;
   };
-  /// The process of a task has sent a message on the membership channel, on the
-  /// channel of view changes, or on that of results or of packet reports.
+  /// The process of a task has sent a message on the channel of membership, of
+  /// view changes, of results or of packet reports.
   struct received {
     std::uint32_t task = 0;
     std::uint64_t connection = 0; ///< The actor counts its connections.
@@ -176,10 +176,10 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::membership_event)
 namespace troupe {
 
 /// Hosts the membership protocol (`strategies/membership/`) in a process: the
-/// leader in task 0, a participant in all others, first a candidate in a
-/// process that joins while the job runs, and in every process the view
-/// changes. It owns the control connections, one to each other process, and
-/// writes what the others need to know to a `peer_table`.
+/// leader in task 0, a participant in all other tasks. A process that joins
+/// while the job runs is a candidate first. Every process hosts the view
+/// changes. The actor owns the control connections, one to each other process,
+/// and writes what other roles need to know to a `peer_table`.
 using membership_actor =
   caf::typed_actor<caf::reacts_to<membership_event>,
                    // The timeout with this number has elapsed. An older number
@@ -232,10 +232,10 @@ struct membership_options {
   /// it connects to all processes at once, and goes on if connections end.
   membership::view known_view{};
   /// Dials another member of the running job, to which the connection was cut,
-  /// for at most the given time, with a hello that names this process and its
-  /// view. Calls the function once, on any thread. Also dials a process that
-  /// asks to join, which answers only. Null: no connection is made again, and
-  /// no such process is dialed.
+  /// for at most the given time. The hello names this process and its view.
+  /// Calls the function once, on any thread. Also dials a process that asks to
+  /// join, which answers only. Null: no connection is made again, and no such
+  /// process is dialed.
   /// @errors throws std::invalid_argument for an address that cannot be used.
   std::function<void(const membership::member& peer,
                      std::chrono::milliseconds timeout, dial_callback on_done)>

@@ -30,9 +30,9 @@ class job_status_source;
 /// The first are those of the collectives, by `collective::lane_id`.
 inline constexpr std::array lane_purposes{"contributions", "results"};
 
-/// What a process knows of its job: the membership actor writes it, and the
+/// What a process knows of its job. The membership actor writes the table. The
 /// thread that joins and leaves, the replica group and the status service read
-/// it. It also holds the streams from which lanes are made.
+/// it. The table also holds the streams from which lanes are made.
 class peer_table {
 public:
   /// Control connection to another process. Before the first view, a

@@ -57,14 +57,14 @@ public:
 
   /// The connection to a member of the current view has ended.
   void on_cut(const process_id& process, cut_connection how);
-  /// A member of the current view is dialed once more, although the connection
-  /// to it could not be made again, or was not because it was silent.
+  /// A member of the current view is dialed once more. Its connection could not
+  /// be made again, or was not made again because the member was silent.
   void dial(const process_id& process, cut_connection how);
   /// True if the connection to the process is being made again.
   bool awaits(const process_id& process) const {
     return cuts_.contains(process);
   }
-  /// True if one to a process of this task is.
+  /// True if a connection to a process of this task is being made again.
   bool awaits_task(std::uint32_t task) const;
   /// The process has connected, or is known to have ended.
   /// @returns what is known of the connection that was cut. None: none was.

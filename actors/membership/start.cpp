@@ -19,8 +19,8 @@
 #include <thread>
 #include <vector>
 
-// How a process joins its job: the membership actor agrees on the view, this
-// thread opens streams and lanes to all processes of the view, and the
+// How a process joins its job. The membership actor agrees on the view. Then
+// this thread opens streams and lanes to all processes of the view. At last the
 // membership actor passes the start barrier.
 
 namespace troupe {

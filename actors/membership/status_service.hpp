@@ -9,10 +9,10 @@
 
 namespace troupe {
 
-/// The status service: answers the queries of status clients and of spares in
-/// every process of a job, so that a client needs the address of any of them.
-/// Unlike the status, the vacant tasks are known in each process: no other role
-/// is asked. The last two messages are sent only inside that process.
+/// The status service answers the queries of status clients and of spares in
+/// every process of a job. So a client needs the address of any process. Unlike
+/// the status, the vacant tasks are known in each process: no other role is
+/// asked. The last two messages are sent only inside that process.
 using status_service_actor = status_actor::extend<
   // As in `vacancy_actor`.
   caf::replies_to<atom::vacant>::with<membership::vacancies>,

@@ -30,8 +30,8 @@ public:
     std::uint64_t seed = 0;        ///< Seed of the delays.
     /// Returns the description of the node. Called for each attempt.
     std::function<spare_description()> describe{};
-    /// Receives a sentence for each event: the client has accepted the node, or
-    /// its connection was lost, or it has sent an outcome that is no failure.
+    /// Receives a sentence for each event: the client has accepted the node or
+    /// sent an outcome that is no failure, or its connection was lost.
     std::function<void(const std::string&)> on_event{};
     /// Called once if the client refuses the node (`refused`, or `protocol`),
     /// or does not answer in time (`unreachable`). The text says why.

@@ -114,9 +114,9 @@ struct remote_ends {
 /// A worker on a node, which executes closures that are registered there.
 using remote_closure_worker_actor = caf::typed_actor<
   // A long poll, which begins and stops executions, or none. The worker answers
-  // when any executions have ended or reported, when it gets another poll, when
-  // large inputs have arrived, or after `poll_timeout`; but while it sends
-  // results that are fetched, not before they are in `remote_work::fetched`.
+  // when executions have ended or reported, when another poll or large inputs
+  // have arrived, or after `poll_timeout`. But while the worker sends results
+  // that are fetched, it answers only when they are in `remote_work::fetched`.
   // The coordinator keeps a poll open while executions have not ended. Errors:
   //   refused    the worker cannot execute closures
   //   protocol   more executions than `max_in_flight_on_node`, or another

@@ -60,7 +60,7 @@ struct replica_group_options {
 void check(const replica_group_options& options);
 
 /// Sets the context of a replica's ops at the start of a step: no tape, the
-/// replica's index of gradient buffers, and the state of the random ops.
+/// index of its gradient buffers, and the state of random ops.
 void prepare(context& target, const replica_group_options& options,
              std::uint32_t replica, std::uint64_t step);
 /// Sets all fields of a replica's step context at the start of a step, and

@@ -43,8 +43,8 @@ concept is_serializable = is_atom<T>::value || carries_tensors<
 inline constexpr std::size_t max_inline_tensor_bytes = std::size_t{64} * 1024;
 
 /// Writes a message. If the connection has a lane, a tensor of more than
-/// `max_inline_tensor_bytes` becomes a mark in the message, and the writer
-/// keeps the tensor for the lane.
+/// `max_inline_tensor_bytes` becomes a mark in the message. The writer keeps
+/// the tensor for the lane.
 class message_writer : public net::writer {
 public:
   explicit message_writer(bool uses_lane = false) : uses_lane_{uses_lane} {}

@@ -18,8 +18,8 @@ const role_id chief_id{role_id::kind::chief, 0};
 /// Time after which a replica that still suspects a process reports it again.
 constexpr std::chrono::milliseconds suspicion_report_interval{200};
 
-/// True if an exception of a step means that the process of the replica is lost
-/// to the job, not that the step function has failed.
+/// True if an exception of a step means that the job has lost the process of
+/// the replica, not that the step function has failed.
 bool is_loss(const std::exception_ptr& x) {
   try {
     std::rethrow_exception(x);

@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-/// Runs calls of libraries that may block, such as the initialisation and the
-/// abort of a communicator, so that no thread that must respond makes them.
+/// Runs calls of libraries that may block, such as those that make or abort a
+/// communicator. So no thread that must respond makes such a call.
 class blocking_calls {
 public:
   virtual ~blocking_calls() = default;

@@ -106,8 +106,8 @@ public:
   /// Begins to end the communicator after its work is done. The status is
   /// `in_progress` until all ranks have called this.
   virtual void finalize() = 0;
-  /// Ends all work of the communicator. May block. After the call, work that
-  /// was in the stream may still write to its memory until the stream has
+  /// Ends all work of the communicator. May block. Work that was in the stream
+  /// may still write to its memory. Such writes have ended when the stream has
   /// reached an event that is recorded after the call.
   virtual void abort() noexcept = 0;
 };

@@ -56,9 +56,9 @@ struct named_offer {
   device_offer offer;
 };
 
-/// Says why NCCL cannot add the sums of these processes: one of them has no
-/// device, two have the same one, or they have different numbers of devices or
-/// versions of NCCL. Empty: it can.
+/// Says why NCCL cannot add the sums of these processes. One has no device, two
+/// have the same device, or numbers of devices or versions of NCCL differ.
+/// Empty: NCCL can add the sums.
 std::string why_not_nccl(std::span<const named_offer> offers);
 
 } // namespace troupe

@@ -9,9 +9,9 @@
 
 namespace troupe {
 
-/// The collectives of a replica on a device: NCCL adds the sums of tensors that
-/// are on the device, and a backend of the host does all else: over lanes in a
-/// job of several processes, in memory otherwise.
+/// The collectives of a replica on a device. NCCL adds the sums of tensors on
+/// the device, and a backend of the host does all else. The host uses lanes in
+/// a job of several processes, and memory otherwise.
 ///
 ///   who      one replica. Its device has a rank
 ///   sums     of float32 and float64 tensors on the device: by NCCL. The

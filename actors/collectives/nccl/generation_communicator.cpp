@@ -180,8 +180,7 @@ void generation_communicator::abort() {
 }
 
 /// Releases the memory when the stream has drained. The event is recorded after
-/// the abort, because a group that was not in the stream before the abort can
-/// enter it until the abort returns.
+/// the abort, because a group can enter the stream until the abort returns.
 void generation_communicator::poll_drain() {
   if (state_ == state::aborting) {
     const std::lock_guard locked{aborted_->lock};

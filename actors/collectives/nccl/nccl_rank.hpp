@@ -7,9 +7,8 @@
 
 namespace troupe {
 
-/// What the replicas on one device share while NCCL adds the sums of their
-/// tensors: a rank of the communicators, its watchdog and the stream in which
-/// the replicas compute.
+/// The objects that the replicas on one device share while NCCL adds their
+/// sums: a rank of the communicators, its watchdog and the compute stream.
 class nccl_rank {
 public:
   /// @param ranks the placement of the replicas on ranks, as for

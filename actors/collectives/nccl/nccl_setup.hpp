@@ -24,8 +24,8 @@ public:
   struct result {
     device_offer offer; ///< Of this process.
     /// Null: the process offers no device. It has none, another setup uses one
-    /// of them, a call of CUDA has failed, or NCCL has failed in an earlier
-    /// view and is not required.
+    /// of its devices, or a call of CUDA has failed. Also null if NCCL has
+    /// failed in an earlier view and is not required.
     std::shared_ptr<nccl_ranks> ranks;
   };
   /// Makes the ranks of a view. They are made before the offer is sent, so that

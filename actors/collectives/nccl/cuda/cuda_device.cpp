@@ -313,7 +313,7 @@ private:
 namespace {
 
 /// Lets the other cards of this machine access the memory of a card, if they
-/// can: NCCL may use buffers of another rank of this process directly.
+/// can. NCCL may use buffers of another rank of this process directly.
 /// @param count of cards.
 void allow_access_to_memory(int device, int count) {
   cudaMemPool_t pool = nullptr;

@@ -6,8 +6,8 @@
 namespace troupe::cuda {
 
 /// The functions of NCCL that Troupe calls. The library is opened at the first
-/// use, so programs start on machines without it, and those that do not use it
-/// do not load its 200 MiB.
+/// use. So programs also start on machines without NCCL, and load its 200 MiB
+/// only if they use it.
 struct nccl_library {
   decltype(&ncclGetVersion) get_version;
   decltype(&ncclGetErrorString) get_error_string;
