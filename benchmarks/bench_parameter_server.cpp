@@ -1,9 +1,9 @@
-// Measures closures of a cluster coordinator: how many per second, how long one
-// takes, how fast they push and pull a large variable, how many rows of a table
-// they read and update, what memory these rows need, and how long the functions
-// take that count each closure once. Servers and workers are threads of this
-// process, or processes of this host. A round trip through sockets shows what
-// the machine needs to wake a thread.
+// Measures closures of a cluster coordinator: closures per second, the time of
+// one, and the rate at which they push and pull a large variable. Also measures
+// how many rows of a table closures read and update, and what memory these rows
+// need. Measures the functions that count each closure once, too. Servers and
+// workers are threads of this process, or processes of this host. A round trip
+// through sockets shows what the machine needs to wake a thread.
 
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/benchmarks/node_process.hpp"
@@ -211,9 +211,9 @@ std::vector<double> row_rates(cluster_coordinator& coordinator,
   return out;
 }
 
-/// Microseconds of processor time for one closure with effects on all servers:
-/// what the coordinator, the worker and the servers do so that it counts once.
-/// Messages and records are not made.
+/// Microseconds of processor time for one closure with effects on all servers.
+/// It is what the coordinator, the worker and the servers need to count the
+/// closure once. Messages and records are not made.
 std::vector<double> bookkeeping(std::uint32_t servers, int closures) {
   std::vector<std::uint32_t> shards(servers);
   std::iota(shards.begin(), shards.end(), 0u);

@@ -157,9 +157,9 @@ private:
 
 struct figures {
   double step_s = 0; ///< Undisturbed.
-  /// By event, in seconds: from the signal to the next step, the longest time
-  /// between two steps of the others during a join, and from the start of the
-  /// process that joins to its first step.
+  /// Seconds by event. `kills`: from the signal to the next step. `joins`:
+  /// longest time between two steps of the others during a join. `first_steps`:
+  /// from the start of the process that joins to its first step.
   std::vector<double> kills, joins, first_steps;
   double copy_s = 0; ///< One copy of the parameters.
 };
@@ -318,8 +318,8 @@ private:
 };
 
 /// Returns the median of the seconds that a thread needs to copy the parameters
-/// of a model into memory that it has just allocated, as a process does which
-/// gives its state to another one.
+/// of a model into new memory. A process that gives its state to another one
+/// makes such a copy.
 double time_copy(const std::string& model) {
   std::size_t count = 0;
   for (const auto& one : find_workload(model).parameters)

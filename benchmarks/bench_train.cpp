@@ -1,5 +1,5 @@
 // Measures the speed of training in examples per second. The programs in peers/
-// measure other frameworks: they train the same models with the same update
+// measure other frameworks. They train the same models with the same update
 // rules on the same kind of random inputs, and print the same JSON keys.
 
 #include "troupe/benchmarks/baseline_loop.hpp"

@@ -1,8 +1,8 @@
 // Runs jobs of the parameter-server and coordinator protocols under random
 // faults, in virtual time, and checks them (tests/strategies/random_job.hpp).
-// Prints the seed of each job that fails. In the end it prints how often each
-// fault took place, and how many distinct pairs of a fault and a state of a
-// process were reached.
+// Prints the seed of each job that fails. At the end it prints how often each
+// fault took place, and how many pairs of a fault and a state of a process were
+// reached.
 
 #include "troupe/tests/strategies/random_jobs.hpp"
 

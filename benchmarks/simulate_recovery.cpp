@@ -1,7 +1,7 @@
 // Simulates jobs under random plans of faults, and checks that they go on as an
 // undisturbed job (simulation/recovery_check.hpp). Prints the seed and the plan
-// of each job that does not, and in the end how many distinct pairs of a state
-// and a fault were reached.
+// of each job that does not. At the end, prints how many distinct pairs of a
+// state and a fault were reached.
 
 #include "troupe/actors/core/log.hpp"
 #include "troupe/simulation/recovery_check.hpp"

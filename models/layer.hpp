@@ -65,9 +65,9 @@ struct layer_node {
   std::vector<layer_node> children;
 };
 
-/// Context of a call of `forward`. It gives a layer its own parameters in the
-/// order in which `build` declared them, its child layers, the categories of
-/// the examples, and the options of the forward pass.
+/// Context of a call of `forward`. The scope gives a layer its own parameters,
+/// in the order in which `build` declared them, and its child layers. It also
+/// has the categories of the examples, and the options of the forward pass.
 class layer_scope {
 public:
   layer_scope(const layer_node& node, std::span<const variable> variables,

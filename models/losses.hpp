@@ -30,8 +30,8 @@ struct loss {
   /// consists of ops. `fit` calls it from several threads.
   /// @param outputs [n, ...], the output of a network, n > 0
   /// @param targets the labels of these examples. With `target_kind::values`
-  ///        they have the shape of the outputs, also if the labels of the data
-  ///        are [n] and the outputs [n, 1], or the reverse.
+  ///        they have the shape of the outputs: [n] or [n, 1], whichever the
+  ///        labels of the data have.
   /// @returns [n] float32
   std::function<tensor(const tensor& outputs, const tensor& targets)> compute =
     {};

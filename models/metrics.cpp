@@ -54,8 +54,8 @@ void apply_sigmoid(std::span<float> x) {
 }
 
 /// Counts the outputs of a batch by their label, and by the threshold below
-/// which they are: index b for (b / buckets, (b + 1) / buckets], and 0 also for
-/// the output 0.
+/// which they are. Index b is for outputs in (b / buckets, (b + 1) / buckets],
+/// and 0 also for the output 0.
 /// @param sums numbers of outputs with label 1 by bucket, then of those with
 ///        label 0. An output that is NaN makes the first one NaN.
 void add_to_buckets(const auc_options& options, const tensor& outputs,

@@ -75,9 +75,8 @@ struct auc_options {
 /// @shape labels the shape of the outputs, of any dtype, each 0 or 1. [n] and
 ///        [n, 1] fit each other.
 /// @errors throws std::invalid_argument for a number of thresholds out of
-///         range. `add` throws std::logic_error with the shapes if they do not
-///         fit, with a label that is not 0 or 1, and with an output that is not
-///         in [0, 1].
+///         range. `add` throws std::logic_error if the shapes do not fit, a
+///         label is not 0 or 1, or an output is not in [0, 1].
 metric auc_metric(const auc_options& options = {});
 
 /// Counts the examples whose predicted class is their label. The predicted

@@ -56,8 +56,7 @@ bool random_fault_injector::happens(double probability) {
 /// In the first call in which `sent` is true, draws the number of messages
 /// after which the fault occurs.
 /// @param sent true if the current message is of the fault's step or a later
-///             step, and its sender is the fault's replica or a replica of the
-///             fault's process.
+///             one, and a replica of the fault has sent it.
 void random_fault_injector::schedule(scheduled_fault& fault, bool sent) {
   if (!fault.due && sent)
     fault.due = messages_ + rng_() % (max_messages_before_fault + 1);

@@ -25,9 +25,9 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// Maximum time from a fault to the next view: the fault is noticed, and what
-/// can be connected again is, each within the heartbeat timeout (1 s). The rest
-/// is for the view change and the step that is made again.
+/// Maximum time from a fault to the next view. The fault is noticed within the
+/// heartbeat timeout (1 s), and connections are made again within another one.
+/// The rest is for the view change and the step that is made again.
 constexpr std::chrono::seconds recovery_time{3};
 /// Time after the start timeout in which a participant waits for the leader.
 constexpr std::chrono::seconds first_lanes_time{5};
@@ -222,9 +222,9 @@ private:
   }
 
   /// Time after which a job that has not ended is stuck. One of the timeouts of
-  /// its processes may pass, at the end, of a process that cannot join for
-  /// example; the longest of them is the one for the start, and for the lanes
-  /// that a participant waits for then.
+  /// its processes may pass at the end, for example of a process that cannot
+  /// join. The longest timeout is that of the start, with the lanes for which a
+  /// participant waits then.
   static std::chrono::seconds time_limit_of(const recovery_plan& plan) {
     milliseconds out =
       options_of(plan).start_timeout + first_lanes_time
@@ -734,8 +734,9 @@ private:
   }
 
   /// The job must be completed if more than half of the processes remain, or
-  /// half of them and all others are known to be dead, or if a launcher ends
-  /// all that do not answer, or says that they are dead.
+  /// half of them while all others are known to be dead. It must also be
+  /// completed if a launcher ends all that do not answer, or says that they are
+  /// dead.
   void check_completion() {
     std::set<std::uint32_t> tasks;
     for (const auto* lives : {&lost_, &leavers_})
@@ -837,8 +838,8 @@ private:
   std::size_t saves_ = 0; ///< Calls of `save` that have begun.
   std::map<std::uint64_t, training_record> records_; ///< By number of the life.
   std::map<std::uint64_t, membership::view> views_;  ///< By id.
-  /// Numbers of the lives that the job may have lost, of those at the ends of
-  /// cut connections, and of those that were asked to leave.
+  /// Numbers of the lives that the job may have lost, of lives at the ends of
+  /// cut connections, and of lives that were asked to leave.
   std::set<std::uint64_t> lost_, cuts_, leavers_;
   std::size_t cut_count_ = 0;
   /// Number of losses without evidence of a death.

@@ -32,9 +32,8 @@ struct process_fault {
   enum class moment : std::uint8_t {
     step,         ///< The first process has committed `count` steps.
     view_message, ///< `count` messages about view changes were sent.
-    /// The program of the process is in code of its own for the `count`th time:
-    /// before its first call, in a callback, between two calls or after its
-    /// last call.
+    /// The program of the process runs code of its own for the `count`th time:
+    /// before, between or after its calls, or in a callback.
     user_code,
     delivery,  ///< `count` messages were delivered since the start of the job.
     with_last, ///< Together with the fault before it in the plan.

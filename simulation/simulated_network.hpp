@@ -41,8 +41,8 @@ struct network_options {
 
 /// Simulated control connections and tensor lanes between P processes, with the
 /// clock and the seed of a simulator. A connection carries the same bytes as a
-/// real connection, heartbeats included, and its ends detect a silent peer with
-/// the failure detector of a real connection, on the virtual clock. The seed
+/// real connection, heartbeats included. Its ends detect a silent peer with the
+/// failure detector of a real connection, on the virtual clock. The seed
 /// decides on which lanes the receiver views packets in place, and on which it
 /// copies them.
 class simulated_network {

@@ -54,7 +54,7 @@ public:
   replica_group& group_of(std::uint32_t process);
   simulated_network& network();
 
-  /// Runs the programs of all processes concurrently: calls `program` for each
+  /// Runs the programs of all processes concurrently. Calls `program` for each
   /// process on a fiber of its own, and runs the simulator while all fibers
   /// wait for their replica groups.
   /// @returns for each process the exception that its program threw. Null:

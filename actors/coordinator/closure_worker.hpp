@@ -26,7 +26,7 @@ inline constexpr std::uint32_t max_interleaved = 64;
 /// Spawn arguments of a closure worker.
 struct closure_worker_config {
   std::uint64_t id = 0;     ///< Of `new_worker`.
-  std::uint32_t number = 0; ///< That closures see.
+  std::uint32_t number = 0; ///< Number of the worker, for closures.
   closure_worker_owner_actor owner;
   shard_router_actor router; ///< To the shards.
   std::string servers{};     ///< Name of the servers that have these shards.

@@ -81,9 +81,8 @@ struct elastic_group_options {
 ///                    roles of this process end too often
 /// A process that joins a running job has no replicas before it enters its
 /// first view.
-/// @param first the view with which the job has begun, or the one that a
-/// process
-///              which joins has learned.
+/// @param first the view with which the job has begun, or which a process that
+///              joins has learned.
 std::unique_ptr<replica_group>
 make_elastic_group(const elastic_group_options& options,
                    const membership::view& first);

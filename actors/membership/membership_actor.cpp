@@ -661,9 +661,9 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     dial_candidate(request);
   }
 
-  /// From here on the candidate can join, so the launcher must know of it. One
-  /// that this process cannot reach is not reported: after a report of a
-  /// process that it has not started, the launcher is no witness any more.
+  /// From here on the candidate can join, so the launcher must know of it. A
+  /// candidate that this process cannot reach is not reported. After a report
+  /// of a process that the launcher has not started, it is no witness any more.
   void admit(const membership_event::candidate_accepted& x) {
     const auto task = x.request.task;
     const auto& hello = x.connection->peer();

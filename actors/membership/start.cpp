@@ -141,7 +141,7 @@ void cluster::impl::join_task(std::chrono::milliseconds timeout,
                               const membership::view& known_view) {
   deadline_ = peer_table::clock::now() + timeout;
   try {
-    // First, because a process that knows the view opens its streams at once,
+    // Served first: a process that knows the view opens its streams at once,
     // and the router of a node is open already.
     register_stream_services();
     begin_membership(timeout, known_view);

@@ -77,7 +77,7 @@ private:
   std::string partial_line_;
 };
 
-/// Reads a number. Zero: the text is none.
+/// Reads a number. Zero: the text has another form.
 std::uint64_t number_in(std::string_view text) {
   std::uint64_t out = 0;
   const auto [end, error] =
@@ -516,7 +516,7 @@ child_processes::running_child(std::uint64_t number) const {
 }
 
 /// Considers the questions in the order in which they were asked, first those
-/// of processes that have the state of the job: of processes that all wait, the
+/// of processes that have the state of the job. If all processes wait, the
 /// first one is not ended.
 void child_processes::consider_questions() {
   std::vector<child*> askers;

@@ -72,8 +72,8 @@ struct child_processes_options {
   /// The processes are the workers of one job. If a signal ends some of them,
   /// the others may go on without them. A worker may ask which of them live
   /// (`net::launcher_link`); then some may be killed, as `net::rule_on` says.
-  /// When one exits with code 0 and has not left the job, the job is done: the
-  /// others have to end within `grace_period`, and their exit codes are no
+  /// When a worker exits with code 0 and has not left the job, the job is done.
+  /// The others have to end within `grace_period`, and their exit codes are no
   /// failures.
   bool is_job = false;
   /// Name of the only process whose end can mean that the job is done. Empty:
@@ -99,15 +99,14 @@ struct child_processes_options {
 /// Child processes that do not outlive this process. The destructor ends them
 /// and the processes that they have started. If the thread that started a child
 /// ends first, the kernel kills the child. If this process ends in any way, a
-/// `group_guard` kills the processes that the children have started, but not
-/// those with a process group of their own.
+/// `group_guard` kills the processes that the children have started, unless
+/// they have process groups of their own.
 ///
 /// Each child leads its own process group, and its standard input is /dev/null.
 /// Of this process's descriptors, a child inherits only the two for its output
-/// and one for a `net::launcher_link`. Before a child gets a signal that ends
-/// it, `end` is sent over that link, so the signal cannot mean that only this
-/// child leaves its job.
-/// An object of this class may be used by one thread at a time.
+/// and one for a `net::launcher_link`. Before a signal that ends a child, `end`
+/// is sent over that link. So the signal cannot mean that only this child
+/// leaves its job. An object of this class may be used by one thread at a time.
 class child_processes {
 public:
   static constexpr std::size_t max_line_bytes = 8192;

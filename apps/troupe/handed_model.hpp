@@ -8,8 +8,8 @@
 #include <optional>
 
 /// The model of a run, which the launcher reads once and hands to all processes
-/// of the run, also to those that are started again: the file of the user may
-/// have changed by then. The destructor removes the copy.
+/// of the run. The file of the user may have changed when a process is started
+/// again. The destructor removes the copy.
 class handed_model {
 public:
   /// @errors throws as `model_of`.
@@ -23,9 +23,9 @@ private:
   std::string copy_; ///< Empty: no file has the model.
 };
 
-/// Returns the model of a run: that of the file of --resume, else the one that
-/// the launcher has handed to this process, else the one that --model names. If
-/// --init is given and --model is not, the file of --init has the model.
+/// Returns the model of a run: that of the file of --resume, else the model
+/// that the launcher has handed over, else that of --model. If --init is given
+/// and --model is not, the file of --init has the model.
 /// @errors throws std::invalid_argument as `models::find_model`;
 ///         std::runtime_error if the file of --resume or --init cannot be read.
 troupe::models::model_description model_of(const train_arguments& arguments,

@@ -22,8 +22,8 @@ struct interrupt_flags {
 };
 
 /// From now on, the first interrupt only sets a flag. A second signal of the
-/// same number ends the program immediately with a message and code `unsaved`,
-/// unless it is SIGHUP, which the end of a terminal can send several times.
+/// same number ends the program immediately with a message and code `unsaved`.
+/// SIGHUP does not, because the end of a terminal can send it several times.
 /// @param sigterm_leaves each SIGTERM sets `leave`, instead of `stop`. It never
 ///        ends the program immediately: a second request to leave says no more
 ///        than the first.

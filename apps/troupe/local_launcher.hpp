@@ -42,8 +42,8 @@ public:
                credentials_of);
 
   /// Starts one process again, with the same command and variables. If a
-  /// process has said that the job has begun, it joins the running job
-  /// (`net::launcher_link::joiner_variable`), and if it fails then, the job has
+  /// process has said that the job has begun, the new one joins the running job
+  /// (`net::launcher_link::joiner_variable`). If the new one fails, the job has
   /// not failed.
   /// @param name of the process, which has ended.
   /// @errors throws as `child_processes::start`.

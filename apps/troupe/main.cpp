@@ -214,8 +214,8 @@ constexpr std::string_view no_memory =
 /// What the standard library does about an error that is not handled.
 std::terminate_handler standard_handler = std::abort;
 
-/// Ends the process with a sentence if a thread has run out of memory and its
-/// error is not handled, and otherwise as the standard library does.
+/// Ends the process with a sentence if the error that is not handled is a lack
+/// of memory, and otherwise as the standard library does.
 [[noreturn]] void on_unhandled_error() {
   static const auto write_line = [](std::string_view text) {
     return ::write(STDERR_FILENO, text.data(), text.size()) >= 0;

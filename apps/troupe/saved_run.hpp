@@ -49,14 +49,13 @@ troupe::table_columns columns_of(const troupe::model& saved);
 /// Returns the options of the run: with --resume those of the saved run, with
 /// the changes on the command line. With --init, model, loss, precision and
 /// data are those of the saved run if they are not given.
-/// @errors throws std::runtime_error if the file cannot be read,
-///         std::invalid_argument as `merge_for_resume`, and if the file of
-///         --init does not name its data and --data is not given.
+/// @errors throws std::runtime_error if the file cannot be read. Throws
+///         std::invalid_argument as `merge_for_resume`, and if neither the file
+///         of --init nor --data names the data.
 troupe::train_options options_of(const train_arguments& arguments);
 
-/// Checks that the output files can be written, and that the disk has space for
-/// the model, so that an error is reported before the training and not after
-/// it.
+/// Checks before the training that the output files can be written, and that
+/// the disk has space for the model.
 void check_outputs(const train_arguments& arguments,
                    const troupe::train_config& config);
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 /// Ends the processes of a job with parameter servers, which `local_launcher`
-/// has started, when the chief has ended: then the workers and servers get
+/// has started, when the chief has ended. Then the workers and servers get
 /// SIGTERM, and the evaluator may continue for the grace period. If no worker
 /// is left, the chief alone is told to end, because it needs the servers to
 /// save the run.

@@ -7,7 +7,7 @@
 #include <thread>
 
 /// Makes this process a worker when a run is to end and no other worker is
-/// left, so that the steps that have begun are completed.
+/// left. So the steps that have begun are completed.
 class substitute_worker {
 public:
   /// @param coordinator outlives this object.

@@ -4,9 +4,9 @@
 #include "troupe/training/job/job.hpp"
 
 /// Runs `troupe train --strategy parameter_server`. In a cluster that TF_CONFIG
-/// describes, this process is one of its tasks: the chief trains, workers and
-/// parameter servers (ps) are nodes that it uses. Without a cluster it starts
-/// all of them on this machine.
+/// describes, this process is one of its tasks. The chief trains; workers and
+/// parameter servers (ps) are the nodes of the chief. Without a cluster it
+/// starts all of them on this machine.
 /// @returns the exit code.
 int train_with_servers(const train_arguments& arguments);
 

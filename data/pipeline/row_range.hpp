@@ -34,7 +34,7 @@ inline row_range shard_of(std::int64_t rows, std::uint32_t first,
 }
 
 /// Returns the rows of all shards in [first, last) of a batch that is divided
-/// by shares: shard i gets the fraction `shares[i]` / (sum of `shares`) of the
+/// by shares. Shard i gets the fraction `shares[i]` / (sum of `shares`) of the
 /// rows, rounded down. Each remaining row goes to the shard whose size was
 /// rounded down most; of equal ones, to the shard with the lowest id. Equal
 /// shares give the shards of `shard_of` without shares.

@@ -15,11 +15,10 @@ struct criteo_options {
 };
 
 /// Reads clicks in the format of Criteo's logs: one line for each example, with
-/// fields that are separated by tabs. The fields are the label (1: a click, 0:
-/// none), 13 integers, "I1" to "I13", and 26 categories of 1 to 8 hexadecimal
-/// digits, "C1" to "C26". Integers and categories may be empty. Lines end in LF
-/// or CRLF.
-/// Blank lines at the end are ignored.
+/// fields that are separated by tabs. The first field is the label (1: a click,
+/// 0: none). Then come 13 integers, "I1" to "I13", and 26 categories of 1 to 8
+/// hexadecimal digits, "C1" to "C26". Integers and categories may be empty.
+/// Lines end in LF or CRLF. Blank lines at the end are ignored.
 ///
 /// An integer x becomes log(1 + max(x, 0)); an empty one counts as 0. A
 /// category is hashed to a number in [1, rows) by the finalizer of MurmurHash3.

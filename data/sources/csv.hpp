@@ -26,7 +26,7 @@ struct csv_options {
   std::vector<std::string> inputs = {};
   /// Names of columns that are not read. An empty name: the last column.
   std::vector<std::string> ignored = {};
-  /// Called with a sentence about a likely mistake that is no error: the header
+  /// Called with a sentence about a likely mistake that is no error. The header
   /// contains numbers only, or `classes` is 0 and a class below the maximum
   /// label has no example. Empty: not called.
   std::function<void(const std::string&)> warn = {};

@@ -18,10 +18,10 @@ tensor read_idx(const std::filesystem::path& name,
                 std::uint64_t max_elements = std::uint64_t{1} << 30);
 
 /// Reads MNIST, or data in its format: train-images-idx3-ubyte,
-/// train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte,
-/// each plain or ".gz", and with ".idx" in place of "-idx" if they are named
-/// so. If the train files are missing, the first 8,000 examples of t10k are for
-/// training and the rest for testing.
+/// train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte.
+/// Each file may end in ".gz", and may have ".idx" in place of "-idx". If the
+/// train files are missing, the first 8,000 examples of t10k are for training
+/// and the rest for testing.
 ///
 /// @shape inputs [n, 28, 28, 1] float32 in [0, 1]; labels [0, classes).
 /// @param classes as of EMNIST's letters, whose labels 1 to 26 are those of 27.

@@ -8,8 +8,8 @@ class category_embedding_layer;
 
 /// Settings of a layer that looks up a vector for each category of an example,
 /// and appends its input to them. Each of the f categories of the model has
-/// `rows` rows of its own, which lie one behind another in one table: category
-/// k of an example is row k * rows + (its number).
+/// `rows` rows of its own, one behind another in one table. Category k of an
+/// example is row k * rows + (its number).
 /// @shape input      [in]
 /// @shape embeddings [f * rows, units]
 /// @returns [f * units + in]

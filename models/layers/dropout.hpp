@@ -6,9 +6,9 @@ namespace troupe::models {
 
 class dropout_layer;
 
-/// Settings of a layer that in training sets each element to zero with
-/// probability `rate`, and multiplies all other elements by 1 / (1 - rate).
-/// Outside training, it returns its input.
+/// Settings of a layer that drops elements. In training each element is set to
+/// zero with probability `rate`, and all others are multiplied by 1 / (1 -
+/// rate). Outside training, it returns its input.
 struct dropout {
   using layer_type = dropout_layer;
 

@@ -51,9 +51,8 @@ std::size_t worker_count(const cluster_spec& cluster, const cluster_task& task);
 std::optional<cluster_task> collective_leader(const cluster_spec& cluster,
                                               const cluster_task& task);
 
-/// Returns the task to which all processes connect: ps 0, or the chief if there
-/// is no ps, or worker 0 if there is no chief. None: the cluster has none of
-/// them.
+/// Returns the task to which all processes connect: ps 0, else the chief, else
+/// worker 0. None: the cluster has none of them.
 std::optional<cluster_task> coordination_leader(const cluster_spec& cluster);
 
 } // namespace troupe::net

@@ -50,8 +50,8 @@ namespace troupe::net {
 ///                  another process does not need its answer
 ///
 /// The launcher knows whether the processes that it has started live, and can
-/// end them, so it can be the witness that decides between processes that
-/// cannot reach each other.
+/// end them. So it is the witness that decides between processes that cannot
+/// reach each other.
 ///
 /// Cost: a write or a read of some bytes for each call. They do not block, and
 /// have no effect if the launcher has ended.
@@ -64,7 +64,7 @@ public:
   static constexpr const char* no_witness = ":no-witness";
 
   /// Environment variable that is 1 in a process which the launcher has started
-  /// in the place of one that the running job has lost: it joins the job.
+  /// in the place of a lost one. Such a process joins the running job.
   static constexpr const char* joiner_variable = "TROUPE_JOIN";
 
   /// Lines, each of which ends with a line break.

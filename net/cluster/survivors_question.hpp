@@ -40,8 +40,8 @@ struct launched_process {
 
 /// What the launcher has to do before it can answer a question.
 struct survivors_ruling {
-  /// Processes to end: other ones that live and do not answer, and those that
-  /// have not joined yet, because they could do so in the meantime.
+  /// Processes to end: those that live and do not answer, and those that have
+  /// not joined yet, because they could still join.
   std::vector<std::uint64_t> unreachable, starting;
   /// More live than the question names, so none of them is ended. The answer
   /// is `undecided`.

@@ -19,9 +19,9 @@ struct open_question {
 bool waits_for_ruling(std::uint64_t number,
                       std::span<const open_question> open);
 
-/// Decides as `rule_on`. But if more live than the question names, and all of
-/// these wait for the launcher too, none of them can have a majority: then they
-/// are ended, so the question that is decided first decides for all.
+/// Decides as `rule_on`. But more may live than the question names, while all
+/// of these wait for the launcher too. Then none of them can have a majority,
+/// and they are ended. So the question that is decided first decides for all.
 /// @param waiting numbers of processes that wait, or that are stopped.
 survivors_ruling rule_on_waiting(const survivors_question& question,
                                  std::uint64_t asker,

@@ -48,8 +48,8 @@ struct is_encodable<std::vector<bool>> : std::false_type {};
 } // namespace detail
 
 /// A type that can be sent: an integer, float, double, bool, enumeration or
-/// string, a vector of such values, or a struct whose listed fields are such
-/// values.
+/// string, or a vector of such values. A struct can be sent if its listed
+/// fields can.
 template <class T>
 concept encodable = detail::is_encodable<T>::value;
 

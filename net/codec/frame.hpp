@@ -34,8 +34,8 @@ enum class priority : std::uint8_t { control = 0, bulk = 1 };
 struct frame {
   frame_kind kind = frame_kind::oneway;
   net::priority priority = net::priority::control;
-  /// Number of the sender's view. For the roles of a job it is 1, the view with
-  /// which the job has begun; between a client and a node it is 0.
+  /// Number of the sender's view. Roles of a job send 1, the view with which
+  /// the job has begun. Clients and nodes send 0.
   std::uint64_t view_id = 0;
   /// Number of the frame, which its sender increments per frame. An answer has
   /// the tag of its request.

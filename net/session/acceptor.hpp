@@ -25,10 +25,10 @@ public:
     std::function<std::unique_ptr<stream>(int)> wrap;
     std::function<hello_response(const hello&)> authorize;
     std::function<void(const hello&, std::unique_ptr<stream>)> accepted;
-    /// Called with the peer's address and the reason: `failed` if the handshake
-    /// failed or timed out, `wrong_secret` if the peer has another secret or
-    /// only one side has one, `rejected` if `authorize` rejected the peer or
-    /// the peer uses another handshake version.
+    /// Called with the peer's address and the reason. `failed`: the handshake
+    /// failed or timed out. `wrong_secret`: the peer has another secret, or
+    /// only one side has one. `rejected`: `authorize` rejected the peer, or the
+    /// peer uses another handshake version.
     std::function<void(const std::string&, const std::string&)> failed,
       wrong_secret, rejected;
     std::function<void(const std::string&)> warn;

@@ -44,8 +44,8 @@ public:
   virtual bool ended_by_close() const { return true; }
 
   /// Starts the close of the connection. No more frames can be posted. The
-  /// connection sends the frames that were posted and a `goaway`, and ends when
-  /// the peer closes, or after the endpoint's handshake timeout at the latest.
+  /// connection sends the frames that were posted and a `goaway`. It ends when
+  /// the peer closes, at the latest after the endpoint's handshake timeout.
   virtual void close(const std::string& reason) = 0;
 };
 

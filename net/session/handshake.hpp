@@ -27,8 +27,8 @@ inline constexpr std::string_view wrong_secret_verdict =
 /// @errors throws std::runtime_error if no random bytes are available.
 nonce random_nonce();
 
-/// Authenticates two processes over a new stream. It is a state machine without
-/// sockets and clock: its caller passes received bytes to it, and sends the
+/// Authenticates two processes over a new stream. This state machine has no
+/// sockets and no clock: its caller passes received bytes to it, and sends the
 /// bytes that it returns. docs/wire.md has the grammar.
 ///
 ///   who      a dialer and an acceptor; each draws a new nonce

@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t page = 4096;
 
 /// Returns the bytes of address space to reserve: the size of the machine's
-/// memory, but at most an eighth of the address space that this process may
-/// use. It maps the arenas of other processes too.
+/// memory, at most an eighth of the address space of this process. The process
+/// maps the arenas of other processes too.
 std::size_t addresses_to_reserve() {
   const auto pages = ::sysconf(_SC_PHYS_PAGES),
              page_bytes = ::sysconf(_SC_PAGESIZE);

@@ -27,7 +27,7 @@ struct shm_context {
 /// checksum. A payload in the sender's arena that is posted zero-copy is not
 /// copied at all.
 /// @cost per packet, the payload and two cache lines of its slot are
-///       transferred: one line with the header, and one with the size and
+///       transferred. One line has the header, the other one the size and
 ///       offset of the payload. The only system call is to wake a peer that
 ///       waits.
 class shm_lane final : public lane {

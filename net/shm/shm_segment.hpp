@@ -9,9 +9,9 @@
 #include <cstdint>
 
 // A segment is shared memory that one process writes and one peer reads in
-// place. It holds the queues of packets that the process sends, one for each
-// lane, and the positions up to which the process has read the peer's queues.
-// docs/shared-memory.md has the layout.
+// place. A segment holds a queue of packets that the process sends for each
+// lane. It also holds the positions up to which the process has read the peer's
+// queues. docs/shared-memory.md has the layout.
 
 namespace troupe::net {
 

@@ -9,8 +9,8 @@
 namespace troupe::collective {
 
 /// The collectives that the replicas of one process have called, in order. The
-/// log checks the arguments of the calls, numbers the operations of a
-/// generation from 0, and knows which of them have started and are complete.
+/// log checks the arguments of the calls, and numbers the operations of a
+/// generation from 0. It knows which operations have started and are complete.
 ///
 ///   call      the k-th call of each replica in a generation belongs to
 ///             operation k. The first replica to call it defines the operation;

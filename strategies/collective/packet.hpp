@@ -87,8 +87,8 @@ struct packet_header {
   std::uint16_t number = 0;
   /// Replicas whose contributions the payload includes: a subtree of the
   /// canonical tree, all replicas, or the replica of a gathered tensor. On a
-  /// ring a contribution is identified by its ends instead: `begin` is the
-  /// lowest replica of the process that sent it first, `end - 1` the highest
+  /// ring, the ends of a contribution identify it. `begin` is the lowest
+  /// replica of the process that sent it first, and `end - 1` the highest
   /// replica of the sender.
   std::uint32_t begin = 0, end = 0;
   packet_kind kind = packet_kind::contribution;

@@ -15,9 +15,9 @@ struct protocol_error {
 };
 
 /// Receives the packets of one process. It trusts no peer: a payload is read
-/// only if the header is the one that the schedule expects, and if size and
-/// alignment are right. What was read counts only if the packet is still intact
-/// afterwards (packet_transport::is_intact).
+/// only if the schedule expects its header, and if size and alignment are
+/// right. What was read counts only if the packet is still intact afterwards
+/// (packet_transport::is_intact).
 ///
 ///   newer generation, or not started here   the packet stays in its queue
 ///   older generation or step, or repeated   the packet is discarded

@@ -5,8 +5,8 @@
 namespace troupe::collective {
 
 /// Sends the packets of one process. A packet is sent when its payload is
-/// available and its queue is not full; a full queue makes the packets behind
-/// it wait in no other place than the tensors of their operations.
+/// available and its queue is not full. While the queue is full, later packets
+/// wait in the tensors of their operations only.
 class sender {
 public:
   /// All arguments except the rank must outlive the sender.

@@ -79,9 +79,9 @@ public:
   /// generations.
   void begin_generation(std::uint32_t replica, std::uint64_t generation);
 
-  /// True if calls of the replica take effect: the replica has begun the
-  /// current generation, and no local replica has ended a step of this
-  /// generation that was not drained.
+  /// True if calls of the replica take effect. The replica has then begun the
+  /// current generation, and no local replica has ended an undrained step of
+  /// this generation.
   bool is_current(std::uint32_t replica) const {
     return log_.is_current(replica);
   }

@@ -21,13 +21,14 @@ struct effects_image {
 };
 
 /// The effects of closures at one shard. A worker stores what an execution has
-/// changed; it takes place when the coordinator has decided for this execution.
-/// So a closure counts once, however often it is executed and whatever branch
-/// each execution takes. Effects of an execution that an earlier life of the
-/// coordinator has begun wait too: its end may be recorded, and the next life
-/// sends the decision. When a part of the shard is removed, its host takes the
-/// part out of all effects that wait, and refuses later ones that name it. A
-/// closure whose effects have become empty is decided as others.
+/// changed. The change takes place when the coordinator has decided for this
+/// execution. So a closure counts once, however often it is executed and
+/// whatever branch each execution takes. Effects of an execution that an
+/// earlier life of the coordinator has begun wait too. The end of the execution
+/// may be recorded, and the next life sends the decision. When a part of the
+/// shard is removed, its host takes the part out of all effects that wait, and
+/// refuses later effects on it. A closure whose effects have become empty is
+/// decided as others.
 ///
 ///   cost  the effects that wait for a decision, and an entry of a set for each
 ///         closure that was decided and is not below `done_below` of the last

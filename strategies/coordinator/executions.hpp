@@ -16,9 +16,10 @@ struct answer {
 };
 
 /// The executions that a worker has begun, or was told to cancel before they
-/// began. It begins each of them once, however often `run` arrives, and none of
-/// an older life of the coordinator than the newest of which it has heard. It
-/// keeps the answers, because the coordinator asks again if one is lost.
+/// began. The worker begins each of them once, however often `run` arrives. It
+/// begins none of an older life of the coordinator than the newest known one.
+/// It keeps the answers, because the coordinator asks again if an answer is
+/// lost.
 /// @cost an entry, with the result, for each execution of a closure that is not
 ///       below `done_below` of the last `run`. The coordinator bounds their
 ///       number.

@@ -9,9 +9,9 @@
 
 namespace troupe::coordinator {
 
-/// Measures the staleness of the gradients of closures at one shard: how many
-/// other changes of a part took place after an execution had read it, and
-/// before the gradient of this execution.
+/// Measures the staleness of the gradients of closures at one shard. It is the
+/// number of other changes of a part between the read of an execution and the
+/// gradient of this execution.
 ///
 ///   cost  an entry of a map for each part that an execution has read and that
 ///         is not decided, of at most `max_executions` executions. Gradients of

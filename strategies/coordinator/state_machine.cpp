@@ -198,8 +198,8 @@ reaction state_machine::on(std::uint64_t worker, const unknown& received) {
 }
 
 /// Records and reports the error when no closure is executed. The closures that
-/// it has cancelled are unfinished until then: a later life executes them if
-/// the error is not recorded, so no message may say that they are done.
+/// the error has cancelled are unfinished until then. A later life executes
+/// them if the error is not recorded, so no message may say that they are done.
 void state_machine::report_if_stopped(reaction& out) {
   const auto runs = [](const auto& x) {
     return x.second.worker.has_value() || x.second.has_ended;

@@ -49,8 +49,8 @@ bool candidate::can_enter(const membership::view& next) const {
          && next.contains(self_.task, self_.incarnation);
 }
 
-/// Checks a view that a process sent: its tasks are those of the job, in
-/// ascending order, and its members host the replicas [0, R), each once.
+/// Checks a view that a process sent. Its tasks must be those of the job, in
+/// ascending order, and its members must host each replica in [0, R) once.
 bool candidate::is_possible(const membership::view& current) const {
   if (current.view_id == 0 || current.members.empty())
     return false;

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-/// A process that was started to take a task of a running job connects to its
-/// members, and asks to join when its program has come to where the job is.
+/// A process that was started to take a task of a running job connects to the
+/// members. It asks to join when its program has come to where the job is.
 ///
 ///   who      a candidate, and the members of the current view
 ///   messages member: current_view, reject; candidate: join, leave

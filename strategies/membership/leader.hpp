@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-/// Admits one process for each task of a job, gives them the first view, starts
-/// the job when all are connected to each other, and ends it. This is the side
-/// of the leader, task 0; `participant` is the side of all others. The members
-/// agree on later views by another protocol (view_change.hpp).
+/// Admits one process for each task of a job, and gives them the first view.
+/// Starts the job when all are connected to each other, and ends the job. This
+/// is the side of the leader, task 0; `participant` is the side of all others.
+/// The members agree on later views by another protocol (view_change.hpp).
 ///
 ///   who      a leader, and a participant for every other task. A process draws
 ///            a random incarnation when it starts

@@ -12,9 +12,9 @@ namespace troupe::membership {
 ///
 /// A replica without a place goes to the process with the fewest replicas for
 /// its capacity, which may be one that joins. Then each process that joins
-/// takes replicas from the member with the most replicas for its capacity, the
-/// highest id first, as long as that makes the placement more even. On a tie
-/// the lowest task is chosen.
+/// takes replicas, the highest id first, as long as that makes the placement
+/// more even. They come from the member with the most replicas for its
+/// capacity. On a tie the lowest task is chosen.
 ///
 /// @param before the current view.
 /// @param stay   members of `before` that belong to the next view.

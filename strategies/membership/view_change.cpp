@@ -713,8 +713,8 @@ reaction state_machine::on_timeout() {
 
 // -- queries ------------------------------------------------------------------
 
-/// True if a view of another process can follow the current one: it places the
-/// same replicas, and each process has one task and keeps it.
+/// True if a view of another process can follow the current one. It must place
+/// the same replicas, and each process must have one task and keep it.
 bool state_machine::can_follow(const view& next) const {
   incarnations seen;
   for (const auto& x : next.members) {

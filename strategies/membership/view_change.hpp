@@ -112,8 +112,8 @@ public:
   /// hosts replicas. Void as soon as a view takes effect: a member that still
   /// wants to leave says so again.
   reaction on_leaving(std::uint64_t incarnation);
-  /// The replicas of this process cannot go on in the current view, although no
-  /// member is known to be lost: a connection or a lane was cut. Void as soon
+  /// A connection or a lane was cut, but no member is known to be lost. So the
+  /// replicas of this process cannot continue in the current view. Void as soon
   /// as a view takes effect.
   reaction on_renewal_wanted();
   /// This process cannot open its lanes to a member, although they are

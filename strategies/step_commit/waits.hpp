@@ -9,8 +9,8 @@ namespace troupe::step_commit {
 /// Returns the wait that a role has reported.
 role_wait wait_of(const wait_report& report);
 
-/// Completes what is missing in a sum: a replica that adds a part of it may
-/// know better than one that waits for it, also when that replica has left the
+/// Completes what is missing in a sum. A replica that adds a part of the sum
+/// may know more than one that waits for the sum, also when it has left the
 /// step.
 /// @param waits those that name no missing replica get the replicas that roles
 ///        in no step, or in a wait for the same bucket, miss.

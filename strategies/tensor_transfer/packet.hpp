@@ -95,8 +95,8 @@ packet_header_bytes write(const packet_header& header);
 /// Reads a header. Accepts any bytes.
 packet_header read(const packet_header_bytes& bytes);
 
-/// True if packets of this kind are for the receiver of a process, false if
-/// they are for its sender or if the kind is unknown.
+/// True if packets of this kind are for the receiver of a process. False: they
+/// are for its sender, or the kind is unknown.
 bool is_for_receiver(packet_kind kind);
 
 /// Maximum payload of a packet, in bytes.

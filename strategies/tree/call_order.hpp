@@ -30,9 +30,9 @@ std::string describe_difference(const collective_call& a,
                                 const collective_call& b);
 
 /// Compares the collectives that one replica calls with the gathers of the
-/// other replicas. If replicas call a sum and a gather at the same place of a
-/// step, each replica that called the sum finds the difference, because a
-/// gather is sent to all replicas.
+/// other replicas. A gather is sent to all replicas. So if replicas call a sum
+/// and a gather at the same place of a step, each replica that called the sum
+/// finds the difference.
 class call_order {
 public:
   explicit call_order(std::uint32_t replica) : replica_{replica} {}

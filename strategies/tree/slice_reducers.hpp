@@ -17,9 +17,9 @@ public:
   /// Accepts a contribution. A contribution of a newer step or generation
   /// starts that step; a contribution of an older step is ignored. Never
   /// returns `finished`, because `reduce_some` returns the sums.
-  /// @errors returns a protocol error if a contribution to a slice is of a
-  ///         newer step, while the current step of the slice in the same
-  ///         generation is incomplete; or if replicas divide a bucket into
+  /// @errors returns a protocol error for a contribution of a newer step, while
+  ///         the current step of its slice in the same generation is
+  ///         incomplete. Returns one also if replicas divide a bucket into
   ///         different numbers of slices.
   reaction on(const contribution& message, const tensor& data,
               const tensor& output);

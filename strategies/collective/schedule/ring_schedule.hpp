@@ -5,9 +5,9 @@
 
 namespace troupe::collective {
 
-/// Schedule of a sum by ring (ring.hpp) between two or more processes: which
-/// hop of which group of chunks comes next, and what has to be received before
-/// it can be sent.
+/// Schedule of a sum by ring (ring.hpp) between two or more processes. It says
+/// which hop of which group of chunks is next, and what has to be received
+/// before.
 class ring_schedule final : public schedule {
 public:
   /// @param placed must outlive the schedule.
