@@ -118,8 +118,7 @@ public:
 
   /// Runs the job until all programs have ended.
   /// @param between called between any two messages; may make faults. Empty:
-  /// not
-  ///                called.
+  ///                not called.
   /// @param limit   maximum time on the virtual clock.
   /// @returns false if some program has not ended in time.
   bool run(const std::function<void()>& between, std::chrono::seconds limit);

@@ -44,9 +44,9 @@ struct context {
   /// job can read (`memory::use_shared_region`).
   bool makes_shareable_tensors = true;
   /// On a device that has TF32, products and convolutions in float32 may round
-  /// their inputs to it: to 11 bits of precision, with the range of float32.
-  /// They are several times faster then. The backward pass of an op does what
-  /// its forward pass was allowed.
+  /// their inputs to TF32. It has 11 bits of precision and the range of
+  /// float32. They are several times faster then. The backward pass of an op
+  /// does what its forward pass was allowed.
   bool allows_tf32 = false;
   /// Primitives that oneDNN has prepared. Null before the first use of oneDNN.
   std::unique_ptr<kernel_cache> kernels;

@@ -21,10 +21,9 @@ class sparse_rows;
 class tensor;
 
 /// Memory, copies and kernels of all devices of one kind other than the CPU.
-/// Thread-safe. A device does its work in the order in which the calls were
-/// made, also if a thread makes one after another thread's call has returned:
-/// the work belongs to the stream `compute`, unless the call names a stream.
-/// All sizes are at least 1.
+/// Thread-safe. A device does its work in the order of the calls, also of calls
+/// of several threads one after the other. The work belongs to the stream
+/// `compute`, unless the call names a stream. All sizes are at least 1.
 class device_backend {
 public:
   /// A device does the work of one stream in the order in which it was given,
@@ -72,8 +71,8 @@ public:
   ///
   /// The memory that the thread allocates meanwhile belongs to the graph: until
   /// the graph is destroyed, it is used by nothing else. Tensors that the work
-  /// reads or writes are kept as long (captured_operands.hpp), but calls of
-  /// this class do not keep what they are given by address.
+  /// reads or writes are kept as long (captured_operands.hpp). Calls of this
+  /// class do not keep what they get by address.
   ///
   /// Calls that need the host throw `device_error`: copies between a device and
   /// the CPU, and the functions of an event.
@@ -166,8 +165,8 @@ public:
   /// Adds rows to a tensor, as `sparse_rows::add_to` does. The elements of the
   /// rows and `sum` are on one device, the indices there or on the CPU.
   virtual void add_rows(const sparse_rows& rows, tensor& sum) = 0;
-  /// Returns the sums of the parts of each row, as `sparse_rows::sorted` does:
-  /// the indices on the CPU, the elements on the device of those of `rows`.
+  /// Returns the sums of the parts of each row, as `sparse_rows::sorted` does.
+  /// The indices are on the CPU, the elements on the device of `rows`.
   virtual sparse_rows sum_rows(const sparse_rows& rows) = 0;
 
   // -- training ---------------------------------------------------------------
@@ -215,8 +214,8 @@ device_backend& backend_of(const device& on);
 void check_devices(std::span<const device> devices);
 
 /// Returns the kernels that calls of an op run for tensors of a dtype on a
-/// device: those of the op, or those of the device. For bfloat16 these are the
-/// ones for float32 if there are no others. Null: there are none.
+/// device. The op or the device has them. For bfloat16 these are the ones for
+/// float32 if there are no others. Null: there are none.
 const op_kernels* kernels_on(const device& on, const op& definition,
                              dtype type);
 

@@ -5,15 +5,15 @@
 namespace troupe {
 
 /// Flushes denormal numbers to zero on the calling thread during the lifetime
-/// of this object: an operation reads a denormal operand as zero and returns
+/// of this object. An operation reads a denormal operand as zero, and returns
 /// zero for a denormal result. The destructor restores the mode of the thread.
 /// Such objects can be nested. On processors other than x86-64 and arm64 they
 /// have no effect.
 ///
-/// A code path must not get other bits if another thread runs it. So everything
-/// that computes elements begins with such an object: the step function of a
-/// replica, and each function that can be called outside of a step. Copies of
-/// elements keep denormal numbers.
+/// A code path must not get other bits if another thread runs it. So the step
+/// function of a replica begins with such an object, and so does each function
+/// that computes elements outside of a step. Copies of elements keep denormal
+/// numbers.
 /// @cost reads a register; also writes it if the mode changes.
 class flush_denormals {
 public:

@@ -15,8 +15,8 @@ namespace troupe {
 /// Fan-in and fan-out of a parameter. Fan-in is the number of inputs that one
 /// output depends on. Fan-out is the number of outputs that depend on one
 /// input. The shape is [in, out] for a dense layer, and [kh, kw, in, out] for a
-/// convolution, with any number of window axes (here kh, kw). For a vector,
-/// both are its length; for a scalar, both are 1.
+/// convolution. There may be any number of window axes (here kh, kw). For a
+/// vector, both are its length; for a scalar, both are 1.
 struct fans {
   double in = 1, out = 1;
 };

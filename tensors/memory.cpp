@@ -106,7 +106,7 @@ public:
       // No block of this size is cached, perhaps because shapes have changed.
       // If more than `max_bytes` are live or cached, cached blocks are
       // released. `max_bytes` is larger than `max_live_`, because the replicas
-      // run at different times in each step: one step may need more blocks of
+      // run at different times in each step. One step may need more blocks of
       // this size at once than the step before it. That must not release blocks
       // that the next step needs.
       const auto max_bytes = max_live_ + std::max(min_slack, max_live_ / 4);

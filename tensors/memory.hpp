@@ -14,8 +14,8 @@ inline constexpr std::size_t alignment = 64;
 
 /// Returns a block of at least `bytes` bytes, aligned to 64; never null.
 /// @param shareable the block may lie in the shared region, if one is set. The
-///        system provides the pages of other blocks in two thirds of the time
-///        that those of the region take (0.4 and 0.6 ms per MiB).
+///        system provides the pages of the region in 0.6 ms per MiB, and those
+///        of other blocks in 0.4 ms.
 /// @errors throws std::bad_alloc.
 /// @cost a lock and a list operation if a block of that size is cached.
 void* allocate(std::size_t bytes, bool shareable = true);

@@ -23,8 +23,8 @@
 namespace troupe {
 
 /// Options of one call of an op: any copyable struct.
-/// @cost a struct of more than 64 bytes, or that is not trivially copyable, is
-///       kept in memory of the pool, and copies of the options share it.
+/// @cost a struct of more than 64 bytes, or one that is not trivially copyable,
+///       is kept in memory of the pool. Copies of the options share it.
 class op_options {
 public:
   op_options() = default;
@@ -263,10 +263,10 @@ struct op {
 /// @returns the outputs.
 /// @errors throws std::logic_error for a wrong number, shape or dtype of
 ///         inputs, for inputs on two devices, and for a dtype or a device
-///         without a kernel. Also throws if a gradient
-///         would be lost: if a tape tracks an input without gradient, or an
-///         input of an op that has no gradient, or if an input is tracked by a
-///         tape that a newer tape shadows.
+///         without a kernel. Also throws if a gradient would be lost: if a tape
+///         tracks an input without gradient, or an input of an op without
+///         gradient. Throws too if a newer tape shadows the tape that tracks an
+///         input.
 small_list<tensor, 1> apply_all(const op& definition,
                                 std::span<const tensor> in,
                                 const op_options& options = {});

@@ -10,9 +10,9 @@
 // Runs a function on the threads of an OpenMP team. The threads belong to the
 // calling thread, and oneDNN uses the same threads. Compilers emit calls of
 // this function for a parallel region of OpenMP. A direct call passes the
-// argument in a register, while the region passes it in memory that
-// ThreadSanitizer would report, because it does not know libgomp. @source
-// libgomp's manual, 8.4.
+// argument in a register. The region passes it in memory that ThreadSanitizer
+// would report, because it does not know libgomp. @source libgomp's manual,
+// 8.4.
 extern "C" void GOMP_parallel(void (*fn)(void*), void* argument,
                               unsigned threads, unsigned flags);
 

@@ -33,10 +33,10 @@ bool has_several_op_threads() noexcept;
 
 } // namespace detail
 
-/// Divides [0, n) into one range for each thread of the ops of the calling
-/// thread, and calls `fn(begin, end)` for each range that is not empty. The
-/// calls run at the same time, and they flush denormals like the calling
-/// thread. Returns when all calls have returned.
+/// Divides [0, n) into one range for each thread of the caller's ops, and calls
+/// `fn(begin, end)` for each range that is not empty. The calls run at the same
+/// time, and they flush denormals like the calling thread. Returns when all
+/// calls have returned.
 /// @param elements Number of elements that all calls compute together. Below
 ///        `min_parallel_elements`, the calling thread calls `fn(0, n)`.
 /// @param fn Must not throw and must not use the context of a replica.

@@ -73,8 +73,8 @@ public:
   /// Returns the learning rate of a step, which is finite and at least 0.
   /// Except for a function, the bits depend on neither processor nor C library.
   /// @errors throws std::invalid_argument if the rate is too large for a float,
-  ///         and if a function returns a rate that is negative or not finite;
-  ///         also the exceptions of the function.
+  ///         or if a function returns a rate that is negative or not finite.
+  ///         Throws the exceptions of the function.
   float at(std::uint64_t step) const;
 
 private:

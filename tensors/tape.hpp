@@ -49,9 +49,9 @@ public:
   tensors gradient(const tensor& loss, std::span<const variable> variables);
 
   /// Returns the gradients of watched tensors, in new tensors.
-  /// @errors throws std::logic_error if gradients were requested before, the
-  ///         tape does not track the loss, the tape does not watch a listed
-  ///         tensor, or a tensor is listed twice.
+  /// @errors throws std::logic_error if gradients were requested before, or the
+  ///         tape does not track the loss. Throws it if a listed tensor is not
+  ///         watched, or is listed twice.
   tensors gradient(const tensor& loss, std::span<const tensor> watched);
 
   /// Returns d loss / d variable for each variable. A gradient is sparse if

@@ -5,7 +5,7 @@
 // Encoding of a tensor's trace in 64 bits. A trace is the number by which a
 // tape finds the value of a tensor. The trace of a variable is its id with the
 // top bit set. The trace of a value of a tape has the tape's serial number in
-// the upper half, and the value's index + 1 in the lower half.
+// the upper half, and the index + 1 in the lower half.
 
 namespace troupe::tape_ids {
 

@@ -140,8 +140,8 @@ public:
 
   /// Returns the elements for writing. All handles of the tensor share them.
   /// @errors throws std::logic_error if `T` is not the tensor's dtype, the
-  ///         elements are not on the CPU, the handle is read-only, and while a
-  ///         tape needs the elements for its gradients.
+  ///         elements are not on the CPU, or the handle is read-only. Throws it
+  ///         also while a tape needs the elements for its gradients.
   template <class T>
   std::span<T> mutable_data() {
     check(dtype_of<T>);
@@ -221,8 +221,8 @@ public:
 
   /// Copies the elements of a tensor of equal shape and dtype, on any device.
   /// @errors throws std::logic_error for another shape or dtype, if a tape
-  ///         tracks `source`, if this handle is read-only, and while a tape
-  ///         needs the elements that are overwritten.
+  ///         tracks `source`, or if this handle is read-only. Throws it also
+  ///         while a tape needs the overwritten elements.
   void copy_from(const tensor& source);
 
   /// Converts the elements; shares them if the dtype is `target` already. A

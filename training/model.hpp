@@ -32,10 +32,11 @@ struct model_options {
 /// all replicas share one copy of the parameters; in a job of several
 /// processes, each replica has a copy.
 ///
-/// If the others could not reach this process and go on with the job without
-/// it, `fit`, `evaluate`, `predict`, `weights_sha256`, `save` and a call of the
-/// model outside of a step throw `job_error`. A process that has left its job
-/// (`fit_end::left`) can still call `predict`, `weights_sha256` and the model.
+/// If the job has excluded this process because the others could not reach it,
+/// `fit`, `evaluate`, `predict`, `weights_sha256` and `save` throw `job_error`.
+/// So does a call of the model outside of a step. A process that has left its
+/// job (`fit_end::left`) can still call `predict`, `weights_sha256` and the
+/// model.
 class model {
 public:
   /// @errors throws std::invalid_argument for an invalid description and for an
@@ -51,10 +52,11 @@ public:
   /// examples of the global batch, also if the last batch is short.
   /// @returns the history, with an entry for each complete epoch.
   /// @errors throws std::invalid_argument if the data does not fit the model or
-  ///         an option is invalid; std::runtime_error if a loss or gradient is
-  ///         not finite (`on_nan`) or the data is unreadable; `job_error` if a
-  ///         replica waits longer than a timeout; std::logic_error if the
-  ///         copies of a variable differ between replicas.
+  ///         an option is invalid. Throws std::runtime_error if a loss or
+  ///         gradient is not finite (`on_nan`) or the data is unreadable.
+  ///         Throws `job_error` if a replica waits longer than a timeout, and
+  ///         std::logic_error if the copies of a variable differ between
+  ///         replicas.
   history fit(const data::dataset& batches, const fit_options& options = {});
   history fit(const distributed_dataset& batches,
               const fit_options& options = {});
@@ -118,26 +120,25 @@ public:
   /// @param note text that `note()` of the loaded model returns.
   /// @errors throws std::runtime_error on all workers if the file cannot be
   ///         written. Throws std::logic_error and writes no file if the copies
-  ///         of a variable differ between replicas, and while a run of the
-  ///         strategy is active, as in `callback::on_step`. If another worker
-  ///         does not respond, the chief writes the file, and then `save`
-  ///         throws `job_error`. If another worker has made another call, or if
-  ///         the job goes on without this process, `save` throws `job_error`
-  ///         and writes no file.
+  ///         of a variable differ between replicas. Does so also while a run of
+  ///         the strategy is active, as in `callback::on_step`. If another
+  ///         worker does not respond, the chief writes the file, and then
+  ///         `save` throws `job_error`. If another worker has made another
+  ///         call, or if the job goes on without this process, `save` throws
+  ///         `job_error` and writes no file.
   void save(const std::filesystem::path& file,
             const std::string& note = {}) const;
 
   /// After the job has failed, that is, after `job_error`: writes the copy of
-  /// the model that this process has. The name of the file is that of `file`,
-  /// followed by `.view-V.W` with the number V of the job's last view and the
-  /// number W of this worker in it. `fit` with `resume` goes on from the file.
-  /// Each worker of the job may write one. The one with the most steps saves
-  /// the most work.
-  /// @returns the name. Empty: no file was written. This is so if the job goes
-  ///          on without this process, if this process joins it and lacks its
-  ///          state, if a replica is stuck in a step, if the copies of the
-  ///          parameters differed, and if a process of a newer view has
-  ///          written the file.
+  /// the model that this process has. The name of the file is `file` with the
+  /// suffix `.view-V.W`: V is the number of the job's last view, and W that of
+  /// this worker in the view. `fit` with `resume` goes on from the file. Each
+  /// worker of the job may write one. The one with the most steps saves the
+  /// most work.
+  /// @returns the name. Empty: no file was written. Then the job goes on
+  ///          without this process, this process joins and lacks the state, or
+  ///          a replica is stuck in a step. Or the copies of the parameters
+  ///          differed, or a process of a newer view has written the file.
   /// @errors throws std::runtime_error if the file cannot be written.
   std::filesystem::path save_after_failure(const std::filesystem::path& file,
                                            const std::string& note = {}) const;

@@ -35,8 +35,7 @@ public:
 
   /// Opens a lane to a member.
   /// @param timeout of the connection. The two sides then agree on the
-  /// transport
-  ///                within 2 s.
+  ///                transport within 2 s.
   /// @errors throws `job_error` or std::runtime_error if that fails or takes
   ///         longer.
   virtual std::unique_ptr<transfer_lane>

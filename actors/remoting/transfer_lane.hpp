@@ -35,9 +35,8 @@ public:
   /// Sends and receives packets until the lane accepts and has no more, or a
   /// maximum number of packets has passed.
   /// @returns what happened. If the lane ends or the peer violates the
-  /// protocol,
-  ///          the last effect is a `protocol_error` or `failure` is set; later
-  ///          calls return nothing.
+  ///          protocol, the last effect is a `protocol_error` or `failure` is
+  ///          set; later calls return nothing.
   tensor_transfer::reaction progress();
 
   /// Returns why no more tensors can pass. Nullopt: they can.

@@ -14,9 +14,9 @@
 namespace troupe::cuda {
 
 /// Memory of one device. Released blocks are kept by size, and given out again
-/// at once: all work runs in one stream, so work that uses a block anew comes
-/// after the work that used it before. The memory that a thread allocates while
-/// it captures a graph belongs to that graph. Thread-safe.
+/// at once. All work runs in one stream, so a new use of a block comes after
+/// its earlier uses. The memory that a thread allocates while it captures a
+/// graph belongs to that graph. Thread-safe.
 class memory_cache {
 public:
   explicit memory_cache(const device& on) : on_{on} {}

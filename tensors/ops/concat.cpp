@@ -28,8 +28,9 @@ op_outputs infer(std::span<const tensor_spec> in, const op_options& options) {
   return {first.with_extent(axis, extent), in[0].type};
 }
 
-/// Calls `fn(i, first element in input i, first element in the result, number
-/// of elements)` for each part of the inputs that is contiguous in the result.
+/// Calls `fn` for each part of the inputs that is contiguous in the result. The
+/// arguments are the input i, the first element in it, the first element in the
+/// result, and the number of elements.
 template <class F>
 void each_part(const op_call& c, const shape& out, F fn) {
   const auto axis = axis_of(c.options);

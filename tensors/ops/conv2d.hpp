@@ -6,7 +6,7 @@
 namespace troupe {
 
 /// `same`: the result is [ceil(h / stride), ceil(w / stride)]. The image is
-/// padded with zeros; if their number along an axis is odd, the bottom or right
+/// padded with zeros. If their number along an axis is odd, the bottom or right
 /// gets one more than the top or left. `valid`: no padding.
 enum class padding : std::uint8_t { valid, same };
 
@@ -22,8 +22,8 @@ struct conv2d_options {
 /// @shape b  [co]
 /// @returns [n, oh, ow, co]
 /// @errors throws std::logic_error that names the shapes if they do not match,
-///         if an extent (except n) or a stride is not positive, or if the
-///         padding is `valid` and the window is larger than the image.
+///         or if an extent (except n) or a stride is not positive. Throws it
+///         too if a `valid` padding has a window that is larger than the image.
 /// @cost 2 n oh ow kh kw ci co flops forward, and twice as many backward.
 ///       Gradients of inputs are computed only if they are requested.
 tensor conv2d(const tensor& x, const tensor& w, const tensor& b,

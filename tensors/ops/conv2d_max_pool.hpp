@@ -14,8 +14,8 @@ struct conv_pool_options {
 /// convolution's output stays in the cache and is never stored as a whole. The
 /// results are those of the two ops, but gradients are summed in another order.
 /// @cost the flops of the two ops. For backward, it keeps its inputs, its
-///       result and one byte per element of the result, but not the
-///       convolution's output, which the two ops keep.
+///       result and one byte per element of the result. The two ops also keep
+///       the convolution's output.
 /// @shape as conv2d and max_pool2d
 tensor conv2d_max_pool(const tensor& x, const tensor& w, const tensor& b,
                        const conv_pool_options& options = {});

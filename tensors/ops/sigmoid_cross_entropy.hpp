@@ -4,8 +4,8 @@
 
 namespace troupe {
 
-/// Computes -(z log p + (1 - z) log(1 - p)) for each score x and target z, with
-/// p = sigmoid(x), and its gradient in the same pass. It is evaluated as
+/// Computes -(z log p + (1 - z) log(1 - p)) with p = sigmoid(x) for each score
+/// x and target z. Computes the gradient in the same pass. It is evaluated as
 /// max(x, 0) - x z + log(1 + exp(-|x|)), which does not overflow.
 /// @shape logits  float32, float64 or bfloat16, scores before the sigmoid
 /// @shape targets  shape and dtype of `logits`, usually in [0, 1]; without

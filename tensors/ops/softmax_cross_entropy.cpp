@@ -132,8 +132,8 @@ void softmax_reference_forward(op_call& c) {
   }
 }
 
-/// Computes gx = y (gy - sum(y gy)) for each row, where y is the softmax of x,
-/// gy is the gradient of y, and gx is the gradient of x.
+/// Computes gx = y (gy - sum(y gy)) for each row. y is the softmax of x, gy the
+/// gradient of y, and gx the gradient of x.
 template <class T>
 void softmax_backward(op_call& c) {
   const auto y = c.out[0].data<T>(), gy = c.grad_out[0].data<T>();

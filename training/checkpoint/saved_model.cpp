@@ -85,8 +85,8 @@ saved_header make_header(const model_state& state, const std::string& note) {
 /// The version before headers had a precision.
 constexpr std::uint32_t version_without_precision = 3;
 
-/// The version that a file gets: the latest one only if the layers do not
-/// compute in float32, so that an older Troupe reads all other files.
+/// The version that a file gets. It is the latest one only if the layers do not
+/// compute in float32, so an older Troupe reads all other files.
 std::uint32_t version_of(const saved_header& header) {
   return header.precision == models::precision::float32
            ? version_without_precision

@@ -15,9 +15,8 @@ namespace troupe {
 inline constexpr std::uint32_t saved_model_version = 4;
 
 /// Writes a model to a file, which appears complete or not at all. Keeps a file
-/// that the same job has saved at a later position: this process was excluded
-/// then, and the job has gone on without it. A file that cannot be read is
-/// replaced, with a warning.
+/// that the same job has saved at a later position, after it has excluded this
+/// process. A file that cannot be read is replaced, with a warning.
 /// @returns false if the file was kept.
 /// @errors throws std::runtime_error that names the file.
 bool save_model(const model_state& state, const std::filesystem::path& file,
@@ -31,9 +30,9 @@ std::uint64_t saved_bytes(const models::model_description& net,
 /// Reads a saved model. The model belongs to the strategy `target`, which may
 /// differ from the strategy that saved it.
 /// @errors throws std::runtime_error that names the file. Causes: the file
-///         cannot be read, is not a saved model, has a newer version, is
-///         truncated, too long or damaged, or needs a layer that this program
-///         has not registered.
+///         cannot be read, is no saved model, has a newer version, or is
+///         truncated, too long or damaged. Another cause is a layer that this
+///         program has not registered.
 std::unique_ptr<model_state> load_model(const std::filesystem::path& file,
                                         std::shared_ptr<strategy_state> target);
 

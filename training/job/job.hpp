@@ -127,10 +127,10 @@ struct train_config {
   bool schedule_depends_on_epochs() const;
 };
 
-/// Fills in the defaults. If no strategy is given, the other options imply it:
-/// parameter_server if servers or a consistency are given,
-/// multi_worker_mirrored if only workers are, else mirrored for several
-/// devices, else one_device for several replicas or one named device.
+/// Fills in the defaults. If no strategy is given, the other options imply it.
+/// Servers or a consistency imply parameter_server, and workers alone
+/// multi_worker_mirrored. Else several devices imply mirrored, and several
+/// replicas or one named device one_device.
 /// @errors throws std::invalid_argument if a value is out of range or unknown,
 ///         or contradicts another option. The error names the option, the value
 ///         and the remedy.

@@ -30,13 +30,12 @@ struct step_batch {
 /// replicas share one read pipeline, and one replica may be several steps ahead
 /// of another.
 ///
-/// For a model on devices, the feed copies the next batch there while the
-/// devices compute a step, if a thread has read that batch in advance.
-/// Otherwise the copy is made when the batch is requested. Without prefetching,
-/// the dataset is read when a batch is requested. If a device has too little
-/// memory for the copy, the feed copies no more batches ahead.
-/// Copies that are not used any more, for example after a change of the view,
-/// are released with the feed.
+/// For a model on devices, the feed copies the next batch to them during a
+/// step, if a thread has read that batch in advance. Otherwise the copy is made
+/// when the batch is requested. Without prefetching, the dataset is read when a
+/// batch is requested. If a device has too little memory for the copy, the feed
+/// copies no more batches ahead. Copies that are not used any more, for example
+/// after a change of the view, are released with the feed.
 class batch_feed {
 public:
   /// @param start position in the dataset of the batch of step `first_step`.

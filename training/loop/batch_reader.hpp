@@ -14,8 +14,8 @@
 
 namespace troupe {
 
-/// Reads the rows of this process one batch in advance, on a thread of its own,
-/// and puts them into memory of the host from which copies to a device are
+/// Reads the rows of this process one batch in advance, on a thread of its own.
+/// Puts the rows into memory of the host from which copies to a device are
 /// faster.
 class batch_reader {
 public:

@@ -16,9 +16,9 @@ namespace troupe {
 /// so its outcome is known in all processes.
 ///
 /// The gradients of replicas on a device are copied to the host, and the sums
-/// back, unless the backend of the collectives takes tensors on the device.
-/// Then they stay there: the sums are copied into the gradient buffer of the
-/// replica when all of them are complete, and the device checks and applies
+/// back, unless the backend takes tensors on the device. Such a backend leaves
+/// the gradients on the device. When all sums are complete, they are copied
+/// into the gradient buffer of the replica, and the device checks and applies
 /// them.
 class bucket_exchange final : public gradient_exchange {
 public:

@@ -37,8 +37,8 @@ void device_exchange::begin_without_examples(const replica_step& step) {
 float device_exchange::wait_for_gradients(step_context& step) {
   const auto rate = rules_.learning_rate(step.step);
   if (step.replica == 0) {
-    // No replica is in `update` now. Either this replica has passed the second
-    // barrier of the last step; or a new generation has begun, for which all
+    // No replica is in `update` now. This replica has passed the second barrier
+    // of the last step, or a new generation has begun. For the latter, all
     // replicas have left their steps.
     const std::lock_guard hold{lock_};
     is_made_ = false;

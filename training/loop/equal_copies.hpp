@@ -9,10 +9,10 @@ namespace troupe {
 
 /// Checks that all copies of each variable have the same values. The values
 /// differ if a training loop applies gradients without reducing them over the
-/// replicas, with another learning rate on one of them, or if it writes a
-/// variable on some of them only. No effect if all replicas of the job share
-/// one copy. In a job of several processes every process must call this
-/// function, and each call waits for the calls of the other processes.
+/// replicas, or with different learning rates. They also differ if the loop
+/// writes a variable on some replicas only. No effect if all replicas of the
+/// job share one copy. In a job of several processes every process must call
+/// this function, and each call waits for the calls of the other processes.
 /// @param call as `job_call::name`.
 /// @param join_timeout maximum wait for the calls of the other processes. Zero:
 ///        the step timeout.

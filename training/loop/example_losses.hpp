@@ -9,9 +9,9 @@
 namespace troupe {
 
 /// Computes the loss of each example of a batch, times the weight of the
-/// example: its element of the tensor "weights", if the batch has one, times
-/// the weight of its class. Labels and weights are copied to the device of the
-/// outputs, unless they are there.
+/// example. This weight is the element of the tensor "weights", if the batch
+/// has one, times the weight of the class. Labels and weights are copied to the
+/// device of the outputs, unless they are there.
 /// @param by_class weights that `weights_of_classes` returns. Empty: 1.
 /// @returns [n] float32
 /// @errors throws std::logic_error with the shapes if the weights or the result
@@ -29,9 +29,9 @@ tensor weights_of_classes(const tensor& labels,
 /// Checks the weights of the classes in a training loss.
 /// @param classes number of classes of the training data.
 /// @param weights Empty: there are none.
-/// @errors throws std::invalid_argument if the loss compares no classes, if the
-///         list has neither one weight for each class nor one for each output
-///         of the network, and if a weight is negative or not finite.
+/// @errors throws std::invalid_argument if the loss compares no classes, or if
+///         a weight is negative or not finite. Throws it if the list has
+///         neither one weight for each class nor one for each output.
 void check_class_weights(const models::loss& loss, const models::network& net,
                          std::int64_t classes, std::span<const float> weights);
 

@@ -73,10 +73,10 @@ struct step_record {
 
 /// Functions that `fit` calls on the thread of its caller, in the order of the
 /// steps. If a function throws, the fit ends. Every worker calls its functions
-/// once for each step and epoch. If the chief is lost, they are called again,
-/// with `repeated` set, for what the chief had perhaps not completed: for steps
-/// by its successor, for an epoch by all workers. So what the functions do on
-/// the chief only is done at least once.
+/// once for each step and epoch. If the chief is lost, the functions are called
+/// again, with `repeated` set, for what the chief had perhaps not completed.
+/// Its successor calls those of steps, and all workers those of an epoch. So
+/// what the functions do on the chief only is done at least once.
 struct callback {
   /// Called after each epoch, while no step runs. The function may evaluate the
   /// model. It may save the model too; a fit with `resume` can continue from
@@ -99,10 +99,9 @@ enum class on_nan : std::uint8_t {
 };
 
 /// Reaction of `fit` if an audit finds that the copies of the parameters and of
-/// the optimizer's state differ, for example because a bit has flipped in the
-/// memory of a process. The gradients of a copy that deviates have been added
-/// to those of all replicas. So all steps since the last audit in which the
-/// copies were equal are suspect.
+/// the optimizer's state differ, for example after a flipped bit. The gradients
+/// of a copy that deviates have been added to those of all replicas. So all
+/// steps since the last audit in which the copies were equal are suspect.
 enum class on_deviation : std::uint8_t {
   stop, ///< `fit` throws an error that names the copy and the steps.
   /// `fit` logs a warning. All processes return to their state of the last
@@ -171,16 +170,16 @@ struct fit_options {
   std::optional<troupe::schedule> schedule{};
   progress_style progress = progress_style::none;
   troupe::on_nan on_nan = troupe::on_nan::stop;
-  /// The copies of the parameters and of the optimizer's state are compared
-  /// before each step whose number is a multiple of this one, and in the first
-  /// step and at the end of each epoch (docs/protocols/audit.md). Zero: no
-  /// audits. No effect if all replicas of the job share one copy, as in one
-  /// process on CPUs or on one device.
+  /// Interval in steps of the comparison of the copies of the parameters and of
+  /// the optimizer's state. They are also compared in the first step and at the
+  /// end of each epoch (docs/protocols/audit.md). Zero: no audits. No effect if
+  /// all replicas of the job share one copy, as in one process on CPUs or on
+  /// one device.
   std::uint64_t audit_steps = 100;
   troupe::on_deviation on_deviation = troupe::on_deviation::stop;
-  /// No effect in a job of several processes, on the CPU, and if the pass
-  /// cannot be captured, for example because a layer reads elements on the
-  /// host.
+  /// No effect in a job of several processes and on the CPU. No effect either
+  /// if the pass cannot be captured, for example because a layer reads elements
+  /// on the host.
   graph_capture graph = graph_capture::off;
   /// None: the program saves the model.
   std::optional<periodic_save> save{};
@@ -194,10 +193,9 @@ struct fit_options {
   const std::atomic<bool>* stop = nullptr;
   /// Flag that any thread or a signal handler may set. When it is true, this
   /// worker leaves the job between two steps, with `fit_end::left`. The others
-  /// take over its replicas and go on; no step is repeated. In these cases the
-  /// flag has the effect of `stop` in all workers: no worker would stay, or the
-  /// launcher of the job has sent `end` (net/cluster/launcher_link.hpp). Null:
-  /// no flag.
+  /// take over its replicas and go on; no step is repeated. The flag has the
+  /// effect of `stop` in all workers if no worker would stay, or if the
+  /// launcher has sent `end` (net/cluster/launcher_link.hpp). Null: no flag.
   const std::atomic<bool>* leave = nullptr;
   /// True: continues the model's last fit, if that was interrupted, or if it
   /// has completed all its epochs and `epochs` is a larger number now. The

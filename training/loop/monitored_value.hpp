@@ -17,9 +17,9 @@ struct monitored_value {
 };
 
 /// Finds what early stopping evaluates.
-/// @errors throws std::invalid_argument if the fit has no such value, if the
-///         mode is automatic and the metric does not say which values are
-///         better, and if `min_delta` is negative or not finite.
+/// @errors throws std::invalid_argument if the fit has no such value, or if
+///         `min_delta` is negative or not finite. Throws it if the mode is
+///         automatic and the metric does not say which values are better.
 monitored_value monitored_value_of(const early_stopping& options,
                                    const metric_list& metrics);
 

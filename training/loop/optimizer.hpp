@@ -32,18 +32,17 @@ public:
   /// Updates every variable by its gradient. Call it in a replica's function.
   /// All replicas must pass equal gradients, as `all_reduce` returns them. In a
   /// job of one process, the replicas share one copy of the variables. There
-  /// the call waits for all replicas, as a collective does: a replica reads the
-  /// old values before its call and the new values after it.
+  /// the call waits for all replicas, as a collective does. A replica reads the
+  /// old values before its call, and the new values after it.
   /// @param gradients gradients of `variables`, in their order and with their
   ///        shapes; float32.
-  /// @errors throws std::logic_error for wrong shapes, for a wrong number of
-  ///         gradients, for a variable that is listed twice, outside a
-  ///         replica's function, in the run of another strategy, and if the
-  ///         optimizer of a model gets the variable of another model. In a job
-  ///         of one process, throws std::logic_error on all replicas, and
-  ///         changes nothing, if replicas pass other gradients or variables;
-  ///         the error names the variable and the replicas. If a replica does
-  ///         not call `apply`, the step ends with `ec::stalled`.
+  /// @errors throws std::logic_error for wrong shapes, a wrong number of
+  ///         gradients, a variable that is listed twice, or the variable of
+  ///         another model. Throws it outside a replica's function, and in the
+  ///         run of another strategy. In a job of one process, throws it on all
+  ///         replicas, and changes nothing, if replicas pass other gradients or
+  ///         variables. The error names the variable and the replicas. If a
+  ///         replica does not call `apply`, the step ends with `ec::stalled`.
   /// @cost in a job of one process with several replicas, two barriers. If the
   ///       gradients are not the tensors that `all_reduce(sum, ...)` returned,
   ///       also a comparison of their bytes and a third barrier.

@@ -18,9 +18,9 @@ struct resume_request {
 /// Returns the position at which a fit goes on that resumes another one.
 /// @param last None: there is no fit that can be resumed.
 /// @param begin position at which the fit would begin without `resume`.
-/// @errors throws std::invalid_argument if there is no such fit, if it is
-///         complete and does not get more epochs, or if it had other data,
-///         replicas, shares, metrics or another first epoch.
+/// @errors throws std::invalid_argument if there is no such fit, or if it is
+///         complete and does not get more epochs. Throws it if the fit had
+///         other data, replicas, shares, metrics or another first epoch.
 fit_position resumed_position(const std::optional<fit_position>& last,
                               const fit_position& begin,
                               const resume_request& options);

@@ -57,9 +57,9 @@ void shared_apply::wait_for_gradients(
   own.variables.clear();
   for (const auto& x : variables)
     own.variables.push_back(x.id());
-  // No replica claims slices now. Either this replica has returned from the
-  // last `wait_for_end`, so all have called it; or a new generation has begun,
-  // for which all replicas have left their steps.
+  // No replica claims slices now. This replica has returned from the last
+  // `wait_for_end`, so all have called it. Or a new generation has begun, for
+  // which all replicas have left their steps.
   if (self.replica_id() == 0)
     slices_.reset();
   const auto objects = self.barrier(reinterpret_cast<std::uintptr_t>(this));

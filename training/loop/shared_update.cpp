@@ -59,9 +59,9 @@ float shared_update::max_element() const {
 shared_update::agreement
 shared_update::wait_for_gradients(step_context& step, gradient_state own,
                                   float learning_rate) {
-  // No replica claims slices now. Either this replica has returned from the
-  // last `wait_for_end`, so all have called it; or a new generation has begun,
-  // for which all replicas have left their steps.
+  // No replica claims slices now. This replica has returned from the last
+  // `wait_for_end`, so all have called it. Or a new generation has begun, for
+  // which all replicas have left their steps.
   if (step.replica == 0) {
     slices_.reset();
     if (tables_)

@@ -19,12 +19,12 @@
 
 namespace troupe {
 
-/// Runs the steps of `fit` on the replicas of this process: forward pass,
-/// backward pass, and the exchange of the gradients, which updates the
-/// parameters (gradient_exchange.hpp). `fit` constructs one object, which
-/// preallocates its buffers, so that a step allocates no memory from the
-/// system. The object shares ownership of the model and the batches, because a
-/// replica that is stuck in a step outlives the call of `fit`.
+/// Runs the steps of `fit` on the replicas of this process. A step is the
+/// forward pass, the backward pass, and the exchange of the gradients, which
+/// updates the parameters (gradient_exchange.hpp). `fit` constructs one object.
+/// It preallocates its buffers, so a step allocates no memory from the system.
+/// The object shares ownership of the model and the batches, because a replica
+/// that is stuck in a step outlives the call of `fit`.
 class train_step {
 public:
   /// @param audit compares the copies of the state in some of the steps. Null:
@@ -66,9 +66,9 @@ public:
 
   /// After a failed run, makes the copies of this process equal to the copy of
   /// the replica with the most steps. Replicas that share one copy have made
-  /// each update as a whole; of several copies, one may have made an update
-  /// that another has not made. The replicas of other processes may have made
-  /// more or fewer steps.
+  /// each update as a whole. Of several copies, one may lack an update that
+  /// another has made. The replicas of other processes may have made more or
+  /// fewer steps.
   /// @returns the number of the model's steps that this replica has completed.
   /// @pre no step runs.
   std::uint64_t resync_replicas();

@@ -23,8 +23,8 @@ void check_for_all_workers(const model_state& state, const char* call,
 ///         worker 0. The error names that worker and the difference. Throws
 ///         std::logic_error as `check_equal_copies`.
 /// @cost the cost of `check_equal_copies`. In several processes also a SHA-256
-///       of the optimizer's state, of the next batch, and of the first and the
-///       last batch of the training data and of the validation data.
+///       of the optimizer's state and of the next batch. Also one of the first
+///       and the last batch of the training data and of the validation data.
 void verify_workers_match(model_state& state, const data::dataset& batches,
                           const fit_options& options,
                           const fit_position& position);

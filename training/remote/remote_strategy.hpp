@@ -53,24 +53,24 @@ concept is_name = std::convertible_to<const T&, std::string_view>;
 /// Runs replicas on nodes for a program that is not a worker itself. The
 /// strategy spawns a worker on each node, calls functions of the workers by
 /// name, and receives the results. All workers belong to one job, in the order
-/// of the nodes: replica i of node n begins with the number n * d + i, where d
-/// is the number of devices of each node. All results are bitwise equal to the
-/// results of `multi_worker_mirrored_strategy`.
+/// of the nodes. At the start, replica i of node n has the number n * d + i,
+/// where each node has d devices. All results are bitwise equal to the results
+/// of `multi_worker_mirrored_strategy`.
 ///
-/// If a node dies or does not respond, the other nodes take over its replicas
-/// and complete the active call, with the bits of an undisturbed job. Another
+/// If a node dies or does not respond, the other nodes take over its replicas.
+/// They complete the active call with the bits of an undisturbed job. Another
 /// node can take the place of the lost one (`add`). A spare takes it at the
 /// beginning of the next `run` or `call` (`remote_strategy_options::listen`).
 /// If too few nodes are left, or a step does not end in time, the active call
-/// throws a `job_error` that names the node, the function and the number of the
-/// call. The strategy then releases all nodes, and every later call throws
-/// `job_error` (cancelled).
+/// throws a `job_error`. The error names the node, the function and the number
+/// of the call. The strategy then releases all nodes, and every later call
+/// throws `job_error` (cancelled).
 ///
 /// If a function throws, the call throws a `job_error` (invalid) with its text.
 /// A step of `run` is undone on all nodes, and the strategy can be used again.
-/// After a `call` it can be used again if the function has ended on all nodes
-/// soon after the exception, with the same number of calls of `fit`, `run` and
-/// so on; otherwise it releases all nodes. See docs/nodes.md.
+/// After a `call` the strategy can be used again if the function has soon ended
+/// on all nodes, with equally many calls of `fit`, `run` and so on. Otherwise
+/// it releases all nodes. See docs/nodes.md.
 class remote_strategy {
 public:
   /// Spawns a worker on each node. Returns when all workers have joined the job
@@ -113,8 +113,8 @@ public:
   ///         a name that is not registered. The error for a name lists the
   ///         registered names. Throws std::logic_error while another thread
   ///         runs a function. Throws `job_error` if the function or the job
-  ///         fails, and if a result of more than 1 MiB is lost with its node;
-  ///         then the step is made.
+  ///         fails. Throws it also if a result of more than 1 MiB is lost with
+  ///         its node; then the step is made.
   /// @cost inputs and results are sent once, at most 1 GiB to or from each
   ///       node. If a node is lost, the inputs of its replicas are sent to all
   ///       others. The workers gather the results that take at most 1 MiB.
@@ -130,17 +130,16 @@ public:
   std::vector<tensors> call(std::string_view function,
                             const tensors& inputs = {});
 
-  /// Adds a node in the place of a lost one: its worker makes the step
-  /// functions, joins the job between two calls, gets the state of what the
-  /// factory has made, and takes over its share of the replicas.
+  /// Adds a node in the place of a lost one. Its worker makes the step
+  /// functions, and joins the job between two calls. Then the worker gets the
+  /// state of what the factory has made, and its share of the replicas.
   /// @param address "host:port" of a node, perhaps that of the lost one.
   /// @errors throws std::invalid_argument if the address is malformed or
-  /// belongs
-  ///         to a node of the job, and if no node is lost: a job has no more
-  ///         processes than at its start. Throws std::logic_error while another
-  ///         thread runs a function. Throws `job_error` that names the node if
-  ///         it is unreachable, has other step functions, or is refused; the
-  ///         job goes on without it.
+  ///         belongs to a node of the job, and if no node is lost: a job has no
+  ///         more processes than at its start. Throws std::logic_error while
+  ///         another thread runs a function. Throws `job_error` that names the
+  ///         node if it is unreachable, has other step functions, or is
+  ///         refused; the job goes on without it.
   /// @cost the others wait for the copy of the state.
   void add(const std::string& address);
 

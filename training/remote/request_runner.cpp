@@ -104,9 +104,9 @@ request_runner_state::~request_runner_state() {
 /// Calls `fn` and converts an exception to a status. If the exception is a
 /// `job_error` with another code than `protocol`, the status says that another
 /// worker failed. For any other exception, the status says that this worker
-/// failed; also for a `job_error` that speaks of a loss if the job has lost
-/// nothing: a function of the user has thrown it. A worker that has left
-/// because its device is lost is lost itself.
+/// failed. It says so also for a `job_error` about a loss if the job has lost
+/// nothing, because a function of the user has thrown it. A worker that has
+/// left because its device is lost is lost itself.
 template <class F>
 worker_status request_runner_state::guarded(F&& fn) {
   worker_status status;
@@ -285,9 +285,8 @@ request_runner_state::run_for_replicas(const step_functions::for_replica& fn,
   const auto results = std::make_shared<typed_step_results<tensors>>(
     state, state->runs, state->replicas);
   const milliseconds timeout(options.arguments.timeout_ms);
-  // The lambda shares ownership of the function and the strategy, because a
-  // stuck replica can still use them after this call and this worker have
-  // ended.
+  // The lambda shares ownership of the function and the strategy. A stuck
+  // replica can still use them after this call and this worker have ended.
   make_step(
     state,
     [fn, results, timeout, channel = options.channel,

@@ -14,9 +14,9 @@ namespace troupe {
 
 namespace {
 
-/// The address alone is not enough, because a process may have several. Nor is
-/// the incarnation alone: if the process at an address is a new one, the client
-/// has to find out that it has lost the former one.
+/// The address alone is not enough, because a process may have several. The
+/// incarnation alone is not enough either. If a new process has the address,
+/// the client has to find out that it has lost the former one.
 bool is_one_of(const std::vector<job_member>& members,
                const waiting_spare& spare) {
   return std::ranges::any_of(members, [&](const job_member& x) {

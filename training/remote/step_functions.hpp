@@ -25,13 +25,14 @@ struct step_functions {
   std::map<std::string, for_replica> run{};
   std::map<std::string, for_worker> call{};
 
-  /// Returns the state that the functions share and that is equal on all nodes,
-  /// without models, optimizers and distributed datasets: the library knows
-  /// those that the factory has made. Null: there is no such state.
+  /// Returns the state that the functions share and that is equal on all nodes.
+  /// It does not include models, optimizers and distributed datasets of the
+  /// factory, which the library knows. Null: there is no such state.
   ///
-  /// It is called before each call of a function in `run`, and when state is
-  /// copied: to a node that was added, and to one that has missed the end of a
-  /// step. A node that was added calls it too, before `restore`. At most 1 GiB.
+  /// `snapshot` is called before each call of a function in `run`. It is also
+  /// called when state is copied to a node that was added, or that has missed
+  /// the end of a step. A node that was added calls it too, before `restore`.
+  /// At most 1 GiB.
   std::function<tensors()> snapshot{};
   /// Returns to a state that `snapshot` has returned, also on another node. It
   /// is called if a step is made again after a loss. Set it together with
@@ -41,8 +42,8 @@ struct step_functions {
 
 /// Makes the functions of one worker. The caller has opened the scope of `on`,
 /// which is the strategy over all nodes of the client. All nodes must make the
-/// same models and optimizers in the same order, also a node that the client
-/// adds later: it gets their state after the factory has returned.
+/// same models and optimizers in the same order. A node that the client adds
+/// later gets their state after the factory has returned.
 /// @param argument the client's `remote_strategy_options::argument`.
 using steps_factory = std::function<step_functions(
   const strategy& on, const std::string& argument)>;

@@ -43,9 +43,9 @@ using worker_list = std::vector<worker_actor>;
 
 /// `join_all`, `run_all`, `admit_on_all` and `leave_all` each send a request to
 /// all workers. Each waits until all workers have replied, a worker replies
-/// that it failed itself, or the timeout expires. After a failure each waits
-/// for the other replies, at most `after_failure`, because the loss of a worker
-/// often shows first as a failure of another one.
+/// that it failed itself, or the timeout expires. After a failure each waits at
+/// most `after_failure` for the other replies. The loss of a worker often shows
+/// first as a failure of another one.
 /// @returns the replies by worker. A missing reply has a status that is not
 ///          `done`, and so has that of a worker without a handle.
 ///
@@ -55,7 +55,7 @@ std::vector<worker_reply> join_all(caf::actor_system& system,
                                    std::chrono::milliseconds timeout,
                                    std::chrono::milliseconds after_failure);
 /// When a worker is lost, or says that it does not belong to the job any more,
-/// sends the inputs of its replicas to the others, again and again if their
+/// sends the inputs of its replicas to the others. Repeats this while their
 /// connections accept no message.
 std::vector<worker_reply> run_all(caf::actor_system& system,
                                   const worker_list& workers,
@@ -92,9 +92,9 @@ bool is_lost(const worker_status& status);
 /// Says whether the worker itself failed, in another way than by its loss.
 bool has_failed_itself(const worker_status& status);
 
-/// Returns the first worker whose connection was lost, else the first worker
-/// that failed itself, else the first worker that reports a failure of another
-/// worker. None: all requests succeeded.
+/// Returns the first worker whose connection was lost, else the first that
+/// failed itself, else the first that reports a failure of another worker.
+/// None: all requests succeeded.
 std::optional<worker_failure>
 find_failure(const std::vector<worker_reply>& replies);
 

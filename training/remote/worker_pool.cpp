@@ -153,8 +153,8 @@ void remote_strategy::impl::spawn() {
   update_members();
 }
 
-/// The time within which the client learns that it has lost a worker: its
-/// heartbeat may begin an interval later than those of the other workers.
+/// The time within which the client learns that it has lost a worker. Its
+/// heartbeat may begin an interval later than those of the workers.
 milliseconds remote_strategy::impl::loss_timeout() const {
   return options.connection.heartbeat_timeout
          + 2 * options.connection.heartbeat_interval;
@@ -275,8 +275,8 @@ void remote_strategy::impl::fail(const worker_failure& cause,
 
 namespace {
 
-/// True if all workers that are not lost have ended the request, for reasons
-/// that are not failures of the job, and have made the same calls.
+/// True if all workers that are not lost have ended the request and made the
+/// same calls, and no reason is a failure of the job.
 bool is_job_intact(const std::vector<worker_reply>& replies) {
   std::optional<std::uint64_t> calls;
   for (const auto& [status, results] : replies) {

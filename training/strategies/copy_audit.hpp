@@ -24,8 +24,8 @@ bool set_copy_check(copy_check check);
 
 /// Compares the copies of all models of a strategy if that is due. All
 /// processes call it after the same call of `run`, between two steps. No effect
-/// if all replicas share one copy, and in a process in which a client decides
-/// on the calls, because it may give up any.
+/// if all replicas share one copy. No effect in a process in which a client
+/// decides on the calls, because the client may give up any.
 /// @errors throws as the check.
 void audit_copies(const strategy_state& state);
 

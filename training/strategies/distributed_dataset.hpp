@@ -14,13 +14,13 @@ class distributed_iterator;
 class epoch_counter;
 
 /// Divides each batch of a dataset over the replicas of a strategy. In a job of
-/// several workers the first step after the begin of an epoch, and a
-/// `strategy::loop`, compare the data of all workers: numbers of batches and
-/// examples, and hashes of the first and the last batch. The step throws
-/// std::invalid_argument on all workers if they differ. Replica i
-/// gets the rows `rows_of_replicas(rows, i, i + 1, replicas, shares)` of a
-/// batch, in whatever process the replica runs. Each part has the row count of
-/// the whole batch in `batch::global_rows`.
+/// several workers, the first step of an epoch and a `strategy::loop` compare
+/// the data of all workers. They compare numbers of batches and examples, and
+/// hashes of the first and the last batch. The step throws
+/// std::invalid_argument on all workers if they differ. Replica i gets the rows
+/// `rows_of_replicas(rows, i, i + 1, replicas, shares)` of a batch, in whatever
+/// process the replica runs. Each part has the row count of the whole batch in
+/// `batch::global_rows`.
 class distributed_dataset {
 public:
   /// @errors throws as `check_replica_shares`.
@@ -100,7 +100,7 @@ public:
 
   /// Returns the next batch. None: the epoch has ended. If another process is
   /// lost, this process reads the rows of the replicas that it takes over, also
-  /// those of batches that it has returned before.
+  /// of batches that were returned before.
   std::optional<per_replica<batch>> next();
 
   data::position save() const { return local_.save(); }

@@ -28,8 +28,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A process that joins with a large state does not ask in calls that take less
-/// time than this and in which it cannot copy the state ahead.
+/// A process that joins with a large state does not ask in shorter calls in
+/// which it cannot copy the state ahead.
 constexpr auto short_call = 30s;
 constexpr auto poll_interval = 20ms;
 
@@ -285,7 +285,7 @@ void count_loop_calls(strategy_state& state, std::vector<located_report>& all) {
 /// it.
 /// @param source    a process that has completed it.
 /// @param is_behind this process has completed all calls before it, and no
-/// more.
+///        more.
 /// @returns true if that completes the call in this process.
 bool pass_result(const std::shared_ptr<strategy_state>& state,
                  const job_call& call, std::size_t source, bool is_behind) {
@@ -497,7 +497,7 @@ bool catch_up(const std::shared_ptr<strategy_state>& state,
 }
 
 /// A process that joins waits for the end of a call in which it cannot copy the
-/// state ahead, such as a gather between two epochs or an evaluation.
+/// state ahead, such as an evaluation.
 /// @returns true if the call is completed in this process.
 bool wait_for_result(strategy_state& state, const job_call& call) {
   const auto end = wait_clock::now() + short_call;

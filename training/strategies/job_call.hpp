@@ -62,8 +62,8 @@ struct job_call {
     copied_ahead{};
 };
 
-/// True if the state of the models is so large that a process which joins
-/// copies it while the members go on, and if it can.
+/// True if a process that joins copies the state of the models while the
+/// members go on: the state is large enough, and the process can.
 bool copies_ahead(const strategy_state& state);
 
 /// Checks that a call can begin.
@@ -100,11 +100,11 @@ void check_idle(const strategy_state& state, const std::string& call);
 void make_call(const std::shared_ptr<strategy_state>& state,
                const job_call& call);
 
-/// Takes part in a view change while this process makes no call: enters the
+/// Takes part in a view change while this process makes no call. Enters the
 /// next view, and gathers positions until all processes of the view are in the
-/// same call. No effect if no view change is pending. A process that makes a
-/// call waits in it for those that make none, so those call this function soon
-/// after the listener of the group was called, and after each call.
+/// same call. No effect if no view change is pending. A process in a call waits
+/// for processes in none. So the latter call this function soon after the
+/// listener of the group was called, and after each call.
 /// @pre no call is active.
 /// @errors throws `job_error` if there is no next view.
 void enter_pending_view(const std::shared_ptr<strategy_state>& state);

@@ -13,12 +13,12 @@ struct strategy_state;
 std::shared_ptr<flight_recorder> make_local_recorder();
 
 /// An error leaves a call of a strategy. If the job goes on without this
-/// process, the launcher is told, because the program may end with an exit code
-/// that would end the job. If the error means that the job has failed,
-/// this function writes the events of the process to a file in the directory
-/// that the environment variable TROUPE_FLIGHT_DIR names, and logs its name. If
-/// the variable is not set or empty, no file is written. Errors of the user's
-/// functions, and those of a process that has left its job, write none.
+/// process, the launcher is told, because the exit code of the program could
+/// end the job. If the job has failed, this function writes the events of the
+/// process to a file, and logs the name of the file. The environment variable
+/// TROUPE_FLIGHT_DIR names its directory. If the variable is not set or empty,
+/// no file is written. Errors of the user's functions, and those of a process
+/// that has left its job, write none.
 void on_job_failure(const strategy_state& state,
                     const std::exception_ptr& error) noexcept;
 

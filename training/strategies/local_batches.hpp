@@ -57,7 +57,7 @@ struct local_batch {
 
 /// Reads the rows of this process from the global batches of an epoch. If
 /// `dataset::batch_rows` cannot tell the row count of a batch before the read,
-/// the whole batch is read, and the rows of this process are selected.
+/// the whole batch is read. Then the rows of this process are selected.
 class local_batches {
 public:
   /// @errors throws as `check_replica_shares`.

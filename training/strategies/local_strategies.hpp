@@ -52,16 +52,16 @@ struct mirrored_options {
 /// Runs one replica on each device. Each replica is an actor with its own
 /// thread. On CPUs, the replicas share one copy of the parameters: after each
 /// backward pass they add their gradients and update the parameters together.
-/// On several CUDA devices, each replica has a copy: they sum each bucket of
-/// gradients as soon as it is complete, and each replica updates its copy.
+/// On several CUDA devices, each replica has a copy. The replicas sum each
+/// bucket of gradients as soon as it is complete, and each updates its copy.
 class mirrored_strategy : public strategy {
 public:
   /// @param local_runtime outlives the strategy and everything made in its
-  /// scope.
+  ///        scope.
   /// @param devices names of the devices.
-  /// @errors throws std::invalid_argument if no device is named, a device does
-  ///         not exist or is named twice, an option is below 1, or NCCL is
-  ///         required and a device cannot use it.
+  /// @errors throws std::invalid_argument if no device is named, or if a device
+  ///         does not exist or is named twice. Throws it if an option is below
+  ///         1, or if NCCL is required and a device cannot use it.
   mirrored_strategy(runtime& local_runtime,
                     const std::vector<std::string>& devices,
                     const mirrored_options& options = {});
@@ -91,12 +91,13 @@ struct central_storage_options {
 class central_storage_strategy : public strategy {
 public:
   /// @param local_runtime outlives the strategy and everything made in its
-  /// scope.
+  ///        scope.
   /// @param devices names of the compute devices.
-  /// @errors throws std::invalid_argument if no device is named, a device does
-  ///         not exist or is named twice, an option is below 1, or the compute
-  ///         devices cannot read the memory of the parameter device: CPUs and
-  ///         one CUDA device read their own memory only.
+  /// @errors throws std::invalid_argument if no device is named, or if a device
+  ///         does not exist or is named twice. Throws it if an option is below
+  ///         1, or if the compute devices cannot read the memory of the
+  ///         parameter device. CPUs and one CUDA device read their own memory
+  ///         only.
   central_storage_strategy(runtime& local_runtime,
                            const std::vector<std::string>& devices,
                            const central_storage_options& options = {});

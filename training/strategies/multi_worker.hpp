@@ -47,9 +47,9 @@ struct multi_worker_options {
   /// have no values. The same holds if the environment variable TROUPE_JOIN is
   /// 1: `troupe launch` sets it for a worker that it starts again.
   bool join_running_job = false;
-  /// Makes a worker that joins a spare: it waits for at most this time until
-  /// the worker that has its task on this host has ended, and then joins. The
-  /// job is not disturbed meanwhile. Zero: it does not wait. Needs
+  /// Makes a worker that joins a spare. It waits for at most this time until
+  /// the worker with its task on this host has ended, and then joins. The job
+  /// is not disturbed meanwhile. Zero: it does not wait. Needs
   /// `join_running_job`.
   std::chrono::milliseconds spare_timeout{0};
   /// Makes this worker a spare for any task: it waits, on any host, until the
@@ -58,10 +58,10 @@ struct multi_worker_options {
   /// is not used. The other workers connect to `listen`. Needs
   /// `join_running_job` and `spare_timeout`; cannot have a plan of faults.
   bool any_task = false;
-  /// If the parameters and slots of a model have at least this number of bytes,
-  /// a worker that joins during `fit` copies them before it asks to join, and
-  /// the others train meanwhile. A smaller state is copied while they wait. It
-  /// is also the least state that this worker gives to others in this way.
+  /// Minimum size of the parameters and slots of a model that a worker which
+  /// joins during `fit` copies before it asks to join. The others train
+  /// meanwhile. A smaller state is copied while they wait. Also the minimum
+  /// state that this worker gives to others in this way.
   std::size_t copy_ahead_bytes = std::size_t{32} << 20;
   std::string job = "job"; ///< Must be equal in all workers.
   /// Address on which this worker listens. None: this worker's address in the
@@ -112,7 +112,7 @@ public:
   /// cluster, or the cluster has a single worker, the constructor does not
   /// wait.
   /// @param local_runtime outlives the strategy and everything made in its
-  /// scope.
+  ///        scope.
   /// @param resolver provides the cluster and the task of this process.
   /// @errors throws std::invalid_argument for invalid options, for a task that
   ///         has no replicas (type ps), and for a plan of faults that is

@@ -46,8 +46,8 @@ private:
   mutable std::map<std::uint32_t, T> made_;
 };
 
-/// True if a function object has no state, so that it can be called again
-/// later: a pointer to a member or to a function, or a lambda without captures.
+/// True if a function object has no state, so it can be called again later. It
+/// is a pointer to a member or function, or a lambda without captures.
 template <class F>
 inline constexpr bool is_stateless_function =
   std::is_empty_v<
@@ -58,10 +58,10 @@ class mapped_values;
 
 /// Holds one value for each replica of this process, in order of replica id. If
 /// a `per_replica` is an argument of `strategy::run`, each replica gets its own
-/// value. If this process takes over a replica of a process that is lost, the
-/// results of `run`, the elements of a `distributed_dataset`, and what `map`
-/// makes of them by a function without captures have a value for that replica
-/// too. What a program derives from them otherwise has none.
+/// value. If this process takes over a replica of a lost process, the results
+/// of `run` and the elements of a `distributed_dataset` have a value for that
+/// replica too. So have the results of `map` by a function without captures.
+/// What a program derives from them otherwise has none.
 template <class T>
 class per_replica {
 public:

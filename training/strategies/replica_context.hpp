@@ -12,11 +12,11 @@ namespace troupe {
 /// Gives the code of one replica, during a step, the replica's id and
 /// collectives with the other replicas. All replicas must make the same calls
 /// in the same order. If a replica omits a call, the step fails with an error
-/// that names that replica: at once if the replicas call different collectives,
-/// else when the step's timeout expires. If two replicas pass another
-/// operation, root, axis or other shapes, the step fails with std::logic_error
-/// that shows both replicas and values: in the call if the replicas are in one
-/// process, else at the end of the step, which then changes nothing.
+/// that names that replica. It fails at once if the replicas call different
+/// collectives, else at the step's timeout. If two replicas pass different
+/// operations, roots, axes or shapes, the step fails with std::logic_error that
+/// shows both replicas and values. It fails in the call if the replicas are in
+/// one process. Otherwise it fails at its end, and changes nothing.
 class replica_context {
 public:
   virtual ~replica_context() = default;

@@ -44,8 +44,8 @@ template <class T>
 struct is_result : std::false_type {};
 
 /// A type whose values other processes can get: a number, enumeration, string
-/// or tensor, a vector, array, pair or tuple of such values, or a struct that
-/// lists such `fields` (strategies/fields.hpp).
+/// or tensor, or a vector, array, pair or tuple of such values. A struct can be
+/// sent if it lists such `fields` (strategies/fields.hpp).
 template <class T>
 concept encodable_result = is_result<std::remove_cvref_t<T>>::value;
 

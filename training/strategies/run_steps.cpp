@@ -139,8 +139,8 @@ private:
   std::shared_ptr<const step_function> fn;
 };
 
-/// Returns the exception of a step function, or `device_lost` if it is the
-/// error of a device and follows from the loss of one: libraries do not say so.
+/// Returns the exception of a step function. Returns `device_lost` if the
+/// exception follows from the loss of a device, which libraries do not say.
 std::exception_ptr cause_of(const std::exception_ptr& thrown,
                             const strategy_state& state) {
   try {

@@ -20,8 +20,8 @@ struct follow_intervals {
   /// caught up only if no step follows them for this time.
   std::chrono::milliseconds quiet{3};
   /// A process that updates hardly faster than the members train has caught up
-  /// if few steps wait this time after the values: a third of those that can
-  /// wait at the source, at least 1 and at most 3.
+  /// if few steps wait this time after the values. Few are a third of those
+  /// that can wait at the source, at least 1 and at most 3.
   std::chrono::milliseconds min{300};
   /// If more steps wait this time after the values, and after `min_steps` steps
   /// for each of those few, the process does not catch up.

@@ -30,9 +30,9 @@ namespace troupe {
 ///            a lane that ends -> the memory is released
 class state_source {
 public:
-  /// Gradients that can wait to be sent to a process, that which is sent
-  /// included: those of this number of steps, and more as long as they have
-  /// less than `waiting_bytes`.
+  /// Number of steps whose gradients can wait to be sent to a process, the one
+  /// that is sent included. More can wait as long as they have less than
+  /// `waiting_bytes`.
   static constexpr std::size_t max_waiting = 3;
   static constexpr std::size_t waiting_bytes = std::size_t{128} << 20;
   /// Processes that can follow at the same time. Others join without a copy.

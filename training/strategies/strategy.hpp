@@ -31,8 +31,8 @@ struct loop_options {
   /// Epochs of the dataset that the loop reads. The first one is the next epoch
   /// of the dataset, as a range-for over it reads it.
   std::uint64_t epochs = 1;
-  /// Epoch of the loop and index of the batch with which it begins, for a
-  /// program that resumes a saved model: {2, 5} is the sixth batch of the third
+  /// Epoch of the loop and index of the batch with which it begins. A program
+  /// that resumes a saved model sets it: {2, 5} is the sixth batch of the third
   /// epoch. Earlier batches are not read, but count in `epoch`, `index` and
   /// `number` of the iterations. With {epochs, 0} the loop has no iteration.
   data::position first{};
@@ -82,25 +82,25 @@ public:
   /// must call `run`. `run` copies or moves `fn` and the arguments. It passes
   /// an object by reference if the object can be neither copied nor moved.
   ///
-  /// In a job of several workers a call is made as a whole or not at all: if a
+  /// In a job of several workers a call is made as a whole or not at all. If a
   /// worker is lost, models and optimizers of this strategy return to their
-  /// state before the call, and the other workers make it again with the
+  /// state before the call. Then the other workers make the call again with the
   /// replicas of the lost one. So `fn` may be called more than once for a
   /// replica, and for replicas that this worker did not have before. Other
   /// objects that `fn` changes keep their changes.
   /// @returns the results of this worker's replicas as `per_replica`. If `fn`
   ///          returns void, `run` returns void.
   /// @cost in a job of several workers, a copy of the parameters and slots in
-  ///       memory, and a gather of the results, if each takes at most 1 MiB.
+  ///       memory. Also a gather of the results, if each takes at most 1 MiB.
   ///       Each 100th call also compares hashes of the variables of all models.
   /// @errors an exception of `fn` ends the step on all replicas. `run` rethrows
   ///         the exception of the replica with the lowest id. Throws
   ///         `job_error` if a replica waits for another replica longer than the
   ///         step timeout. Throws std::logic_error in a replica's function. If
   ///         the text of a `job_error` says that a replica is still inside
-  ///         `fn`, the objects that `fn` refers to must exist until that
-  ///         replica has returned. The library itself keeps the copies of `fn`
-  ///         and of the arguments.
+  ///         `fn`, the objects to which `fn` refers must exist until it has
+  ///         returned. The library itself keeps the copies of `fn` and of the
+  ///         arguments.
   template <class F, class... Args>
   auto run(F&& fn, Args&&... args) const;
 
@@ -166,18 +166,17 @@ public:
   /// In a job of several workers, every worker must begin the same loop.
   /// @param name name of the loop in error texts.
   /// @errors throws std::invalid_argument for 0 epochs, and if `first` is
-  /// behind
-  ///         the end of the loop or of an epoch. Throws std::logic_error in a
-  ///         replica's function, and for the dataset of another strategy.
+  ///         behind the end of the loop or of an epoch. Throws std::logic_error
+  ///         in a replica's function, and for the dataset of another strategy.
   training_loop loop(std::string name, const distributed_dataset& batches,
                      const loop_options& options = {}) const;
 
   /// Says how far the job is, why its next step is not done, and what this
-  /// process has decided lately: which replicas and processes are missing, in
-  /// which operation, since when, and the view changes with their phases. Any
-  /// thread may call it, also while another one is in `run` or `fit`. It does
-  /// not wait for the run and does not delay it. It asks the replicas of all
-  /// processes; those that do not answer are named.
+  /// process has decided lately. The text names the missing replicas and
+  /// processes, their operation and time, and the view changes with their
+  /// phases. Any thread may call it, also while another one is in `run` or
+  /// `fit`. It does not wait for the run and does not delay it. It asks the
+  /// replicas of all processes; those that do not answer are named.
   /// @param timeout maximum time to wait for the answers.
   /// @returns text for people by `to_text` or `<<`. `troupe status` shows the
   ///          same text.

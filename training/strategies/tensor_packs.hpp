@@ -13,8 +13,8 @@ namespace troupe {
 /// @param bytes_per_pack a tensor opens a new pack when the previous pack has
 ///        *more* bytes than this limit, as in TensorFlow. For example, with a
 ///        limit of 8 bytes a pack has three tensors of 4 bytes. Zero: tensors
-///        below 64 KiB share packs with a limit of 1 MiB; each larger tensor is
-///        a pack of its own and is not copied.
+///        below 64 KiB share packs of at most 1 MiB. Each larger tensor is a
+///        pack of its own and is not copied.
 pooled<std::uint32_t> pack_indices(std::span<const std::size_t> bytes,
                                    std::size_t bytes_per_pack);
 

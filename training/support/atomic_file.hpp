@@ -77,7 +77,7 @@ private:
 };
 
 /// Keeps three descriptors in reserve. If this process has reached its limit of
-/// open files when an `atomic_file` is made, that file takes them, so that the
+/// open files when an `atomic_file` is made, that file takes them. So the
 /// result of long work can still be saved. No effect if they are kept already,
 /// or if the process has reached its limit.
 void reserve_descriptors();

@@ -6,9 +6,9 @@
 
 namespace troupe {
 
-/// Returns a 64-bit hash of bytes. It detects faults of the hardware: a change
+/// Returns a 64-bit hash of bytes. It detects faults of the hardware. A change
 /// within one aligned 8-byte word always changes the hash, and any other change
-/// does with a probability of about 1 - 2^-64. It does not protect against
+/// with a probability of about 1 - 2^-64. It does not protect against
 /// deliberate changes.
 ///
 /// The bytes are cut into blocks of 32 KiB. In a block, word i of 8 bytes goes

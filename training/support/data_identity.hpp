@@ -31,10 +31,11 @@ data_identity identify(const data::dataset& batches);
 /// @param of ends each name, such as " of the validation data".
 std::string describe(const data_identity& x, std::string_view of = {});
 
-/// Returns the number of examples and the hash of the batch at a position: the
-/// SHA-256 of the names, the types and the elements of its tensors. "none": the
-/// dataset ends before it. A batch that cannot be read has the error as its
-/// hash (`is_unreadable`); reading the batch later throws the error itself.
+/// Returns the number of examples and the hash of the batch at a position. The
+/// hash is the SHA-256 of the names, the types and the elements of its tensors.
+/// "none": the dataset ends before it. A batch that cannot be read has the
+/// error as its hash (`is_unreadable`); reading the batch later throws the
+/// error itself.
 std::string hash_of_batch(const data::dataset& batches,
                           const data::position& at);
 

@@ -22,8 +22,8 @@ struct image_extents {
   std::size_t height, width;
 };
 
-/// Copies n images to images of other extents. Both have one top left corner:
-/// where `out` is larger, it gets zeros at the bottom and at the right; where
+/// Copies n images to images of other extents. Both have one top left corner.
+/// Where `out` is larger, it gets zeros at the bottom and at the right. Where
 /// it is smaller, the rest of `x` is not read.
 cudaError_t fit_images(dtype type, const void* x, image_extents from, void* out,
                        image_extents to, std::size_t n, std::size_t channels,

@@ -17,8 +17,8 @@ namespace troupe::cuda {
 // All addresses are on the device. `type` is float32 or bfloat16; the kernels
 // compute in float, and round a result once.
 
-/// True for images of one channel whose rows are not too long, a step of 1,
-/// weights of 3 x 3 or 5 x 5, and a pooling of disjoint windows of 2 x 2
+/// True for images of one channel whose rows are not too long, a step of 1, and
+/// weights of 3 x 3 or 5 x 5. The pooling must have disjoint windows of 2 x 2
 /// without padding.
 bool has_one_channel_pool_kernel(const onednn::convolution& conv,
                                  const pool_window& pool);

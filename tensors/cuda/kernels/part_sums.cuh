@@ -13,9 +13,9 @@ inline constexpr unsigned part_columns = 32; ///< Of a block.
 inline constexpr unsigned part_threads =
   32; ///< That add the parts of a column.
 
-/// Maximum number of channels of a kernel whose blocks have 32 channels each,
-/// along the second axis of their grid, which has at most 65,535 blocks. So an
-/// index of weights of 5 x 5 fits into an int.
+/// Maximum number of channels of a kernel whose blocks have 32 channels each.
+/// They lie along the second axis of the grid, which has at most 65,535 blocks.
+/// So an index of weights of 5 x 5 fits into an int.
 inline constexpr std::size_t max_channels = std::size_t{65'535} * 32;
 
 /// Thread (i, j) adds each 32nd part of a column. Then thread (i, 0) adds these

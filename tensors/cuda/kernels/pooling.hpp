@@ -10,8 +10,8 @@ namespace troupe::cuda {
 
 // Max-pooling on a CUDA device. All addresses are on the device, and all
 // functions return when the work is in the stream. They return
-// cudaErrorInvalidValue for other dtypes than the float types, and for images
-// of 2^31 or more rows, or of rows of 2^31 or more elements.
+// cudaErrorInvalidValue for other dtypes than the float types, and if images
+// have 2^31 or more rows or elements in a row.
 
 /// out = maximum of each window, as the kernel `max_pool` of the CPU. If a
 /// window contains a NaN, `indices` receives the position of its first NaN.

@@ -317,8 +317,8 @@ TEST(HealingCases, CopiesOnSeveralDevicesAreHealed) {
 class cut_in_healing final : public fault_injector {
 public:
   /// @param gather number of the gather in the job: 1 ends the run of the
-  /// epoch,
-  ///               2 gathers the snapshots, 3 says that all have restored one.
+  ///               epoch, 2 gathers the snapshots, 3 says that all have
+  ///               restored one.
   explicit cut_in_healing(std::uint64_t gather) : gather_{gather} {}
 
   injected_fault on_send(const role_id& sender, const role_id&,

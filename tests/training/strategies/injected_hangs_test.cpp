@@ -44,7 +44,7 @@ std::ostream& operator<<(std::ostream& out, const hang& x) {
 }
 
 /// @param seed its last digits choose the kind, so that all occur equally
-/// often.
+///        often.
 hang draw(std::uint64_t seed) {
   std::mt19937_64 random{seed};
   const auto below = [&](std::uint64_t n) {

@@ -580,7 +580,7 @@ std::string weights_after_break(const strategy& on, std::uint64_t iterations) {
 
 /// A program in whose loop a worker throws between two steps.
 /// @param leaver worker that throws. `workers`: none, and the job has one
-/// process.
+///        process.
 /// @returns the losses that each worker has seen.
 std::vector<std::vector<float>>
 loop_with_exception(std::uint32_t leaver,
