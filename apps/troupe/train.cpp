@@ -429,8 +429,8 @@ int train(const train_arguments& given_arguments) {
     std::filesystem::path{arguments.save_path()}.parent_path());
   if (config.workers > 1 && !placement.in_cluster)
     return launch_workers(config, arguments);
-  // First, because the others would go on without a process that has joined
-  // and then cannot read its data.
+  // The data is read before the join: the others would go on without a process
+  // that has joined and cannot read its data.
   const auto [training, test] =
     call_or_tell_others([&] { return open_batches(config); });
   std::optional<runtime> actors;

@@ -19,7 +19,7 @@ TEST_F(Launch, NamesTheFirstFailureAndEndsTheOthers) {
 }
 
 /// Without the verdict of worker 0, worker 1 would try to connect for the start
-/// timeout of 60 s, and would then say that it could not reach worker 0.
+/// timeout of 60 s. Then it would say that it could not reach worker 0.
 TEST_F(Launch, EndsAtOnceIfAProcessHasAnotherSecret) {
   put("other", "open barley\n");
   std::filesystem::permissions(folder / "other",

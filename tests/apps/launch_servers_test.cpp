@@ -14,7 +14,7 @@ namespace {
 
 using namespace troupe;
 
-/// In the script, `is worker 1` is true in this task, `tell NAME` writes to a
+/// In the script, `is worker 1` is true in this task. `tell NAME` writes to a
 /// pipe, and `hear NAME` waits until another process has written to it.
 class LaunchServers : public Launch {
 protected:

@@ -22,10 +22,9 @@
 #include <utility>
 #include <vector>
 
-// Runs with parameter servers whose state is saved on the way, and which go on
-// from it when the chief, or a server without copies, is lost. With two
-// workers and two servers, the servers are the processes 3 and 4 of a plan of
-// faults.
+// Runs with parameter servers whose state is saved on the way. They resume from
+// it when the chief, or a server without copies, is lost. With two workers and
+// two servers, the servers are the processes 3 and 4 of a plan of faults.
 
 namespace {
 

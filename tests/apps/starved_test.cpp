@@ -65,8 +65,8 @@ private:
 
 class StarvedMachine : public worker_test {};
 
-/// The busy processes begin after the first epoch, and end before the last one:
-/// a delay in each step lets the job last for more than 6 s.
+/// The busy processes begin after the first epoch, and end before the last one.
+/// A delay in each step lets the job last for more than 6 s.
 TEST_F(StarvedMachine, LosesNoWorkerAndChangesNoBit) {
   const std::string training =
     "train --data digits:280 --batch 20 --epochs 12 --replicas 4 ";

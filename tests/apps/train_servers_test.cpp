@@ -60,9 +60,9 @@ protected:
     return out;
   }
 
-  /// Runs the tool, and kills servers one after the other: the first one when
-  /// the first epoch has ended, and each other one when all copies are in sync
-  /// again after the loss before.
+  /// Runs the tool, and kills servers one after the other. The first one is
+  /// killed when the first epoch has ended, each other one when all copies are
+  /// in sync again.
   outcome run_and_kill(const std::vector<int>& servers,
                        const std::string& command) const {
     child_options options;

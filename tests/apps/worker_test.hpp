@@ -71,7 +71,7 @@ protected:
   }
 
   /// Writes plan.json, a plan of faults by which a process of a job waits in
-  /// each step, so that the job lasts until another process has joined.
+  /// each step. So the job lasts until another process has joined.
   void slow_down(int process) const {
     constexpr int delay_ms = test::has_address_sanitizer ? 80 : 40;
     put("plan.json", R"({"faults": [{"kind": "slow", "step": 0, "delay_ms": )"

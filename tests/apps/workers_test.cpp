@@ -280,8 +280,8 @@ protected:
   }
 };
 
-/// One of three is killed when it has opened a number of sockets, so that it is
-/// lost in another phase of the start each time.
+/// One of three is killed when it has opened a number of sockets. So it is lost
+/// in another phase of the start each time.
 TEST_F(WorkersInTheBackground, BeginIfOneIsKilledInAnyPhaseOfTheStart) {
   const std::string training =
     "train --data digits:280 --batch 24 --epochs 3 --replicas 3 ";

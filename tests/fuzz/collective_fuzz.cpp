@@ -99,7 +99,7 @@ public:
 
 private:
   /// Numbers of elements of a sum between three processes. A sum of 0 elements
-  /// needs no packet. A sum of 1 to 5,000 elements is one chunk; up to 1,000
+  /// needs no packet. A sum of 1 to 5,000 elements is one chunk. Up to 1,000
   /// elements, with the tree algorithm, every process sends its contribution to
   /// every other process. A sum of 8,200 elements is three chunks, and one of
   /// 13,000 elements is four chunks.
@@ -250,7 +250,7 @@ private:
         break;
       case 11:
         // Changes one of the first 10 bytes. In a `gather_spec`, they contain
-        // the rank, the dtype and the lowest 16 bits of the first extent, so
+        // the rank, the dtype and the lowest 16 bits of the first extent. So
         // the described tensor stays smaller than 1 MiB.
         if (!packet.bytes().empty())
           packet.private_copy()[source.below(

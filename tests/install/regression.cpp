@@ -15,7 +15,7 @@ troupe::tensor squared_error(const troupe::tensor& outputs,
 } // namespace
 
 /// A regression outside the source tree. It fits a line to the rows of a CSV
-/// file, with a built-in loss and with a loss of its own, and compares the
+/// file, with a built-in loss and with a loss of its own. Then it compares the
 /// error with that of the least squares line.
 int main() {
   constexpr int rows = 64;

@@ -6,7 +6,7 @@
 
 #include <string>
 
-// Tests that a fault never gives wrong weights: the run either completes with
+// Tests that a fault never gives wrong weights. The run either completes with
 // the correct weights, or ends in time with an error that names the fault.
 
 namespace troupe::simulation {

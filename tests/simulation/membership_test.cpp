@@ -12,8 +12,8 @@
 #include <map>
 #include <random>
 
-// Runs the membership actors of a job over a simulated network, with processes
-// that come late, die, are cut off, restart and leave, and with outsiders.
+// Runs the membership actors of a job over a simulated network. Processes come
+// late, die, are cut off, restart and leave, and outsiders connect.
 
 namespace troupe::simulation {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-// These tests must fail if there is a bug such as a sum in the order of
-// arrival, a missing generation check or an update that is applied twice.
+// These tests must fail for bugs such as a sum in the order of arrival, a
+// missing generation check or an update that is applied twice.
 // scripts/planted-bugs.sh checks that they fail.
 
 namespace troupe::simulation {

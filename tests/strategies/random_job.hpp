@@ -75,7 +75,7 @@ protected:
   void deliver(std::uint64_t sender, std::uint64_t receiver,
                std::string_view message, const std::function<void()>& action);
   /// Cuts one of these processes from all others, or one link between two of
-  /// them, in one direction or both, or divides them into two sets. After some
+  /// them, in one direction or both. Or divides them into two sets. After some
   /// time the links are back. What was sent meanwhile is lost, or arrives then.
   void cut_links(const std::vector<std::uint64_t>& processes);
   /// Cuts the links from some processes to others.

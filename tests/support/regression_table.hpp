@@ -13,9 +13,9 @@
 
 namespace troupe::test {
 
-/// Returns a CSV table with the columns a, b, c and price, where price is
-/// 1.5 a - 2 b + 0.5 c + 0.25 plus noise in [-0.3, 0.3]. Each number is a float
-/// that is written with all its digits.
+/// Returns a CSV table with the columns a, b, c and price. The price is 1.5 a -
+/// 2 b + 0.5 c + 0.25 plus noise in [-0.3, 0.3]. Each number is a float that is
+/// written with all its digits.
 inline std::string regression_table(std::size_t rows, std::uint64_t seed = 1) {
   std::string text = "a,b,c,price\n";
   random_stream draw{{.seed = seed}};

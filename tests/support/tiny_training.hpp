@@ -12,9 +12,9 @@
 
 namespace troupe::test {
 
-/// Training of a small but complete network, so that a thousand runs take
-/// seconds: two dense layers, cross-entropy, a tape, momentum, and one sum per
-/// parameter that begins during the backward pass. The gradients of the
+/// Training of a small but complete network, of which a thousand runs take
+/// seconds. It has two dense layers, cross-entropy, a tape, momentum, and one
+/// sum per parameter that begins during the backward pass. The gradients of the
 /// replicas differ, so a sum in another order has other bits.
 class tiny_training {
 public:

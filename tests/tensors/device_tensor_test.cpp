@@ -363,8 +363,8 @@ TEST(DeviceTape, ItemOfALossIsNotRecorded) {
     same_bits(recording.gradient(loss, tensors{x})[0], one_to_six() * 2));
 }
 
-/// The elements of a sparse gradient are on the device of the table, and so is
-/// a gradient that a dense op adds to, or that no op has read.
+/// The elements of a sparse gradient are on the device of the table. So is a
+/// gradient to which a dense op adds, or that no op has read.
 TEST(DeviceTape, SparseGradientsAreOnTheDevice) {
   simulated_devices devices;
   const auto ids = tensor::of<std::int32_t>({2}, {2, 0}).to(gpu);

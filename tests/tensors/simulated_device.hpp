@@ -33,16 +33,16 @@
 #include <vector>
 
 // Devices, two by default, whose memory the host cannot read. Each block is
-// mapped twice: the address that a tensor has is protected, so that code which
-// reads it on the host crashes; copies use the other one. Kernels run those of
-// the CPU on copies of their tensors, so all results have the bits of the CPU.
+// mapped twice. The address of a tensor is protected, so code that reads it on
+// the host crashes. Copies use the other address. Kernels run those of the CPU
+// on copies of their tensors, so all results have the bits of the CPU.
 //
 // A copy of `start_copy` takes place as late as the events allow, and its
 // target has other elements until then. So code that reads the target too
 // early, or changes the source too early, computes other bits.
 //
 // If a kernel of the CPU refuses a value in a tensor, the results of the op are
-// NaN, and the next wait for a device throws the error.
+// NaN. The next wait for a device throws the error.
 //
 // A device can be lost: from a call on, all of its calls throw.
 //

@@ -13,9 +13,9 @@
 #include <numeric>
 
 // What every collective backend guarantees. Each test runs over all backends:
-// replicas that run in turn, replicas of one process, replicas of several
-// processes over each kind of lane or with NCCL on fake devices, and simulated
-// replicas and processes.
+// replicas that run in turn, replicas of one process, and simulated replicas
+// and processes. Others are replicas of several processes over each kind of
+// lane, or with NCCL on fake devices.
 
 using namespace troupe;
 using namespace troupe::testing;

@@ -145,9 +145,9 @@ TEST(FlightRecorder, DropsAnEventWhoseSlotIsBeingWritten) {
   EXPECT_EQ(steps_of(recorder.events()), (std::vector<std::uint64_t>{3, 4}));
 }
 
-/// Writers and a reader at once, in a ring of two events, so that slots are
-/// written while they are read and while others write them. An event that the
-/// reader gets is one that was recorded.
+/// Writers and a reader at once, in a ring of two events. So slots are written
+/// while they are read, and by several writers. An event that the reader gets
+/// is one that was recorded.
 TEST(FlightRecorder, ReturnsOnlyWholeEventsWhileOthersWrite) {
   constexpr std::uint64_t each = 500'000;
   constexpr std::uint32_t writers = 2;

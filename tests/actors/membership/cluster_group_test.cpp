@@ -341,8 +341,8 @@ void cut_off(cluster_fixture& processes, std::uint32_t victim) {
   });
 }
 
-/// Expects that the report says which process was lost in step 17, and that
-/// every wait in it is a survivor's wait for the sum of bucket 3.
+/// Expects that the report says which process was lost in step 17. Every wait
+/// in it must be a survivor's wait for the sum of bucket 3.
 void expect_loss(const failure_report& report, std::uint32_t victim) {
   EXPECT_EQ(report.kind, failure_kind::process_lost);
   EXPECT_EQ(report.code, ec::peer_lost);

@@ -3,11 +3,11 @@
 //   own_loop one_device REPLICAS [EPOCHS] | own_loop workers [EPOCHS]
 //   own_loop two_sums
 //
-// The program prints "epoch E/6" to standard error after each of 6 epochs, and
-// at the end the hash of the weights and the exact sum of all reduced losses. A
-// process that has joined the job has not seen all of them, and prints no sum.
-// With two_sums, worker 1 of two kills itself in a step after a sum of ones;
-// the program prints the second sum of the step.
+// The program prints "epoch E/6" to standard error after each of 6 epochs. At
+// the end it prints the hash of the weights and the exact sum of all reduced
+// losses. A process that has joined the job has not seen all of them, and
+// prints no sum. With two_sums, worker 1 of two kills itself in a step after a
+// sum of ones; the program prints the second sum of the step.
 
 #include <csignal>
 #include <cstdio>

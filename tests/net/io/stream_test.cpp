@@ -31,8 +31,8 @@ protected:
             tls{acceptor}.wrap(x[1], tls::side::acceptor)};
   }
   /// Returns the results of a TLS handshake at the acceptor (first) and at the
-  /// dialer (second): the final status, and a text that ends with the stream's
-  /// problem.
+  /// dialer (second). A result is the final status, and a text that ends with
+  /// the stream's problem.
   static std::pair<received, received> handshake_results(two sockets) {
     auto remote = pass(*sockets.first, *sockets.second, "hello");
     remote.text += sockets.second->problem();

@@ -80,8 +80,8 @@ TEST(Endpoint, RejectsWithAReasonThatBothSidesSee) {
 }
 
 /// `dial` gets a timeout of one hour, but must end after the first attempt. The
-/// test repeats it, because only some timings can lose the verdict: those in
-/// which the acceptor closes its socket before it has read all bytes.
+/// test repeats it, because only some timings can lose the verdict. In these,
+/// the acceptor closes its socket before it has read all bytes.
 TEST(Endpoint, TellsBothSidesAtOnceThatTheSecretsDiffer) {
   const struct {
     const char *dialing, *listening, *dialer_reason, *listener_reason;

@@ -20,13 +20,13 @@ namespace troupe::coordinator {
 /// Closures under random faults. Messages are lost, late, repeated and
 /// reordered, and links are cut for some time. Workers die, or go on although
 /// they were given up, and others come. The coordinator is lost with its
-/// program, between any two effects, and both come back: the coordinator with
-/// what was recorded, the program with the state that it has saved. A shard
-/// here has one copy, so it does not die; it can be cut off.
+/// program, between any two effects. Both come back: the coordinator with what
+/// was recorded, the program with the state that it has saved. A shard here has
+/// one copy, so it does not die; it can be cut off.
 ///
-/// The program does a number of tasks, each in a closure that moves 1 from x on
-/// shard 0 to y on shard 1 if x > y, else from y to x, and adds the number of
-/// its task to a sum on shard 2. So two executions of a closure can take
+/// The program does a number of tasks, each in a closure. It moves 1 from x on
+/// shard 0 to y on shard 1 if x > y, else from y to x. It also adds the number
+/// of its task to a sum on shard 2. So two executions of a closure can take
 /// different branches. A task whose closure was cancelled or has thrown is done
 /// again in another closure. A closure that throws has stored some effects
 /// before. The oracles:

@@ -345,7 +345,7 @@ TEST(Coordinator, RepeatsARecordedErrorBetweenTheSameCallsOfSchedule) {
 }
 
 // A coordinator that is lost before the error is recorded executes the
-// cancelled closures in its next life, so workers and shards must not forget
+// cancelled closures in its next life. So workers and shards must not forget
 // them.
 TEST(Coordinator, SaysThatCancelledClosuresAreDoneWhenTheErrorIsRecorded) {
   state_machine machine{3};

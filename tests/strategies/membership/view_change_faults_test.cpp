@@ -9,9 +9,9 @@
 #include <memory>
 #include <random>
 
-// Runs view changes under random faults: messages are lost, delayed, repeated
-// and reordered, connections are cut, processes die, leave, join, suspect each
-// other without reason and want to renew the view.
+// Runs view changes under random faults. Messages are lost, delayed, repeated
+// and reordered, and connections are cut. Processes die, leave, join, suspect
+// each other without reason, and want to renew the view.
 
 namespace troupe::view_change {
 

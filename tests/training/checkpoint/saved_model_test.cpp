@@ -195,8 +195,8 @@ TEST_F(SavedModel, RejectionIsOneSentence) {
 
 TEST_F(SavedModel, ClaimedSizesAllocateNoMemory) {
   const auto bytes = interrupted_model_bytes();
-  // The file has 300 KB. With U = 2^20 units instead of 24, the model has
-  // 784 U + U weights in its first layer and 10 U + 10 in its second: 3.3 GB as
+  // The file has 300 KB. With U = 2^20 units instead of 24, the model has 785 U
+  // weights in its first layer and 10 U + 10 in its second. These are 3.3 GB as
   // float32. The header claims four buffers of this size, 13 GB in all: the
   // weights, the two slots of Adam and the best weights.
   auto huge =

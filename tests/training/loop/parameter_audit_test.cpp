@@ -472,8 +472,8 @@ TEST(Audit, IsOffIfItsNumberOfStepsIsZero) {
 /// Fits on three workers. The copy of worker 1 deviates when worker 2 is lost.
 /// Worker 0 or 1 adopts its replica, and the state of that step is compared at
 /// once. Worker 2 is cut off in a step that the others have begun, and
-/// contributes nothing to it, so that neither of them takes the state of the
-/// other one.
+/// contributes nothing. So neither of the others takes the state of the other
+/// one.
 /// @param lost_in number of that step.
 /// @returns the text of each worker's exception. Empty: none.
 std::vector<std::string> fit_with_a_loss(std::uint64_t lost_in,
@@ -561,10 +561,10 @@ TEST(Audit, DoesNotFindADeviationOfTheOnlyStateThatIsLeft) {
 }
 
 /// Worker 2 is lost in the first epoch and joins again in the third one. A bit
-/// flips in the second epoch, so that its program learns of the healing from
-/// the job's results, or in the fourth one, in which it takes part. Or a bit
-/// flips in the step before the join, so that worker 2 has no snapshot of its
-/// own.
+/// flips in the second epoch, and the program that joins learns of the healing
+/// from the job's results. Or it flips in the fourth one, in which that program
+/// takes part. Or a bit flips in the step before the join, so that worker 2 has
+/// no snapshot of its own.
 TEST(Audit, HealsBeforeAndAfterAJoin) {
   for (const std::uint64_t step : {19, 31, 45}) {
     auto how = audited(5);

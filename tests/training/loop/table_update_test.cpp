@@ -51,7 +51,7 @@ using test::uneven_clicks;
 constexpr auto rows = test::click_rows, categories = test::click_categories,
                numbers = test::click_numbers;
 /// So many elements that the rows of a step are several slices of an update,
-/// and that the sum of a row is computed in several blocks.
+/// and the sum of a row has several blocks.
 constexpr std::int64_t units = 1'040;
 
 template <class Embedding>
@@ -219,8 +219,8 @@ const bool has_loss = [] {
   return true;
 }();
 
-/// Makes a step of two replicas with one example each, which read a row of a
-/// table of four rows and have a gradient of it.
+/// Makes a step of two replicas with one example each. Each reads a row of a
+/// table of four rows, and has a gradient of it.
 /// @returns the four rows, or nothing if the update was skipped.
 std::vector<float> step_of(const std::array<std::int32_t, 2>& read,
                            const std::array<float, 2>& gradients) {

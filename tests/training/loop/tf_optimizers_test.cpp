@@ -116,8 +116,8 @@ described_run read(const json& inputs) {
                epsilon = args.number("epsilon", 1e-7);
     // Keras multiplies g^2 by 1 - beta2 and corrects the bias by 1 - beta2^t,
     // but only in the power it rounds beta2 to float32. So v, corrected, is
-    // greater than the mean of squares by this fraction, and a step, which is
-    // at most about the rate, is longer or shorter by a half of it.
+    // greater than the mean of squares by this fraction. A step, which is at
+    // most about the rate, is longer or shorter by a half of the fraction.
     const auto exact_beta2 =
       inputs.at("arguments").value("beta_2", default_beta2);
     const auto fraction = std::abs((1 - double{beta2}) / (1 - exact_beta2) - 1);

@@ -73,8 +73,8 @@ fit_options options_of(training what) {
   return out;
 }
 
-/// Lets the lost worker start again when the survivors have come to a step, and
-/// lets them wait there until it is about to copy the state of one of them.
+/// Lets the lost worker start again when the survivors have come to a step.
+/// They wait there until the worker is about to copy the state of one of them.
 /// Near the end of the epoch they wait until it has asked to join.
 class two_gates {
 public:
@@ -189,9 +189,9 @@ std::ptrdiff_t count(const std::vector<flight_event>& events,
 
 using enum flight_event_kind;
 
-/// A run in which the members have stopped at different steps, so that one of
-/// them copies the state, and all others with it, says nothing about the copy
-/// of the process that joins. The chance of that is about one in five.
+/// Members may stop at different steps; then one of them copies the state, and
+/// all others with it. Such a run says nothing about the copy of the process
+/// that joins. The chance of that is about one in five.
 constexpr int max_runs = 8;
 
 struct CopyAhead

@@ -36,9 +36,9 @@ void expect_on_workers(std::uint32_t workers,
     EXPECT_EQ(one, want);
 }
 
-/// Expects that `fn(strategy)` returns the same with several processes of one
-/// device, with one process of two devices, and with two of them, as with as
-/// many replicas on the CPU.
+/// Expects that `fn(strategy)` returns the same on devices as with as many
+/// replicas on the CPU. The devices are one for each of several processes, or
+/// two for each of one or two.
 template <class F>
 void expect_on_devices(const F& fn) {
   const auto want = fn(turns(2));

@@ -254,8 +254,8 @@ TEST(LeaveCases, ALossAtTheSameTimeChangesNothing) {
   EXPECT_NE(found.processes[2].error, "");
 }
 
-/// What the tests above count does show a step that is repeated: worker 2 is
-/// cut off in a step in which all have computed their parts.
+/// The count of the tests above shows a repeated step: worker 2 is cut off in a
+/// step in which all have computed their parts.
 TEST(LeaveCases, TheCountOfPartsShowsARepeatedStep) {
   constexpr std::uint64_t cut_step = 5, parts_before = 3 * (cut_step + 1);
   std::atomic<std::uint64_t> parts = 0;

@@ -222,9 +222,9 @@ TEST(LoopCall, TheStateHasTheSlotsThatTheFirstStepMakes) {
 }
 
 /// Worker 0 does not hear of the end of its copy. If the source had gone on, it
-/// would be in the next call. The runs are: the step, its reduce, the split
-/// step, the positions, the texts of the state, the values, and the slots of
-/// each of four variables.
+/// would be in the next call. The runs are the step, its reduce, the split
+/// step, the positions and the texts of the state. Then come the values and the
+/// slots of each of four variables.
 TEST(LoopCall, TheSourceWaitsUntilAllHaveCopiedTheState) {
   expect_roll_forward(2, 9);
 }

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-// Workers whose sums NCCL adds. Devices and NCCL are simulated: kernels run
-// those of the CPU, so all results have the bits of one process on the CPU, and
-// a host that reads a tensor of a device crashes.
+// Workers whose sums NCCL adds. Devices and NCCL are simulated. Kernels run
+// those of the CPU, so all results have the bits of one process on the CPU. A
+// host that reads a tensor of a device crashes.
 
 namespace troupe::test {
 

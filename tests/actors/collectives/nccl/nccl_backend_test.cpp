@@ -135,8 +135,8 @@ TEST(NcclBackend, AllRanksStartTheSameGroups) {
   });
 }
 
-// The gradient that the compute stream makes is added, and not what was in its
-// memory at the time of the call or is there later.
+// The gradient that the compute stream makes is added, and not what its memory
+// holds at the call or later.
 TEST(NcclBackend, ReadsAContributionInTheOrderOfTheComputeStream) {
   for_seeds(20, [](unsigned seed) {
     fake_ranks job{placement::contiguous({1, 1}), seed};
@@ -165,9 +165,9 @@ TEST(NcclBackend, ReadsAContributionInTheOrderOfTheComputeStream) {
   });
 }
 
-// A sum of tensors on a device is on the device: a compute stream copies it
-// there, and what the stream of any replica does later reads the sum. The
-// memory from which it is copied is not used before for anything else.
+// A sum of tensors on a device is on the device. A compute stream copies it
+// there, and later work of the stream of any replica reads the sum. The memory
+// from which it is copied is not used before for anything else.
 TEST(NcclBackend, ASumOfTensorsOnADeviceIsCompleteForAllComputeStreams) {
   constexpr device gpu{device_kind::cuda, 0};
   test::simulated_devices devices;
