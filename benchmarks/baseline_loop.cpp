@@ -41,7 +41,7 @@ struct baseline_loop::replica {
   std::vector<tensor> slots;
   std::vector<batch> batches;
   std::uint64_t steps_done = 0;
-  tensor losses; ///< Of the examples of the last step.
+  tensor losses; ///< Losses of the examples of the last step.
 };
 
 baseline_loop::baseline_loop(const workload& workload, std::uint64_t batch,

@@ -31,9 +31,11 @@ struct run_config {
   /// Number of worker processes with one replica each. Zero: only this process
   /// trains.
   std::uint32_t workers = 0;
-  std::uint64_t audit_steps = fit_options{}.audit_steps; ///< Of these workers.
+  /// Interval of audits of these workers.
+  std::uint64_t audit_steps = fit_options{}.audit_steps;
   std::string transport = "auto"; ///< Transport between workers.
-  std::chrono::milliseconds heartbeat_interval{100}; ///< Of these workers.
+  /// Interval of these workers.
+  std::chrono::milliseconds heartbeat_interval{100};
 };
 
 /// Trains a built-in model under a strategy by `model.fit`, on prepared

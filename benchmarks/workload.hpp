@@ -28,7 +28,7 @@ struct workload {
   /// keeps the result of every layer. For each output of a pooling layer it
   /// also keeps one byte: the index of the maximum in the window.
   std::size_t activation_bytes;
-  std::string loss = "softmax_cross_entropy"; ///< Of a model in `fit`.
+  std::string loss = "softmax_cross_entropy"; ///< Loss of a model in `fit`.
 };
 
 /// Returns the workload "mlp", "lenet", "wide" or "wide_deep". "wide" is an mlp

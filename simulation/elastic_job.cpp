@@ -289,12 +289,12 @@ struct elastic_job::impl {
     bool has_started = false; ///< The job has begun, or it has joined.
     /// What it has asked the launcher without an answer.
     std::optional<net::survivors_question> question;
-    caf::timespan question_due{};          ///< When the launcher gives up.
-    std::uint64_t last_question = 0;       ///< Number of the last one.
+    caf::timespan question_due{};    ///< Time at which the launcher gives up.
+    std::uint64_t last_question = 0; ///< Number of the last one.
     std::map<std::uint64_t, bool> answers; ///< By question.
     /// When it has given up its job in the current view. None: it has not.
     std::optional<caf::timespan> gave_up_at;
-    std::weak_ptr<const strategy_state> state; ///< Of its strategy.
+    std::weak_ptr<const strategy_state> state; ///< State of the strategy.
     std::unique_ptr<fiber> code;
   };
   /// Lanes of a view between two processes: id of the view, then the lower and

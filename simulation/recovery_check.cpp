@@ -43,7 +43,7 @@ constexpr std::chrono::milliseconds short_stop{600};
 
 /// What a process is told of the training.
 struct training_record {
-  std::vector<told_step> steps; ///< Those that were not repeated.
+  std::vector<told_step> steps; ///< Steps that were not repeated.
   program_result result;
 };
 
@@ -108,7 +108,7 @@ public:
   }
 
   std::size_t faulty_packets = 0;
-  std::set<std::string> kinds; ///< Of these packets.
+  std::set<std::string> kinds; ///< Kinds of these packets.
 
 private:
   const recovery_plan& plan_;
@@ -565,9 +565,9 @@ private:
   /// A view as the processes have taken it that have the same one.
   struct taken_view {
     membership::view content;
-    caf::timespan first{};      ///< When one of them has taken it.
+    caf::timespan first{};      ///< Time at which the first has taken it.
     bool have_all_ended = true; ///< These processes.
-    caf::timespan last_end{};   ///< When the last of them has ended.
+    caf::timespan last_end{};   ///< Time at which the last has ended.
   };
 
   void note_view(std::vector<taken_view>& all, const membership::view& x,
@@ -824,7 +824,7 @@ private:
   planned_fault_injector injector_;
   std::vector<pending_fault> pending_; ///< In the order of the plan.
   std::size_t occurred_ = 0;
-  std::mt19937_64 rng_;    ///< For the time that code of the programs takes.
+  std::mt19937_64 rng_;    ///< Draws the time of the programs' own code.
   bool has_begun_ = false; ///< All processes have begun their programs.
   /// A fault has occurred before that. Then the job need not be completed.
   bool is_start_hit_ = false;

@@ -45,7 +45,7 @@ struct recovery_result {
   std::set<std::string> reached;
   std::size_t completed = 0; ///< Processes that have completed the training.
   std::set<std::uint32_t> completed_tasks; ///< Tasks of these processes.
-  std::size_t joined = 0;         ///< Of these: processes that have joined.
+  std::size_t joined = 0;         ///< Processes among them that have joined.
   std::size_t left = 0;           ///< Processes that have left.
   std::size_t launcher_kills = 0; ///< Processes that the launcher has ended.
   /// How often the launcher has said which processes live.
@@ -53,7 +53,7 @@ struct recovery_result {
   std::size_t view_changes = 0;
   std::size_t repeated = 0;  ///< Callbacks of steps that were repeated.
   std::size_t delivered = 0; ///< Delivered messages.
-  double seconds = 0;        ///< On the virtual clock.
+  double seconds = 0;        ///< Time of the virtual clock.
 };
 
 /// Runs a job under the plan that the seed chooses.

@@ -58,7 +58,8 @@ struct recovery_plan {
   /// Maximum time that a program spends in code of its own, each time. Zero: it
   /// takes no time.
   std::chrono::milliseconds user_code_time{0};
-  std::size_t prefetch = 0;  ///< Of fits, as in `fit_options`.
+  /// Batches that fits read ahead, as in `fit_options`.
+  std::size_t prefetch = 0;
   bool on_one_host = true;   ///< As in `elastic_job_options`.
   bool has_launcher = false; ///< As in `elastic_job_options`.
   bool reconnects = false;   ///< As in `elastic_job_options`.

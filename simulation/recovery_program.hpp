@@ -50,7 +50,7 @@ struct program_hooks {
   /// Called if a call of the program throws `job_error`, before that error
   /// leaves the program. Empty: not called.
   std::function<void(const model&)> on_failure{};
-  std::size_t prefetch = 0; ///< For `fit_options::prefetch`.
+  std::size_t prefetch = 0; ///< Value of `fit_options::prefetch`.
   /// For `fit_options::leave`. Null: the process does not leave.
   const std::atomic<bool>* leave = nullptr;
 };
@@ -58,7 +58,7 @@ struct program_hooks {
 /// The result of a program.
 struct program_result {
   std::string text; ///< Histories and evaluations.
-  tensors weights;  ///< Of each local replica.
+  tensors weights;  ///< Weights of each local replica.
   fit_end end = fit_end::done;
 };
 

@@ -144,7 +144,7 @@ struct op;
 /// only those of `to_device` are on two.
 struct op_call {
   const op* definition = nullptr;
-  dtype type = dtype::float32; ///< For which the kernel is.
+  dtype type = dtype::float32; ///< Type for which the kernel is.
   device on{};
   op_options options;
   std::span<const tensor> in;

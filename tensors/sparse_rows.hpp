@@ -26,7 +26,7 @@ public:
   /// Returns a tensor of zeros.
   static sparse_rows zeros(const tensor_spec& spec);
 
-  const shape& dims() const { return dims_; } ///< Of the whole tensor.
+  const shape& dims() const { return dims_; } ///< Shape of the whole tensor.
   dtype type() const { return rows_.type(); }
   const tensor& indices() const { return indices_; } ///< [m] int64
   const tensor& rows() const { return rows_; }       ///< [m, d...]

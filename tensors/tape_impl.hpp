@@ -50,7 +50,7 @@ struct tape::impl {
     bool allows_tf32 = false; ///< As in the forward pass.
     op_options options;
     small_list<tensor, 3> in;
-    small_list<std::int32_t, 4> source; ///< By input: the index of its value.
+    small_list<std::int32_t, 4> source; ///< Index of the value of each input.
     small_list<tensor, 1> out, saved;
     /// The outputs are the values [first_result, first_result + results).
     std::int32_t first_result = constant;

@@ -107,9 +107,9 @@ struct rule_coefficients {
   };
   formula kind = formula::sgd;
   float learning_rate = 0, momentum = 0;
-  float epsilon = 0;        ///< Of `formula::adagrad`.
-  adam_coefficients adam{}; ///< Of `formula::adam`.
-  ftrl_coefficients ftrl{}; ///< Of `formula::ftrl`.
+  float epsilon = 0;        ///< Epsilon of `formula::adagrad`.
+  adam_coefficients adam{}; ///< Coefficients of `formula::adam`.
+  ftrl_coefficients ftrl{}; ///< Coefficients of `formula::ftrl`.
   /// Factor by which the gradient is multiplied first.
   float scale = 1;
 };

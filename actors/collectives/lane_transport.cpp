@@ -28,8 +28,9 @@ message_kind message_kind_of(collective::packet_kind x) {
 
 struct lane_transport::delayed_packet {
   collective::packet_header_bytes header;
-  std::span<const std::byte> bytes; ///< Of `copy`, or of a zero-copy buffer.
-  std::vector<std::byte> copy{};    ///< Empty if the packet is zero-copy.
+  /// Bytes to copy, or in a zero-copy buffer.
+  std::span<const std::byte> bytes;
+  std::vector<std::byte> copy{}; ///< Empty if the packet is zero-copy.
   bool is_zero_copy = false;
   /// True: the packet repeats one that was sent. The receiver has a use for the
   /// first copy only.
@@ -62,7 +63,7 @@ struct lane_transport::lane_state {
   std::uint64_t received = 0;
   /// Header of the front packet for the state machine. None: it is not known.
   std::optional<collective::packet_header_bytes> front{};
-  collective::packet_header_bytes last{}; ///< Of the last popped packet.
+  collective::packet_header_bytes last{}; ///< Header of the last popped packet.
   bool front_repeats = false; ///< The front packet repeats the last one.
   /// Packets are missing: since when, and how many had been received then.
   /// None: none are missing.

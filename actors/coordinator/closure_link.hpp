@@ -16,9 +16,9 @@ namespace troupe {
 
 /// Spawn arguments of a closure link.
 struct closure_link_config {
-  std::uint64_t id = 0;     ///< Of `new_worker`.
-  std::uint32_t number = 0; ///< Of the worker, for errors.
-  std::string address;      ///< Of the node, for errors.
+  std::uint64_t id = 0;     ///< Id in `new_worker`.
+  std::uint32_t number = 0; ///< Number of the worker, for errors.
+  std::string address;      ///< Address of the node, for errors.
   closure_worker_owner_actor owner;
   remote_closure_worker_actor worker;
   /// Of a request to the node, which may have large inputs or results.

@@ -18,11 +18,12 @@ namespace troupe {
 
 /// Spawn arguments of a closure scheduler.
 struct closure_scheduler_config {
-  shard_router_actor router; ///< To the shards.
+  shard_router_actor router; ///< Router to the shards.
   std::uint32_t shards = 1;
   std::uint64_t life = 1;  ///< Greater than that of all coordinators before.
   std::uint64_t first = 0; ///< Number of the first closure.
-  std::chrono::milliseconds timeout{60'000}; ///< Of a request to a shard.
+  /// Timeout of a request to a shard.
+  std::chrono::milliseconds timeout{60'000};
   /// Called once if a shard is lost or the scheduler has ended: no closure can
   /// be done any more. Called on the thread of the scheduler.
   std::function<void(const std::string& why)> on_broken;

@@ -25,15 +25,16 @@ inline constexpr std::uint32_t max_interleaved = 64;
 
 /// Spawn arguments of a closure worker.
 struct closure_worker_config {
-  std::uint64_t id = 0;     ///< Of `new_worker`.
+  std::uint64_t id = 0;     ///< Id in `new_worker`.
   std::uint32_t number = 0; ///< Number of the worker, for closures.
   closure_worker_owner_actor owner;
-  shard_router_actor router; ///< To the shards.
+  shard_router_actor router; ///< Router to the shards.
   std::string servers{};     ///< Name of the servers that have these shards.
-  std::chrono::milliseconds timeout{60'000}; ///< Of a request to a shard.
-  int threads = 1;                           ///< Of the ops of a closure.
-  std::uint32_t interleaved = 1;             ///< Closures at a time. Above 0.
-  std::uint64_t seed = 0;                    ///< Of the random numbers.
+  /// Timeout of a request to a shard.
+  std::chrono::milliseconds timeout{60'000};
+  int threads = 1;               ///< Threads of the ops of a closure.
+  std::uint32_t interleaved = 1; ///< Closures at a time. Above 0.
+  std::uint64_t seed = 0;        ///< Seed of the random numbers.
   /// Set from any thread: the execution that runs shall end.
   std::shared_ptr<std::atomic<bool>> ending =
     std::make_shared<std::atomic<bool>>(false);
@@ -65,10 +66,11 @@ struct closure_worker_state {
   };
   /// A fiber, and the execution on it.
   struct slot {
-    context own_context;                    ///< Of the ops in closures.
+    context own_context;                    ///< Context of the ops in closures.
     std::optional<waiting_closure> current; ///< None: the slot is free.
-    std::shared_ptr<worker_environment> environment; ///< Of `current`.
-    coordinator::payload result;                     ///< Of `current`.
+    /// Environment of `current`.
+    std::shared_ptr<worker_environment> environment;
+    coordinator::payload result; ///< Result of `current`.
     /// Runs the closure. Declared last, because the closure uses all members
     /// above.
     std::unique_ptr<fiber> body;

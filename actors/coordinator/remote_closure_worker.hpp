@@ -88,7 +88,7 @@ struct remote_closure_worker_state {
   struct batch {
     remote_ends ends;
     tensors reports, results;
-    std::size_t bytes = 0; ///< Of reports, results and texts.
+    std::size_t bytes = 0; ///< Bytes of reports, results and texts.
     std::size_t count() const {
       return ends.ended.size() + ends.failed.size() + ends.stopped.size();
     }
@@ -113,15 +113,16 @@ struct remote_closure_worker_state {
   shared_setup setup; ///< Null: not complete.
   closure_worker_actor worker;
   std::map<coordinator::execution, open_run> open;
-  std::deque<open_poll> polls;                    ///< The oldest one first.
-  std::deque<batch> ended;                        ///< For the next answers.
+  std::deque<open_poll> polls; ///< The oldest one first.
+  std::deque<batch> ended;     ///< Ends for the next answers.
   std::map<coordinator::execution, tensors> kept; ///< Large results.
   /// The execution whose results are being fetched. They may fill the
   /// connection, which would then reject other answers.
   std::optional<coordinator::execution> unconfirmed;
   bool next_pending = false;  ///< An `atom::next` to itself is on its way.
   bool timer_pending = false; ///< So is an `atom::wake`, after a time.
-  std::vector<caf::typed_response_promise<names>> asked; ///< For `info`.
+  /// Requests for `info`.
+  std::vector<caf::typed_response_promise<names>> asked;
 };
 
 /// A worker on a node: it gives the executions that a coordinator requests to a

@@ -78,7 +78,7 @@ public:
 private:
   /// A view change that has begun and not ended.
   struct open_change {
-    std::size_t index = 0;    ///< Of its decision.
+    std::size_t index = 0;    ///< Index of the decision.
     std::uint64_t before = 0; ///< Id of the view that it changes.
     std::int64_t last_ns = 0; ///< Time of its last phase.
   };

@@ -14,7 +14,7 @@ namespace troupe {
 /// Part of a decision, such as "replicas stopped".
 struct decision_phase {
   std::string name;
-  std::uint64_t duration_us = 0; ///< Since the phase before it.
+  std::uint64_t duration_us = 0; ///< Time since the phase before.
   std::uint64_t bytes = 0;       ///< Bytes that were copied. Zero: none.
   auto fields() { return std::tie(name, duration_us, bytes); }
   friend bool operator==(const decision_phase&,
@@ -30,7 +30,7 @@ struct decision {
   std::uint64_t ago_ms = 0; ///< Time since then when the status was made.
   /// False: a view change that has begun and has not ended.
   bool complete = true;
-  std::vector<decision_phase> phases; ///< Of a view change, in order.
+  std::vector<decision_phase> phases; ///< Phases of a view change, in order.
   auto fields() { return std::tie(text, time_ns, ago_ms, complete, phases); }
   friend bool operator==(const decision&, const decision&) = default;
 };

@@ -36,9 +36,10 @@ struct missing_role {
   /// What waits for it, such as "the sum of bucket 3", or what it does itself
   /// if nothing is known to wait: "its step function".
   std::string operation;
-  std::uint32_t bucket = none; ///< Of that collective. `none`: another wait.
-  bool responds = true;        ///< False: it did not answer the probe.
-  std::uint64_t since_ms = 0;  ///< Milliseconds since the last progress.
+  /// Bucket of that collective. `none`: another wait.
+  std::uint32_t bucket = none;
+  bool responds = true;       ///< False: it did not answer the probe.
+  std::uint64_t since_ms = 0; ///< Milliseconds since the last progress.
   auto fields() {
     return std::tie(replica, process, operation, bucket, responds, since_ms);
   }

@@ -138,8 +138,9 @@ public:
 private:
   const std::size_t capacity_;
   const time_source now_;
-  std::int64_t first_ns_ = 0;  ///< Time of `now_` in the constructor.
-  std::uint64_t* const words_; ///< Of the slots, then the number of events.
+  std::int64_t first_ns_ = 0; ///< Time of `now_` in the constructor.
+  /// Words of the slots, then the number of events.
+  std::uint64_t* const words_;
   std::uint64_t next_ = 0;  ///< Number of the next event. Atomic access only.
   std::uint64_t view_ = 0;  ///< Last view of an event. Atomic access only.
   mutable std::mutex lock_; ///< Guards `identity_`.

@@ -104,7 +104,7 @@ std::string details_of(const flight_event& x, const flight_identity& identity,
 }
 
 struct line {
-  std::int64_t time_ns = 0; ///< Of the wall clock.
+  std::int64_t time_ns = 0; ///< Time of the wall clock.
   std::size_t record = 0;   ///< Index of its process.
   std::string text;
 };

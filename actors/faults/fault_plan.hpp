@@ -34,14 +34,14 @@ struct at_step {
 /// Message at which a fault occurs, counted among the messages and packets that
 /// the process sends. Those of a parameter server are its answers.
 struct at_message {
-  std::uint64_t number = 1; ///< From 1.
+  std::uint64_t number = 1; ///< Number, from 1.
   friend bool operator==(const at_message&, const at_message&) = default;
 };
 
 /// Packet to another process at which a fault occurs, counted among those that
 /// the process sends.
 struct at_packet {
-  std::uint64_t number = 1; ///< From 1.
+  std::uint64_t number = 1; ///< Number, from 1.
   friend bool operator==(const at_packet&, const at_packet&) = default;
 };
 

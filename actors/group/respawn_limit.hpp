@@ -49,7 +49,7 @@ private:
 
   std::size_t max_respawns_;
   std::chrono::milliseconds window_;
-  std::vector<end_of_role> ends_; ///< Those that count.
+  std::vector<end_of_role> ends_; ///< Ends that count.
   end_of_role last_;              ///< The one that was once too often.
 };
 

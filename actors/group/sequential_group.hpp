@@ -111,7 +111,7 @@ private:
   }
 
   const local_placement placement_;
-  const run_request* request_ = nullptr; ///< Of the last run.
+  const run_request* request_ = nullptr; ///< Request of the last run.
   generation_counter generations_;
   commit_record commit_;
   std::uint64_t runs_ = 0; ///< Number of the last run.

@@ -657,7 +657,7 @@ private:
   std::optional<job_error> given_up_;
   int own_failures_ = 0; ///< Views in a row that `on_own_failure` is about.
   bool lacks_something_ = false; ///< This process has left for this reason.
-  std::string last_failure_;     ///< Of a run, or of the lanes of a view.
+  std::string last_failure_;  ///< Failure of a run, or of the lanes of a view.
   bool joins_;                ///< This process does not belong to a view yet.
   std::uint64_t view_id_ = 0; ///< Last view that this group has tried to enter.
   std::uint64_t entered_view_id_ = 0; ///< Last view that it has entered.

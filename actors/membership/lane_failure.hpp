@@ -17,7 +17,7 @@ struct lane_failure : job_error {
                std::vector<std::uint32_t> missing)
     : job_error{code, message}, tasks{std::move(missing)} {}
 
-  std::vector<std::uint32_t> tasks; ///< Of these members.
+  std::vector<std::uint32_t> tasks; ///< Tasks of these members.
 };
 
 /// Returns the members whose streams are missing after this process has waited

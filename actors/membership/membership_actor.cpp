@@ -1787,7 +1787,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   std::set<std::uint32_t> unanswered;
   /// Candidate: `connections_overdue` has been sent.
   bool awaits_connections = false;
-  std::string last_rejection; ///< Of this process, by the leader. Empty: none.
+  /// Reason for which the leader has rejected this process. Empty: none.
+  std::string last_rejection;
 };
 
 membership_actor::behavior_type membership_role(membership_state::pointer self,

@@ -73,7 +73,7 @@ struct membership_event {
     std::uint64_t incarnation = 0;
     std::shared_ptr<const net::process_handle> process;
     std::uint32_t further_checks = 0;
-    std::uint32_t task = 0; ///< Of the process.
+    std::uint32_t task = 0; ///< Task of the process.
   };
   /// A member of the running job has connected whose connection to this process
   /// was cut.
@@ -93,7 +93,7 @@ struct membership_event {
   /// The time in which a connection must be made again has passed.
   struct not_reconnected {
     view_change::process_id process;
-    std::uint64_t number = 0; ///< Of `reconnection::set_timer`.
+    std::uint64_t number = 0; ///< Number in `reconnection::set_timer`.
   };
   /// The replicas of this process cannot go on in the view with this id,
   /// although no process may be lost.
@@ -104,7 +104,7 @@ struct membership_event {
   /// opened, although the two are connected.
   struct no_lanes {
     std::uint64_t view_id = 0;
-    std::uint64_t incarnation = 0; ///< Of the member.
+    std::uint64_t incarnation = 0; ///< Incarnation of the member.
     bool is_newer = false;         ///< It has joined later than this process.
   };
   /// The lanes of this process to all others are open.
@@ -133,7 +133,7 @@ struct membership_event {
   struct survivors_asked {
     std::uint64_t view_id = 0;
     std::uint64_t question = 0; ///< Its number.
-    caf::timespan deadline{};   ///< When this process gives up.
+    caf::timespan deadline{};   ///< Time at which this process gives up.
     std::vector<view_change::process_id> living;
     std::vector<std::uint32_t> silent_tasks; ///< As in `undecided`.
   };

@@ -12,7 +12,7 @@ namespace troupe {
 /// running job again, as `read_reconnect_hello` reads it.
 struct reconnect_request {
   membership::join_request dialer;
-  std::uint64_t view_id = 0; ///< Of the dialer's view.
+  std::uint64_t view_id = 0; ///< Id of the dialer's view.
   /// Incarnation of the process that it dials.
   std::uint64_t dialed = 0;
 };

@@ -91,7 +91,7 @@ public:
 private:
   struct awaited {
     std::uint64_t timer = 0;
-    milliseconds delay = min_dial_delay; ///< Before the next dial.
+    milliseconds delay = min_dial_delay; ///< Delay before the next dial.
   };
 
   std::uint32_t task_;
@@ -99,7 +99,8 @@ private:
   std::mt19937_64 random_;
   std::uint64_t timers_ = 0; ///< Number of the last timer.
   std::map<process_id, awaited> awaited_;
-  std::map<process_id, std::deque<time_point>> cuts_; ///< Of the last window.
+  /// Cuts in the last window.
+  std::map<process_id, std::deque<time_point>> cuts_;
 };
 
 } // namespace troupe::reconnection

@@ -39,7 +39,7 @@ private:
     std::uint64_t view_id;
     std::string reason;
   };
-  std::vector<renewal> renewals_; ///< At `position_`.
+  std::vector<renewal> renewals_; ///< Renewals at `position_`.
   view_change::job_position position_;
 };
 

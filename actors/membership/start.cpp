@@ -37,7 +37,7 @@ constexpr std::chrono::milliseconds spare_join_timeout{10'000};
 constexpr std::chrono::milliseconds max_silent_wait{2000};
 
 struct named_host {
-  std::string name; ///< Of the process.
+  std::string name; ///< Name of the process.
   net::address address;
 };
 

@@ -93,7 +93,7 @@ private:
   /// In the order in which they are dialed. Not empty.
   std::vector<net::address> addresses_;
   std::size_t next_address_ = 0;
-  std::uint64_t view_id_ = 0; ///< Of the view whose addresses are used.
+  std::uint64_t view_id_ = 0; ///< Id of the view whose addresses are used.
   std::shared_ptr<net::connection> connection_; ///< Null: to no member.
   vacancy_actor member_; ///< Proxy of the member. Null: none.
   std::string member_name_;

@@ -86,7 +86,8 @@ struct remote_node::impl {
   caf::actor_system& system;
   std::unique_ptr<net::endpoint> endpoint;
   net::hello hello;
-  std::chrono::steady_clock::time_point deadline; ///< To connect.
+  /// Deadline of the connection.
+  std::chrono::steady_clock::time_point deadline;
   std::shared_ptr<net::connection> connection;
   node_actor node_proxy;
   /// Lane for large tensors. Null: the node has none for this connection.

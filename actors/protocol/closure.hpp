@@ -33,7 +33,7 @@ public:
   virtual ~closure_environment() = default;
 
   std::uint32_t worker = 0;    ///< Number of the worker.
-  std::uint64_t worker_id = 0; ///< Of its actor; never used again.
+  std::uint64_t worker_id = 0; ///< Id of the worker's actor; never used again.
   coordinator::execution execution;
 
   /// Where a part of a variable is.
@@ -44,7 +44,7 @@ public:
   };
   /// A part to read.
   struct read : address {
-    tensor rows{}; ///< Which rows, [m] int64. Empty: all.
+    tensor rows{}; ///< Indices of rows, [m] int64. Empty: all.
   };
   /// Returns the values of parts, or some of their rows, with what this
   /// execution has changed. Waits for the shards.
@@ -138,7 +138,7 @@ struct closure {
   /// Empty: it is registered on nodes as `name`.
   const std::function<coordinator::payload(closure_environment&)> function;
   const std::string name;
-  const tensors inputs; ///< Of a registered closure.
+  const tensors inputs; ///< Inputs of a registered closure.
   /// Null: it was called. Only the scheduler uses it.
   std::shared_ptr<closure_listener> listener;
   /// All attempts up to this one shall end.

@@ -69,8 +69,9 @@ struct remote_run {
 /// What a coordinator wants of a worker on a node. The inputs of all closures
 /// travel beside it, in the order of `runs`.
 struct remote_work {
-  std::vector<remote_run> runs;                  ///< To begin.
-  std::vector<coordinator::execution> cancelled; ///< To stop, after `runs`.
+  std::vector<remote_run> runs; ///< Runs to begin.
+  /// Executions to stop, after `runs`.
+  std::vector<coordinator::execution> cancelled;
   /// The coordinator has the results of these executions, which the worker has
   /// kept.
   std::vector<coordinator::execution> fetched;
@@ -89,7 +90,7 @@ struct remote_end {
 /// An execution on a node has thrown, or could not begin.
 struct remote_failure {
   coordinator::execution execution;
-  std::string text; ///< For people.
+  std::string text; ///< Text for people.
   auto fields() { return std::tie(execution, text); }
 };
 

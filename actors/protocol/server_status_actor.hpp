@@ -27,7 +27,7 @@ struct server_summary {
 
 /// The parameter servers of a job.
 struct servers_summary {
-  std::uint32_t copies = 1;            ///< Of each server, if all are in sync.
+  std::uint32_t copies = 1; ///< Copies of each server, if all are in sync.
   std::uint64_t lost_servers = 0;      ///< Processes with copies, so far.
   std::vector<server_summary> servers; ///< By number.
   auto fields() { return std::tie(copies, lost_servers, servers); }

@@ -97,7 +97,8 @@ private:
   /// message may take any time: it waits in the connection or in the mailbox of
   /// its actor.
   std::set<message_key> early_tensors_;
-  std::uint64_t received_packets_ = 0; ///< At the last check of the timeouts.
+  /// Packets at the last check of the timeouts.
+  std::uint64_t received_packets_ = 0;
   clock::time_point last_packet_{}, next_check_{};
   std::optional<net::lane::closed_state> closed_;
 };

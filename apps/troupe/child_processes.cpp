@@ -147,9 +147,9 @@ constexpr std::chrono::milliseconds end_interval{5};
 struct child_processes::child {
   /// A question that has no answer yet.
   struct open_question {
-    std::uint64_t number = 0; ///< Which the process has given it.
+    std::uint64_t number = 0; ///< Number that the process has given it.
     troupe::net::survivors_question asked;
-    clock::time_point due;   ///< From then on it is not considered.
+    clock::time_point due;   ///< Time after which it is not considered.
     std::uint64_t order = 0; ///< Ascends over the questions of all processes.
   };
 

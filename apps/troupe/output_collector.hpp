@@ -32,7 +32,8 @@ public:
 private:
   void clear_bar();
 
-  std::size_t bar_columns_ = 0; ///< Of the bar that is shown. Zero: none.
+  /// Columns of the bar that is shown. Zero: none.
+  std::size_t bar_columns_ = 0;
   std::function<std::string()> leader_;
   std::map<std::string, std::string> errors_; ///< By process.
 };

@@ -494,7 +494,7 @@ private:
   }
 
   const train_arguments& arguments_;
-  train_config config_; ///< With the columns of `data_`.
+  train_config config_; ///< Configuration with the columns of `data_`.
   const std::string address_;
   const std::vector<std::string> servers_, workers_; ///< Their addresses.
   bool file_is_of_run_ = false; ///< The file has a state of this run.
@@ -513,7 +513,8 @@ private:
   bool has_served_status_ = false;
   /// Another thread may read it.
   std::atomic<const std::atomic<bool>*> stop_ = nullptr;
-  std::uint64_t last_step_ = 0; ///< Of `--max-steps`. Zero: there is no limit.
+  /// Last step by `--max-steps`. Zero: there is no limit.
+  std::uint64_t last_step_ = 0;
   std::uint64_t begun_steps_ = 0;
   bool is_connection_lost_ = false;
   bool is_trained_ = false; ///< The fit has ended, and its state is kept.

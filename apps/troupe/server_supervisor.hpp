@@ -55,7 +55,7 @@ private:
 
   local_launcher& launcher_;
   worker_restarts& restarts_;
-  std::uint64_t starts_; ///< Of workers.
+  std::uint64_t starts_; ///< Starts of workers.
   const bool needs_worker_;
   const std::function<void()> end_chief_;
   bool is_ending_ = false;

@@ -13,7 +13,7 @@ struct child_process {
   std::uint64_t start_time = 0;  ///< As in `net::process_identity`.
   troupe::net::descriptor pidfd; ///< Readable once the process has ended.
   troupe::net::descriptor out, err;
-  troupe::net::descriptor link; ///< To the child's `launcher_link`.
+  troupe::net::descriptor link; ///< Link to the child's `launcher_link`.
 };
 
 /// Starts a program as a child process.

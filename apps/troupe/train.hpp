@@ -20,8 +20,9 @@ struct train_arguments {
   std::uint64_t in_flight = 0;
   /// An evaluator evaluates the versions of the saved model.
   bool evaluator = false;
-  std::uint64_t restarts = 0; ///< Of processes that a signal has ended.
-  bool join = false;          ///< This worker joins the running job.
+  /// Restarts of processes that a signal has ended.
+  std::uint64_t restarts = 0;
+  bool join = false; ///< This worker joins the running job.
   /// Seconds for which it waits until its task is free. Zero: not at all.
   std::uint64_t spare_seconds = 0;
   bool any_task = false; ///< It waits until the job lacks any task.

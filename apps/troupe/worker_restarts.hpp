@@ -19,7 +19,7 @@ void warn_of_unreachable(const std::string& name);
 
 /// Why the launcher has ended a job.
 struct job_loss {
-  process_exit process; ///< Whose loss has ended the job.
+  process_exit process; ///< Process whose loss has ended the job.
   std::string how;      ///< What it was: "it was the last ...".
 };
 
@@ -73,10 +73,10 @@ private:
   restart_policy policy_;
   const bool is_enabled_, begin_together_;
   bool has_given_up_ = false;
-  bool was_one_killed_ = false; ///< Since all were started.
+  bool was_one_killed_ = false; ///< One was killed since all were started.
   /// All workers are to be started again. They end before that.
   bool all_start_ = false;
-  std::optional<clock::time_point> all_due_; ///< When they are started.
+  std::optional<clock::time_point> all_due_; ///< Time of the start of all.
   /// Workers whose last process has ended because its device had failed.
   std::set<std::string> without_device_;
   /// A worker that was killed before the job began, and is not started again.

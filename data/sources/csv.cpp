@@ -280,7 +280,7 @@ private:
   std::vector<std::string> columns_;
   std::vector<use> uses_;            ///< By column.
   std::vector<std::size_t> inputs_;  ///< Columns, in the order of the inputs.
-  std::vector<std::size_t> places_;  ///< Of each column among the inputs.
+  std::vector<std::size_t> places_;  ///< Place of each column among the inputs.
   std::vector<float> input_values_;  ///< Inputs of the record in `add`.
   std::vector<std::size_t> targets_; ///< Columns, in the order of the options.
   std::vector<float> target_values_; ///< Targets of the record in `add`.

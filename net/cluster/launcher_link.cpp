@@ -81,7 +81,7 @@ private:
 
   std::mutex lock_;
   std::array<char, 32> line_{};
-  std::size_t size_ = 0; ///< Of the incomplete line.
+  std::size_t size_ = 0; ///< Size of the incomplete line.
   bool has_end_ = false;
   std::uint64_t answered_ = 0; ///< Number of a question.
   bool answer_ = false;

@@ -14,7 +14,7 @@ namespace troupe::net {
 /// their numbers (pids), without the one that asks. The outcomes for that
 /// process are those of launcher_link.hpp: going on, waiting and giving up.
 struct survivors_question {
-  std::vector<std::uint64_t> living;  ///< Those that answer.
+  std::vector<std::uint64_t> living;  ///< Processes that answer.
   std::vector<std::uint64_t> members; ///< All of the view.
   /// Those that take no further part: they have left the job or given it up.
   std::vector<std::uint64_t> left;

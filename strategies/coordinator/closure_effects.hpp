@@ -16,7 +16,7 @@ namespace troupe::coordinator {
 struct effects_image {
   std::uint64_t done_below = 0;
   std::vector<std::uint64_t> decided; ///< Not below `done_below`, ascending.
-  std::vector<execution> waiting;     ///< Whose effects wait, ascending.
+  std::vector<execution> waiting; ///< Executions whose effects wait, ascending.
   auto fields() { return std::tie(done_below, decided, waiting); }
 };
 

@@ -65,7 +65,7 @@ struct query {
 /// it.
 struct ended {
   coordinator::execution execution;
-  std::vector<std::uint32_t> shards; ///< With effects. Ascending.
+  std::vector<std::uint32_t> shards; ///< Shards with effects, ascending.
   auto fields() { return std::tie(execution, shards); }
 };
 

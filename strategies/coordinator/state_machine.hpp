@@ -183,7 +183,7 @@ private:
     /// cancelled, and the error is not recorded yet.
     std::optional<std::uint64_t> worker{};
     bool has_ended = false;
-    payload result{};                 ///< After its end.
+    payload result{};                 ///< Result after the end.
     std::set<std::uint32_t> shards{}; ///< They have not answered the decision.
   };
   struct first_error {
@@ -207,7 +207,8 @@ private:
   const std::uint32_t shards_;
   const std::uint64_t max_unfinished_;
   const std::uint64_t life_;
-  records earlier_;    ///< Of closures that this life has not scheduled yet.
+  /// Records of closures that this life has not scheduled yet.
+  records earlier_;
   std::uint64_t next_; ///< Ordinal of the next closure.
   std::map<std::uint64_t, closure> unfinished_;   ///< By ordinal.
   std::set<std::uint64_t> waiting_;               ///< Ordinals.

@@ -60,7 +60,7 @@ private:
   std::uint32_t replica_;
   std::uint64_t generation_ = 0, step_ = 0;
   pooled<collective_call> own_;     ///< In the current step, in order.
-  pooled<collective_call> gathers_; ///< Of other replicas.
+  pooled<collective_call> gathers_; ///< Gathers of other replicas.
   std::optional<std::string> difference_;
 };
 

@@ -16,7 +16,7 @@ struct device_abilities {
 
   int major = 0, minor = 0; ///< Compute capability.
   code kernels = code::found;
-  std::string load_error{}; ///< With `not_loaded`: what the driver says.
+  std::string load_error{}; ///< Text of the driver for `not_loaded`.
   bool has_memory_pools = true;
 };
 

@@ -57,7 +57,7 @@ public:
 private:
   struct device_streams {
     std::vector<cudaStream_t> idle;
-    std::size_t count = 0; ///< That were made.
+    std::size_t count = 0; ///< Number of streams that were made.
   };
   std::mutex lock_;
   std::map<std::uint32_t, device_streams> of_; ///< By device.

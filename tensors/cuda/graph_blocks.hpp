@@ -68,7 +68,7 @@ private:
   };
   struct block_list {
     std::vector<std::byte*> idle; ///< Used by no tensor.
-    std::size_t count = 0;        ///< Of all blocks.
+    std::size_t count = 0;        ///< Number of all blocks.
   };
 
   std::unordered_map<std::byte*, owned_block> blocks_;

@@ -31,7 +31,7 @@ struct device_state {
   cudaStream_t copies = nullptr;
   std::atomic<const op*> last = nullptr; ///< The last op with kernels.
   invalid_value* invalid = nullptr;
-  std::mutex lock; ///< Of the host, for what it reads and resets in `invalid`.
+  std::mutex lock; ///< Guards what the host reads and resets in `invalid`.
 };
 
 constexpr std::uint32_t max_devices = 64;

@@ -53,7 +53,7 @@ private:
   const std::size_t piece_bytes_;
   std::mutex lock_;
   std::vector<bool> is_recorded_; ///< By piece.
-  std::size_t piece_ = 0;         ///< That is being filled.
+  std::size_t piece_ = 0;         ///< Index of the piece that is being filled.
   std::size_t filled_ = 0;        ///< Bytes of the piece.
 };
 

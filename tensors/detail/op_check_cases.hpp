@@ -75,7 +75,7 @@ struct run_of_op {
   const op* definition;
   device on;
   std::vector<tensor> in;
-  dtype type = dtype::float32; ///< Of the call.
+  dtype type = dtype::float32; ///< Type of the call.
   op_outputs outputs;
   op_call call;
 

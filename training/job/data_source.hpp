@@ -51,8 +51,8 @@ open_data(std::string_view name,
 
 /// Which examples of a source are meant.
 enum class data_split : std::uint8_t {
-  training, ///< Those on which `troupe train` trains.
-  test,     ///< Those that it keeps for testing.
+  training, ///< Examples on which `troupe train` trains.
+  test,     ///< Examples that are kept for testing.
   all,      ///< Both, in the order of the source.
 };
 

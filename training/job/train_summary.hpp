@@ -18,11 +18,12 @@ struct train_summary {
   evaluation test{}; ///< Evaluation of the final weights.
   std::string weights_sha256{};
   std::string transport = "none"; ///< Value of `strategy::transport`.
-  parameter_server::gradient_staleness staleness{}; ///< With parameter servers.
+  /// Staleness with parameter servers.
+  parameter_server::gradient_staleness staleness{};
   /// With copies of parameter servers: copies that were in sync at the end, of
   /// the server that had the fewest.
   std::uint32_t copies_in_sync = 0;
-  std::uint64_t lost_servers = 0; ///< With parameter servers.
+  std::uint64_t lost_servers = 0; ///< Servers that were lost.
 
   std::uint64_t examples() const;
   /// Returns the throughput over the complete epochs, without validation.

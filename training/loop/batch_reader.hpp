@@ -45,7 +45,7 @@ private:
     std::mutex lock;
     std::condition_variable_any changed;
     std::optional<local_batch> ready;
-    std::exception_ptr error; ///< Of the thread.
+    std::exception_ptr error; ///< Error of the thread.
     bool has_ended = false;   ///< The thread reads nothing more.
   };
 

@@ -43,7 +43,7 @@ private:
   struct replica {
     tensor gradient;                      ///< [parameters::size()] float32
     tensor values;                        ///< [parameters::size()] float32
-    std::optional<copy_update> update;    ///< Of this replica's copy.
+    std::optional<copy_update> update;    ///< Update of this replica's copy.
     std::vector<tensor> bucket_gradients; ///< Ranges of `gradient`.
     /// Memory of the host to which gradients on a device are copied, by bucket.
     /// Empty: they were not.
@@ -55,8 +55,10 @@ private:
     /// [1 + number of sums] float64: examples and sums. With audits, the
     /// report of this replica's copy follows.
     tensor own_metrics;
-    std::vector<copy_report> reports;  ///< Of an audit, by replica of the job.
-    std::vector<step_metrics> metrics; ///< Of the step, by replica of the job.
+    /// Reports of an audit, by replica of the job.
+    std::vector<copy_report> reports;
+    /// Metrics of the step, by replica of the job.
+    std::vector<step_metrics> metrics;
     bucket_tracker tracker;
     bool updated = false; ///< The step has changed the copy.
     float rate = 0;       ///< Learning rate of that update.

@@ -38,7 +38,7 @@ private:
 
   const std::vector<element_range> trained_;
   const update_target target_;
-  device_backend& backend_;       ///< Of the target.
+  device_backend& backend_;       ///< Backend of the target.
   std::vector<tensor> gradients_; ///< By replica.
   tensor is_skipped_;
 };

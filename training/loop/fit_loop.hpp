@@ -177,7 +177,7 @@ private:
   bool continues_epoch_ = false;
   fit_position position_;
   std::uint64_t steps_done_ = 0; ///< Steps committed in this call of `fit`.
-  rate_warning rates_;           ///< Of these steps.
+  rate_warning rates_;           ///< Warnings about these steps.
 
   // State of the current epoch.
   fit_end end_ = fit_end::done;
@@ -196,11 +196,12 @@ private:
   /// The steps for which this worker has called the callbacks, and the chief
   /// perhaps not. At most two step windows.
   std::deque<commit_record> unprocessed_by_chief_;
-  step_metrics last_total_; ///< Of step `updated_` - 1. Empty: not known.
+  step_metrics last_total_; ///< Total of step `updated_` - 1. Empty: not known.
 
   // State of audits.
   std::shared_ptr<parameter_audit> audit_; ///< Null: no audits.
-  std::string deviation_; ///< That the last run has ended with. Empty: none.
+  /// Deviation that has ended the last run. Empty: none.
+  std::string deviation_;
   /// This process has received its state since the last run has begun.
   bool has_received_state_ = false;
   /// Positions before steps with an audit, from the last snapshot on.

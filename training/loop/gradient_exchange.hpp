@@ -67,8 +67,8 @@ public:
   /// A step of a replica.
   struct replica_step {
     step_context* context = nullptr;
-    std::uint32_t index = 0;    ///< Of the replica in this process.
-    std::int64_t examples = 0;  ///< Of the global batch.
+    std::uint32_t index = 0;    ///< Index of the replica in this process.
+    std::int64_t examples = 0;  ///< Examples of the global batch.
     bool is_loss_finite = true; ///< Set when the loss is known.
     /// What the replica has computed. Empty: it has no examples.
     step_results computed{};

@@ -35,7 +35,8 @@ struct epoch_record {
   /// The metrics on the validation data. Empty without validation data.
   std::vector<metric_value> validation_metrics{};
   double learning_rate = none; ///< Learning rate in the epoch's last step.
-  double seconds = 0; ///< Of the steps. Zero before a complete fit goes on.
+  /// Time of the steps. Zero before a complete fit goes on.
+  double seconds = 0;
   /// True in a call of `callback::on_epoch_end`: it was called for this epoch
   /// before. The chief was lost and had perhaps not completed its call, so all
   /// workers call it again.

@@ -35,7 +35,7 @@ private:
   const std::vector<element_range> trained_ranges_;
   shared_update update_;
   std::vector<replica> replicas_;
-  std::vector<step_metrics> metrics_; ///< Of the step, by replica.
+  std::vector<step_metrics> metrics_; ///< Metrics of the step, by replica.
 };
 
 } // namespace troupe

@@ -13,7 +13,7 @@ namespace troupe {
 /// Where an epoch of `fit` stood before a step whose state has a snapshot.
 struct snapshot_mark {
   std::uint64_t steps = 0; ///< Steps that the model had made.
-  epoch_totals totals;     ///< Of these steps of the epoch.
+  epoch_totals totals;     ///< Totals of these steps of the epoch.
 };
 
 std::string encode_mark(const snapshot_mark& mark);

@@ -83,10 +83,10 @@ private:
 
   const device on_;
   std::atomic<int>& failures_;
-  std::array<tensor_spec, 4> form_{}; ///< Of the inputs.
-  std::int64_t rows_ = 0;             ///< Of a batch with this form.
-  int passes_ = 0;                    ///< With this form, before the capture.
-  step_inputs buffers_;               ///< Empty before the first pass.
+  std::array<tensor_spec, 4> form_{}; ///< Specs of the inputs.
+  std::int64_t rows_ = 0;             ///< Rows of a batch with this form.
+  int passes_ = 0;      ///< Passes with this form before the capture.
+  step_inputs buffers_; ///< Empty before the first pass.
   results results_;
   std::unique_ptr<device_backend::graph> graph_; ///< Null before the capture.
 };

@@ -37,7 +37,7 @@ const float* fold_row(std::size_t a, std::size_t b, std::size_t n,
 /// The rows of a replica that are not yet added.
 struct remaining_rows {
   std::span<const std::int64_t> numbers;
-  const float* elements; ///< Of the first one.
+  const float* elements; ///< Elements of the first row.
 };
 
 constexpr std::size_t max_inline_replicas = 16;

@@ -85,8 +85,8 @@ private:
     explicit replica(const device& on) : copies{on} {}
 
     gradient_exchange::replica_step step;
-    tensor labels;                   ///< Of the step, on the CPU.
-    host_copies copies;              ///< Of the results.
+    tensor labels;                   ///< Labels of the step, on the CPU.
+    host_copies copies;              ///< Copies of the results.
     std::optional<step_graph> graph; ///< None: the steps have no graph.
     /// Called when a gradient is complete.
     tape::completed on_gradient_complete;
@@ -126,7 +126,7 @@ private:
   std::vector<variable> dense_variables_; ///< By index in `trained_.dense()`.
   std::shared_ptr<batch_feed> feed_;
   std::unique_ptr<gradient_exchange> exchange_;
-  std::atomic<int> graph_failures_ = 0; ///< Of all replicas.
+  std::atomic<int> graph_failures_ = 0; ///< Failures of all replicas.
   std::deque<replica> replicas_;        ///< Replicas of this process.
   /// Metrics of the last steps, by step number modulo the size.
   std::vector<std::pair<std::uint64_t, step_metrics>> totals_;

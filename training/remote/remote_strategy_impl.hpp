@@ -59,7 +59,7 @@ struct remote_strategy::impl {
   const std::string job;         ///< Name of the job of the workers.
   std::vector<node_entry> nodes; ///< By number of the worker.
   std::uint32_t replicas = 0;    ///< Replicas of the job.
-  worker_info first_info;        ///< Of worker 0 at the start.
+  worker_info first_info;        ///< Info of worker 0 at the start.
   /// Number of the next request to the workers.
   std::uint64_t next_request = 0;
   /// Error that made the strategy unusable. Empty: the strategy is usable.

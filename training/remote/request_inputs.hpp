@@ -60,7 +60,7 @@ private:
 
   mutable std::mutex lock_;
   std::condition_variable changed_;
-  std::optional<std::uint64_t> number_; ///< Of the active request.
+  std::optional<std::uint64_t> number_; ///< Number of the active request.
   std::optional<tensors> common_;
   std::map<std::uint32_t, tensors> by_replica_;
   bool closed_ = false;

@@ -17,7 +17,7 @@ struct waiting_spare;
 
 /// A node that has a worker in the job of a client.
 struct job_member {
-  std::string address;           ///< By which the client has named the node.
+  std::string address; ///< Address by which the client has named the node.
   std::uint64_t incarnation = 0; ///< Incarnation of its process.
 };
 

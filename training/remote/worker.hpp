@@ -71,7 +71,7 @@ struct worker_status {
   bool out_of_job = false;
   ec code = ec::invalid;
   std::string error_text{};
-  worker_info info{}; ///< Of the reply to `info`.
+  worker_info info{}; ///< Reply to `info`.
   /// Replicas that the worker hosts now, ascending.
   std::vector<std::uint32_t> replica_ids{};
   /// Calls of the job that the worker has completed. Each worker counts them;

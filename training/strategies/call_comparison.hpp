@@ -22,10 +22,10 @@ struct replica_call {
     broadcast,
   };
   kind called = kind::all_reduce;
-  reduce_op op = sum;          ///< Of `all_reduce`.
-  int axis = 0;                ///< Of `all_gather`.
-  std::uint32_t root = 0;      ///< Of `broadcast`.
-  pooled<tensor_spec> specs{}; ///< Of the dense tensors of `all_reduce`.
+  reduce_op op = sum;          ///< Operation of `all_reduce`.
+  int axis = 0;                ///< Axis of `all_gather`.
+  std::uint32_t root = 0;      ///< Root of `broadcast`.
+  pooled<tensor_spec> specs{}; ///< Specs of the dense tensors of `all_reduce`.
 
   friend bool operator==(const replica_call&, const replica_call&) = default;
 };
@@ -83,7 +83,7 @@ private:
   const std::uint32_t replicas_;
   std::mutex lock_;
   std::uint64_t generation_ = 0;
-  pooled<first_call> calls_; ///< Those that not all replicas have made.
+  pooled<first_call> calls_; ///< Calls that not all replicas have made.
 };
 
 } // namespace troupe

@@ -139,7 +139,7 @@ private:
   troupe::device device_;
   /// Number of the next collective of this step.
   std::uint32_t next_collective_ = 0;
-  replica_calls calls_; ///< Of this step. Empty: there is one replica.
+  replica_calls calls_; ///< Calls of this step. Empty: there is one replica.
 };
 
 } // namespace troupe

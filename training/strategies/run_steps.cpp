@@ -130,7 +130,7 @@ struct shared_run {
     last.swap(fn);
   }
 
-  call_comparison calls; ///< Of the replicas of this process.
+  call_comparison calls; ///< Calls of the replicas of this process.
   std::mutex lock;
   /// Exception of each replica of this process. Null: none.
   std::vector<std::exception_ptr> errors;

@@ -68,7 +68,7 @@ public:
   /// None: the state is not complete, or a step is made in part.
   const std::optional<position>& current() const { return position_; }
   const std::string& reason() const { return reason_; }
-  std::uint64_t bytes() const { return bytes_; } ///< That have arrived.
+  std::uint64_t bytes() const { return bytes_; } ///< Bytes that have arrived.
 
 private:
   template <class Done, class Behind>
@@ -90,7 +90,7 @@ private:
   /// Of the step that is made in parts.
   std::uint64_t examples_ = 0;
   double learning_rate_ = 0;
-  std::uint64_t steps_ = 0; ///< Of the last complete item.
+  std::uint64_t steps_ = 0; ///< Steps of the last complete item.
   std::uint64_t call_ = 0;
   bool has_values_ = false;
   std::uint64_t followed_ = 0; ///< Steps that have followed the values.

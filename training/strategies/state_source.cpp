@@ -51,9 +51,9 @@ struct follower {
   std::vector<tensor> state;     ///< Memory for one copy.
   std::vector<tensor> unused;    ///< Memory that its thread frees.
   std::vector<tensor> free_sums; ///< Memory for gradients.
-  std::size_t gradients = 0;     ///< For which memory was allocated.
-  std::uint64_t steps = 0;       ///< Of the last copy.
-  std::deque<copied_step> queue; ///< To be sent.
+  std::size_t gradients = 0;     ///< Number for which memory was allocated.
+  std::uint64_t steps = 0;       ///< Steps of the last copy.
+  std::deque<copied_step> queue; ///< Steps to be sent.
 };
 
 /// Returns the part from element `first` of tensor `index` on, and moves on.

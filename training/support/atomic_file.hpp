@@ -73,7 +73,7 @@ private:
   std::string temporary_;
   int file_ = -1;
   bool is_synced_ = false;
-  bool took_reserve_ = false; ///< To be kept again afterwards.
+  bool took_reserve_ = false; ///< True: the reserve is to be kept again.
 };
 
 /// Keeps three descriptors in reserve. If this process has reached its limit of

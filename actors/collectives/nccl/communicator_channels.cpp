@@ -46,7 +46,7 @@ std::string decode(std::span<const std::byte> bytes,
 struct communicator_channels::received {
   std::mutex lock; ///< Guards the members below.
   std::vector<std::optional<device_offer>> offers; ///< By process.
-  communicator_ids ids;          ///< Of the view's communicators.
+  communicator_ids ids;          ///< Ids of the view's communicators.
   std::function<void()> changed; ///< Constant.
 
   /// @returns why the message is refused. Empty: it was accepted.

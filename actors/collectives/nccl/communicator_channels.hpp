@@ -19,7 +19,7 @@ namespace troupe {
 
 /// The id of a communicator, from the process with rank 0.
 struct published_id {
-  std::uint64_t generation = 0; ///< Of the communicator; not 0.
+  std::uint64_t generation = 0; ///< Generation of the communicator; not 0.
   communicator_id id{};
 
   friend bool operator==(const published_id&, const published_id&) = default;
@@ -89,7 +89,7 @@ private:
   const std::vector<peer> peers_;
   std::vector<std::shared_ptr<net::channel>> channels_; ///< By process.
   const std::shared_ptr<received> received_;
-  std::atomic<std::uint64_t> last_tag_ = 0; ///< Of the messages that are sent.
+  std::atomic<std::uint64_t> last_tag_ = 0; ///< Last tag of a sent message.
 };
 
 } // namespace troupe

@@ -76,7 +76,7 @@ private:
   nccl_backend devices_;
   std::uint64_t generation_ = 0, step_ = 0;
   bool has_joined_ = false; ///< The generation has a sum on devices.
-  std::vector<std::uint32_t> device_buckets_; ///< Of the step.
+  std::vector<std::uint32_t> device_buckets_; ///< Buckets of the step.
   /// Sums on devices were incomplete at the last wait for the host, or one was
   /// added since.
   bool has_open_sums_ = false;

@@ -174,7 +174,7 @@ private:
   struct exchange {
     std::vector<std::size_t> bytes; ///< By replica.
     std::vector<std::size_t> begin; ///< Offset in the memory, by replica.
-    device_memory host, device;     ///< For all replicas.
+    device_memory host, device;     ///< Memory for all replicas.
   };
   /// A collective that all replicas of this rank have called.
   struct device_operation {
@@ -182,7 +182,8 @@ private:
     phase current = phase::called;
     std::uint64_t number = 0; ///< Number in the log.
     time_point deadline{};
-    std::vector<staged_contribution> staged; ///< By local replica; of a sum.
+    /// Parts of a sum, by local replica.
+    std::vector<staged_contribution> staged;
     exchange records, gathered;
     /// Sums of subtrees, by the first replica of the subtree; of a sum.
     std::vector<device_memory> parts;

@@ -22,7 +22,7 @@ public:
   const device_sum_options& options() const { return options_; }
 
   struct result {
-    device_offer offer; ///< Of this process.
+    device_offer offer; ///< Offer of this process.
     /// Null: the process offers no device. It has none, another setup uses one
     /// of its devices, or a call of CUDA has failed. Also null if NCCL has
     /// failed in an earlier view and is not required.

@@ -16,8 +16,8 @@ struct payload {
     spec       ///< The spec of the tensor `summands[0]`, as a `gather_spec`.
   };
   kind how = kind::copy;
-  std::span<const std::byte> bytes{}; ///< Of `copy` and `zero_copy`.
-  std::span<const tensor> summands{}; ///< Of `sum` and `spec`.
+  std::span<const std::byte> bytes{}; ///< Bytes of `copy` and `zero_copy`.
+  std::span<const tensor> summands{}; ///< Summands of `sum` and `spec`.
 };
 
 /// What the receiver does with the payload of an expected packet.
@@ -30,10 +30,11 @@ struct destination {
     too_early ///< It is a protocol error: this process lacks what precedes it.
   };
   kind how = kind::store;
-  std::size_t bytes = 0;        ///< Size that the payload must have.
-  std::byte* into = nullptr;    ///< Of `store` and `add`.
-  tensor* target = nullptr;     ///< Tensor of `into`; set by `spec`.
-  bool completes_chunk = false; ///< Of `collect`: the peer's last contribution.
+  std::size_t bytes = 0;     ///< Size that the payload must have.
+  std::byte* into = nullptr; ///< Target of `store` and `add`.
+  tensor* target = nullptr;  ///< Tensor of `into`; set by `spec`.
+  /// True in the peer's last contribution, for `collect`.
+  bool completes_chunk = false;
 };
 
 /// Plan of the packets of one operation. Each process can compute the plan of

@@ -99,7 +99,7 @@ private:
   device on_;
   std::mutex lock_;
   cudnnHandle_t handle_ = nullptr; ///< Null: not yet created.
-  cudaStream_t stream_ = nullptr;  ///< Of the handle. Null: not yet set.
+  cudaStream_t stream_ = nullptr;  ///< Stream of the handle. Null: not yet set.
   std::map<key, convolution_plan> plans_;
 };
 

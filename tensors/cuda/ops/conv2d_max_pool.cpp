@@ -28,7 +28,7 @@ struct geometry {
 
   conv_pool_options options;
   onednn::convolution conv;
-  shape between; ///< Of the result of the convolution.
+  shape between; ///< Shape of the result of the convolution.
   pool_window pool;
 };
 

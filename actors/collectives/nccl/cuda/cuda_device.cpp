@@ -307,7 +307,7 @@ private:
   int device_;
   std::shared_ptr<stream> copies_;
   std::mutex lock_;
-  std::array<blocks_by_size, 2> free_; ///< Of the device, pinned.
+  std::array<blocks_by_size, 2> free_; ///< Free blocks: of the device, pinned.
 };
 
 namespace {
