@@ -1,5 +1,6 @@
-// Measures requests to a role in another process of this host: a request with a
-// tensor and a short response, and a short request whose response is a tensor.
+// Measures requests to a role in another process of this host. One request has
+// a tensor and a short response, another one is short and has a tensor as
+// response.
 
 #include "troupe/actors/node/blocking_client.hpp"
 #include "troupe/actors/node/node_server.hpp"

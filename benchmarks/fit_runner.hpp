@@ -22,7 +22,8 @@ struct run_config {
   std::uint32_t replicas = 1;
   int threads = 1; ///< Number of threads for the ops of each replica.
   models::precision precision = models::precision::float32;
-  /// Of all replicas of this process. Another one than a CPU: "one_device".
+  /// Device of all replicas of this process. Another one than a CPU:
+  /// "one_device".
   std::string device = "cpu:0";
   /// True: the batches are on the CPU, so that a step on another device needs
   /// copies. False: their inputs are on the device before the measurement.

@@ -19,7 +19,7 @@ namespace troupe::benchmarks {
 struct workload {
   std::string_view name;
   shape example; ///< Shape of one input.
-  /// Those that `forward` reads.
+  /// Parameters that `forward` reads.
   std::vector<parameter_spec> parameters = {};
   /// Null: the model has no form as direct calls of ops.
   tensor (*forward)(std::span<const variable> own, const tensor& x) = nullptr;

@@ -130,11 +130,10 @@ public:
             const std::string& note = {}) const;
 
   /// After the job has failed, that is, after `job_error`: writes the copy of
-  /// the model that this process has. The name of the file is `file` with the
-  /// suffix `.view-V.W`: V is the number of the job's last view, and W that of
-  /// this worker in the view. `fit` with `resume` goes on from the file. Each
-  /// worker of the job may write one. The one with the most steps saves the
-  /// most work.
+  /// the model that this process has. Its name is `file` with the suffix
+  /// `.view-V.W`. V is the number of the job's last view, and W the number of
+  /// this worker. `fit` with `resume` goes on from the file. Each worker of the
+  /// job may write one. The one with the most steps saves the most work.
   /// @returns the name. Empty: no file was written. Then the job goes on
   ///          without this process, this process joins and lacks the state, or
   ///          a replica is stuck in a step. Or the copies of the parameters

@@ -21,7 +21,7 @@ struct closure_link_config {
   std::string address;      ///< Address of the node, for errors.
   closure_worker_owner_actor owner;
   remote_closure_worker_actor worker;
-  /// Of a request to the node, which may have large inputs or results.
+  /// Timeout of a request to the node, which may have large inputs or results.
   std::chrono::milliseconds timeout{};
 };
 

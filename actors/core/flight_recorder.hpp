@@ -83,7 +83,7 @@ struct flight_event {
   friend bool operator==(const flight_event&, const flight_event&) = default;
 };
 
-/// Whose events a recorder has.
+/// Identity of the process whose events a recorder has.
 struct flight_identity {
   std::string job = "local";                      ///< Name of the job.
   std::vector<std::string> names{"this process"}; ///< Processes, by task.

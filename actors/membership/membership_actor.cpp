@@ -1782,7 +1782,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   std::set<std::uint64_t> ending;
   /// By task: why the leader last rejected a process that asked for it.
   std::map<std::uint32_t, std::string> rejections;
-  /// Of the last request of results: its call, and who has not answered it.
+  /// Call of the last request of results, and tasks that have not answered it.
   std::uint64_t requested_call = 0;
   std::set<std::uint32_t> unanswered;
   /// Candidate: `connections_overdue` has been sent.

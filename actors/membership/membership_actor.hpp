@@ -122,7 +122,7 @@ struct membership_event {
   struct stop_overdue {
     std::uint64_t view_id = 0;
   };
-  /// Those that answer were too few for the view that follows this one. Since
+  /// Too few processes have answered for the view that follows this one. Since
   /// then the others were reported to the launcher.
   struct undecided {
     std::uint64_t view_id = 0;

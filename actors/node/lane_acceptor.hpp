@@ -51,7 +51,7 @@ private:
   struct connection_table {
     std::mutex lock; // guards the members below
     std::set<key> announced;
-    /// Those that wait for their stream.
+    /// Connections that wait for their stream.
     std::map<key, std::promise<std::unique_ptr<net::stream>>> waiting;
 
     void forget(const key& connection_key);

@@ -35,7 +35,7 @@ struct replica_group_options {
   /// 2 ms in a job of several processes. If the host runs more replicas than it
   /// has cores, the value is zero in one process and 200 us in several.
   std::chrono::microseconds spin_timeout{-1};
-  /// Which actors add up the sums: the replicas or reducer actors. Automatic:
+  /// Actors that add up the sums: the replicas or reducer actors. Automatic:
   /// reducer actors if the threads of all replicas leave cores free, else the
   /// replicas.
   enum class reducer_kind {
@@ -59,8 +59,8 @@ struct replica_group_options {
 ///         the permitted values.
 void check(const replica_group_options& options);
 
-/// Sets the context of a replica's ops at the start of a step: no tape, the
-/// index of its gradient buffers, and the state of random ops.
+/// Sets the context of a replica's ops for a step: no tape, the index of its
+/// gradient buffers, and the state of random ops.
 void prepare(context& target, const replica_group_options& options,
              std::uint32_t replica, std::uint64_t step);
 /// Sets all fields of a replica's step context at the start of a step, and

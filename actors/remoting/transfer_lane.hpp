@@ -15,11 +15,10 @@ namespace troupe {
 
 /// Sends and receives tensors over a lane that carries nothing else
 /// (strategies/tensor_transfer/packet.hpp). The elements pass from the tensor
-/// of the sender to the lane, and from the lane to the tensor of the receiver:
-/// two copies, or one if both processes share memory and the tensor lies in the
-/// arena of the sender.
-/// Like the lane, it has no thread and never blocks, except in `wait`. Only one
-/// thread at a time may call its functions.
+/// of the sender to the lane, and from the lane to the tensor of the receiver.
+/// These are two copies, or one if both processes share memory and the tensor
+/// lies in the sender's arena. Like the lane, it has no thread and never
+/// blocks, except in `wait`. Only one thread at a time may call its functions.
 class transfer_lane {
 public:
   transfer_lane(std::unique_ptr<net::lane> carrier,

@@ -77,8 +77,8 @@ struct launch_options {
   std::uint64_t workers = 0; ///< Beside the chief of a job with servers.
   std::uint64_t servers = 0; ///< Parameter servers.
   std::uint64_t grace_seconds = 10;
-  /// Of processes that a signal has ended. Zero: the first one that ends in
-  /// this way ends the job.
+  /// Restarts of processes that a signal has ended. Zero: the first one that
+  /// ends in this way ends the job.
   std::uint64_t restarts = 0;
   bool chief = false, evaluator = false;
   std::string faults; ///< File of a plan of faults. Empty: no faults.

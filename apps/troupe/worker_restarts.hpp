@@ -23,9 +23,9 @@ struct job_loss {
   std::string how;      ///< What it was: "it was the last ...".
 };
 
-/// Starts the workers of a job again that a signal has ended, or that have left
-/// it because a device had failed, so that they join the running job. With
-/// parameter servers, so are the servers and the evaluator, but not the chief.
+/// Starts workers again that a signal has ended, or that have left because a
+/// device had failed. They join the running job. With parameter servers, so are
+/// the servers and the evaluator, but not the chief.
 ///
 /// Workers of a job without servers begin together. If one is lost before that,
 /// it takes its place in the start again; if others fail because of the loss,

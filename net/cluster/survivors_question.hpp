@@ -16,7 +16,8 @@ namespace troupe::net {
 struct survivors_question {
   std::vector<std::uint64_t> living;  ///< Processes that answer.
   std::vector<std::uint64_t> members; ///< All of the view.
-  /// Those that take no further part: they have left the job or given it up.
+  /// Processes that take no further part: they have left the job or given it
+  /// up.
   std::vector<std::uint64_t> left;
 
   bool operator==(const survivors_question&) const = default;

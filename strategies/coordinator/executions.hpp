@@ -49,7 +49,7 @@ public:
 private:
   bool is_current(const execution& which);
 
-  /// Of the life `life_`. Empty: it is executed now.
+  /// Answers to executions of the life `life_`. None: it is executed now.
   std::map<execution, std::optional<answer>> known_;
   std::uint64_t done_below_ = 0;
   std::uint64_t life_ = 0; ///< The newest of which the worker has heard.

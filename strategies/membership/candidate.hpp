@@ -32,7 +32,7 @@ public:
 
   /// This process is connected to the process of another task.
   void on_connected(std::uint32_t task, std::uint64_t incarnation);
-  /// That connection has ended.
+  /// The connection to the process of this task has ended.
   void on_lost(std::uint32_t task);
   reaction on(std::uint32_t task, const message& received);
   /// @param reason  why the last attempt to connect to a process has failed.

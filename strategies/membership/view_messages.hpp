@@ -58,7 +58,7 @@ struct numbered_proposal {
 /// their incarnations.
 struct knowledge {
   std::vector<std::uint64_t> unreachable{}; ///< The process cannot reach them.
-  /// Those of them that were silent for the heartbeat timeout.
+  /// Unreachable processes that were silent for the heartbeat timeout.
   std::vector<std::uint64_t> silent{};
   std::vector<std::uint64_t> dead{};    ///< They are known to have ended.
   std::vector<std::uint64_t> leaving{}; ///< They want to leave.

@@ -128,7 +128,7 @@ struct failed {
   std::uint64_t step = 0;        ///< Step that failed.
   std::uint32_t replica = 0;     ///< Id of the replica.
   std::uint32_t incarnation = 0; ///< As in `configured`.
-  /// Of the kind `step_failed`, `wait_timed_out`, `peer_violation` or
+  /// Report of the kind `step_failed`, `wait_timed_out`, `peer_violation` or
   /// `step_function_unknown`.
   failure_report report;
   auto fields() {

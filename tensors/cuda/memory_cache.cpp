@@ -29,7 +29,7 @@ public:
   uncaptured_calls& operator=(const uncaptured_calls&) = delete;
 
 private:
-  /// That of the thread is kept here meanwhile.
+  /// Mode of the thread, kept here meanwhile.
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
   bool is_capturing_ = true;
 };

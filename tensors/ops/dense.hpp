@@ -25,7 +25,7 @@ tensor matmul(const tensor& a, const tensor& b, bool transpose_a = false,
 
 namespace ops {
 
-/// Which operands of a `matmul` are transposed.
+/// Operands of a `matmul` that are transposed.
 struct matmul_options {
   bool a = false, b = false;
 };

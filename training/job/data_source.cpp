@@ -21,9 +21,9 @@ namespace troupe {
 namespace {
 
 constexpr std::uint64_t default_digits = 14'000, default_clicks = 70'000;
-/// Of generated data.
+/// Generated examples for each one that is kept for testing.
 constexpr std::uint64_t examples_per_test_example = 7;
-/// Of a file.
+/// Fraction of the examples of a file that are for training.
 constexpr double training_fraction = 0.8;
 
 struct source {

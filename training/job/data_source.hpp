@@ -49,7 +49,7 @@ open_data(std::string_view name,
           models::target_kind targets = models::target_kind::classes,
           const table_columns& wanted = {});
 
-/// Which examples of a source are meant.
+/// Part of the examples of a source.
 enum class data_split : std::uint8_t {
   training, ///< Examples on which `troupe train` trains.
   test,     ///< Examples that are kept for testing.

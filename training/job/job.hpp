@@ -86,9 +86,9 @@ struct train_config {
   std::uint32_t workers = 1; ///< Number of worker processes.
   /// Number of parameter servers. Zero: another strategy has none.
   std::uint32_t servers = 0;
-  /// Of parameter servers: async, ssp:S, sync or sync-backup:B.
+  /// Consistency of parameter servers: async, ssp:S, sync or sync-backup:B.
   std::string consistency;
-  /// Of the tables: async or ssp:S. Empty: they have `consistency`.
+  /// Consistency of the tables: async or ssp:S. Empty: they have `consistency`.
   std::string table_consistency;
   std::uint32_t replication = 1; ///< Copies of each parameter server.
   /// Patience of early stopping, in epochs. Zero: no early stopping.

@@ -28,7 +28,7 @@ inline constexpr auto accuracy = "accuracy";
 
 } // namespace monitored_metric
 
-/// Which change of a monitored metric is an improvement.
+/// Direction in which a monitored metric improves.
 enum class monitor_mode : std::uint8_t {
   automatic, ///< As the metric says (`models::metric::larger_is_better`).
   min,       ///< A smaller value is better.

@@ -68,9 +68,9 @@ concept is_name = std::convertible_to<const T&, std::string_view>;
 ///
 /// If a function throws, the call throws a `job_error` (invalid) with its text.
 /// A step of `run` is undone on all nodes, and the strategy can be used again.
-/// After a `call` the strategy can be used again if the function has soon ended
-/// on all nodes, with equally many calls of `fit`, `run` and so on. Otherwise
-/// it releases all nodes. See docs/nodes.md.
+/// After a `call` it can be used again if the function soon ends on all nodes,
+/// with equally many calls of `fit`, `run` and so on. Otherwise it releases all
+/// nodes. See docs/nodes.md.
 class remote_strategy {
 public:
   /// Spawns a worker on each node. Returns when all workers have joined the job

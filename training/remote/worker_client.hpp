@@ -54,9 +54,9 @@ std::vector<worker_reply> join_all(caf::actor_system& system,
                                    const worker_list& workers,
                                    std::chrono::milliseconds timeout,
                                    std::chrono::milliseconds after_failure);
-/// When a worker is lost, or says that it does not belong to the job any more,
-/// sends the inputs of its replicas to the others. Repeats this while their
-/// connections accept no message.
+/// When a worker is lost, or does not belong to the job any more, sends the
+/// inputs of its replicas to the others. Repeats this while their connections
+/// accept no message.
 std::vector<worker_reply> run_all(caf::actor_system& system,
                                   const worker_list& workers,
                                   const worker_request& task,

@@ -38,9 +38,8 @@ struct communication_options {
   /// What adds the gradients of `fit` of replicas on CUDA devices. With the
   /// algorithm `tree`, the bits do not depend on it.
   enum class backends : std::uint8_t {
-    /// `nccl` in each view of the job in which all workers can use it, unless
-    /// the algorithm is `ring` or the connections of the job are encrypted.
-    /// Else `host`.
+    /// `nccl` in each view in which all workers can use it, unless the
+    /// algorithm is `ring` or the connections are encrypted. Else `host`.
     automatic,
     /// The processors, after a copy to the host.
     host,

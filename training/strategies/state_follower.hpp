@@ -87,7 +87,7 @@ private:
   /// Where the next part has to begin.
   std::uint32_t next_tensor_ = 0;
   std::uint64_t next_first_ = 0;
-  /// Of the step that is made in parts.
+  /// Examples and rate of the step that is made in parts.
   std::uint64_t examples_ = 0;
   double learning_rate_ = 0;
   std::uint64_t steps_ = 0; ///< Steps of the last complete item.

@@ -108,7 +108,7 @@ struct state_source::impl {
   std::mutex lock; // guards the members below
   bool stopped = false;
   std::uint64_t call = 0;
-  /// Of the tensors of the call. Zero: there is no call.
+  /// Elements and tensors of the call. Zero: there is no call.
   std::size_t elements = 0, tensors = 0;
   std::vector<std::shared_ptr<served>> all;
 };

@@ -141,8 +141,8 @@ struct strategy_state {
   /// (client_calls.hpp) are in a loop.
   std::uint64_t calls = 0;
   std::string last_result;
-  /// Of the last run of a fit. After a view change each process tells it to the
-  /// others.
+  /// Progress of the callbacks in the last run of a fit. After a view change
+  /// each process tells it to the others.
   callback_progress processed_callbacks;
   /// Id of the job, which its processes derive from their first view. Zero: it
   /// has one process, or its view cannot change.

@@ -22,7 +22,7 @@ namespace troupe::cuda {
 // for the shape that needs at most 512 MiB of memory.
 
 // With `image_layout::planes`, the elements of x, y and their gradients are in
-// the order [n, channels, h, w]; the shapes of the tensors are not used. cuDNN
+// the order [n, channels, h, w]. The shapes of the tensors are not used. cuDNN
 // computes float32 without TF32 in this order, and transposes others.
 
 /// y = x * w

@@ -43,7 +43,7 @@ std::uint8_t* indices_of(const op_call& c) {
 }
 
 /// True if the convolution's result is in planes. cuDNN computes float32
-/// without TF32 in planes, and would transpose a result with contiguous
+/// without TF32 in planes. It would transpose a result with contiguous
 /// channels, which is larger than the images and the pooled result.
 bool computes_in_planes(const op_call& c, const geometry& g) {
   return c.type == dtype::float32 && !current_context().allows_tf32

@@ -297,7 +297,7 @@ TEST(HealingCases, KeepTheNumberOfSteps) {
   }
 }
 
-/// Of one process, whose devices have a copy each.
+/// One process has the copies, one on each device.
 TEST(HealingCases, CopiesOnSeveralDevicesAreHealed) {
   const simulated_devices devices;
   runtime actors;

@@ -430,7 +430,7 @@ follow_with_waiting(std::uint64_t waiting, const follow_intervals& how_long,
 
 using followed = std::pair<std::uint64_t, result>;
 
-/// Of a small state more than 3 steps can wait at the source.
+/// More than 3 steps of a small state can wait at the source.
 TEST(StateTransferLag, ThreeStepsMayWaitAfterAWhile) {
   const follow_intervals at_once{.min = -1ms}, never{.min = 1h};
   EXPECT_EQ(follow_with_waiting(3, at_once), (followed{0, result::caught_up}));
