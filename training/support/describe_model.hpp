@@ -9,9 +9,9 @@
 
 namespace troupe {
 
-/// Describes a network for a comparison between processes. Each line is a
-/// "name: value": its name, the shape of its input, or a setting of one of its
-/// layers. Two descriptions that compute alike have equal texts.
+/// Describes a network for a comparison between processes. Each line is "name:
+/// value": the name of the network, the shape of its input, or a setting of a
+/// layer. Two descriptions that compute alike have equal texts.
 std::string describe_model(const models::model_description& x);
 
 /// Describes in what layers compute. CPUs and other devices give other bits,
