@@ -33,7 +33,7 @@
 #include "troupe/tensors/parameter_gradient.hpp"
 #include "troupe/tensors/random.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/registered_closures.hpp"

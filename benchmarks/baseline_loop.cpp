@@ -1,10 +1,10 @@
 #include "troupe/benchmarks/baseline_loop.hpp"
 
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/device_backend.hpp"
-#include "troupe/tensors/initializers.hpp"
-#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
+#include "troupe/tensors/optim/initializers.hpp"
 #include "troupe/tensors/tape.hpp"
 
 #include <algorithm>

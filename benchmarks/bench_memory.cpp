@@ -3,8 +3,8 @@
 
 #include "troupe/benchmarks/options.hpp"
 #include "troupe/benchmarks/workload.hpp"
+#include "troupe/tensors/base/memory.hpp"
 #include "troupe/tensors/device_backend.hpp"
-#include "troupe/tensors/memory.hpp"
 
 #include <cstdio>
 #include <fstream>

@@ -2,7 +2,7 @@
 
 #include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/models/description.hpp"
-#include "troupe/tensors/update_rules.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
 
 #include <cstddef>

@@ -33,9 +33,11 @@ target_compile_options(troupe_unoptimized_in_debug INTERFACE $<$<CONFIG:Debug>:-
 #
 # SUBFOLDERS is the import DAG inside the folder, lowest subfolder first. After the
 # colon stand the subfolders whose headers a subfolder may include; it may also
-# include what these may. `.` stands for the files directly in the folder. WITHOUT
-# matches the system headers that the folder must not include. OPTIONAL: the library is
-# installed only if it was built, and its target is in a set of its own.
+# include what these may. `.` stands for the files directly in the folder, and `a+b` for
+# subfolders that include each other. A subfolder may have subfolders of its own, such as
+# `loop/fit`; those that are not declared belong to it. WITHOUT matches the system
+# headers that the folder must not include. OPTIONAL: the library is installed only if it
+# was built, and its target is in a set of its own.
 function(troupe_folder folder)
   cmake_parse_arguments(arg "OPTIONAL" "WITHOUT" "MAY_USE;PRIVATE;SUBFOLDERS" ${ARGN})
   set(reach ${arg_MAY_USE})
@@ -75,9 +77,18 @@ function(troupe_folder folder)
           # only used by their own sources
           PATTERN kernels EXCLUDE PATTERN allocator EXCLUDE PATTERN cuda EXCLUDE)
 
+  troupe_imports_test(${folder} ${folder} MAY_USE ${reach} ${arg_PRIVATE}
+    SUBFOLDERS ${arg_SUBFOLDERS} WITHOUT ${arg_WITHOUT})
+endfunction()
+
+# troupe_imports_test(<name> <folder> [MAY_USE ...] [SUBFOLDERS ...] [WITHOUT ...]):
+# creates the test `imports.<name>` of a folder. Here MAY_USE lists all folders and
+# libraries whose headers the folder may include.
+function(troupe_imports_test name folder)
+  cmake_parse_arguments(arg "" "WITHOUT" "MAY_USE;SUBFOLDERS" ${ARGN})
   if(PROJECT_IS_TOP_LEVEL)
-    add_test(NAME imports.${folder}
-             COMMAND ${CMAKE_COMMAND} -Dfolder=${folder} "-Dreach=${reach};${arg_PRIVATE}"
+    add_test(NAME imports.${name}
+             COMMAND ${CMAKE_COMMAND} -Dfolder=${folder} "-Dreach=${arg_MAY_USE}"
                      "-Dsubfolders=${arg_SUBFOLDERS}" "-Dwithout=${arg_WITHOUT}"
                      -P ${PROJECT_SOURCE_DIR}/tests/support/imports.cmake
              WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})

@@ -1,6 +1,6 @@
 # tensors/kernels/*.cpp contain the innermost loops. Each file is compiled once
 # per instruction-set level, into a namespace of that level. At run time, kernels()
-# chooses the highest level that the processor supports (tensors/kernels.hpp). These
+# chooses the highest level that the processor supports (tensors/base/kernels.hpp). These
 # files do not include Eigen: the linker keeps one copy of each inline function,
 # perhaps that of a level that the processor does not support.
 file(GLOB kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tensors/kernels/*.cpp)

@@ -83,9 +83,9 @@ if(TARGET apps_tests)
     add_dependencies(apps_tests program_${name})
   endforeach()
   target_sources(apps_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests/apps/tool.cpp
-                 ${PROJECT_SOURCE_DIR}/apps/troupe/child_processes.cpp
-                 ${PROJECT_SOURCE_DIR}/apps/troupe/restart_policy.cpp
-                 ${PROJECT_SOURCE_DIR}/apps/troupe/spawn_child.cpp)
+                 ${PROJECT_SOURCE_DIR}/apps/troupe/launcher/child_processes.cpp
+                 ${PROJECT_SOURCE_DIR}/apps/troupe/launcher/restart_policy.cpp
+                 ${PROJECT_SOURCE_DIR}/apps/troupe/launcher/spawn_child.cpp)
   target_compile_definitions(apps_tests PRIVATE
     TROUPE_PROGRAMS="${PROJECT_BINARY_DIR}/programs"
     TROUPE_TOOL="$<TARGET_FILE:troupe_tool>"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/models/settings.hpp"
-#include "troupe/tensors/shape.hpp"
+#include "troupe/tensors/base/shape.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,8 +1,8 @@
 #include "troupe/models/metrics.hpp"
 
 #include "troupe/models/losses.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
-#include "troupe/tensors/kernels.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -16,9 +16,9 @@
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/cluster/survivors_ruling.hpp"
 #include "troupe/net/codec/codec.hpp"
-#include "troupe/training/strategies/devices.hpp"
-#include "troupe/training/strategies/run_steps.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/calls/run_steps.hpp"
+#include "troupe/training/strategies/replica/devices.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>

@@ -1,8 +1,8 @@
 #include "troupe/simulation/simulated_strategy.hpp"
 
-#include "troupe/training/strategies/devices.hpp"
-#include "troupe/training/strategies/run_steps.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/calls/run_steps.hpp"
+#include "troupe/training/strategies/replica/devices.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
 
 namespace troupe::simulation {
 

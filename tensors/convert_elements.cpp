@@ -1,10 +1,10 @@
 #include "troupe/tensors/convert_elements.hpp"
 
-#include "troupe/tensors/captured_operands.hpp"
-#include "troupe/tensors/convert.hpp"
+#include "troupe/tensors/base/convert.hpp"
+#include "troupe/tensors/base/kernels.hpp"
+#include "troupe/tensors/detail/captured_operands.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
-#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
 
 #include <algorithm>

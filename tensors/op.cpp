@@ -1,6 +1,6 @@
 #include "troupe/tensors/op.hpp"
 
-#include "troupe/tensors/captured_operands.hpp"
+#include "troupe/tensors/detail/captured_operands.hpp"
 #include "troupe/tensors/detail/converted_inputs.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "troupe/tensors/base/small_list.hpp"
 #include "troupe/tensors/device.hpp"
-#include "troupe/tensors/small_list.hpp"
 #include "troupe/tensors/sparse_rows.hpp"
 #include "troupe/tensors/tensor.hpp"
 

@@ -1,7 +1,7 @@
 #include "troupe/tensors/random.hpp"
 
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/detail/exact_math.hpp"
-#include "troupe/tensors/kernels.hpp"
 
 #include <algorithm>
 #include <bit>

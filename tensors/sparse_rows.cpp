@@ -1,10 +1,10 @@
 #include "troupe/tensors/sparse_rows.hpp"
 
-#include "troupe/tensors/captured_operands.hpp"
+#include "troupe/tensors/base/row_order.hpp"
+#include "troupe/tensors/detail/captured_operands.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/op_threads.hpp"
-#include "troupe/tensors/row_order.hpp"
 
 #include <algorithm>
 #include <bit>

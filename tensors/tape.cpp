@@ -1,4 +1,4 @@
-#include "troupe/tensors/tape_impl.hpp"
+#include "troupe/tensors/detail/tape_impl.hpp"
 
 #include <algorithm>
 #include <cassert>

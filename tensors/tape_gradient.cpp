@@ -1,9 +1,9 @@
-#include "troupe/tensors/captured_operands.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/detail/captured_operands.hpp"
 #include "troupe/tensors/detail/converted_inputs.hpp"
+#include "troupe/tensors/detail/tape_impl.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
-#include "troupe/tensors/tape_impl.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,9 +1,9 @@
 #include "troupe/tensors/tensor.hpp"
 
-#include "troupe/tensors/captured_operands.hpp"
+#include "troupe/tensors/base/convert.hpp"
 #include "troupe/tensors/context.hpp"
-#include "troupe/tensors/convert.hpp"
 #include "troupe/tensors/convert_elements.hpp"
+#include "troupe/tensors/detail/captured_operands.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/cast.hpp"

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "troupe/tensors/base/dtype.hpp"
+#include "troupe/tensors/base/memory.hpp"
+#include "troupe/tensors/base/shape.hpp"
 #include "troupe/tensors/device.hpp"
-#include "troupe/tensors/dtype.hpp"
-#include "troupe/tensors/memory.hpp"
-#include "troupe/tensors/shape.hpp"
 
 #include <atomic>
 #include <cstddef>

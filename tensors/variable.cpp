@@ -1,7 +1,7 @@
 #include "troupe/tensors/variable.hpp"
 
+#include "troupe/tensors/base/tape_ids.hpp"
 #include "troupe/tensors/context.hpp"
-#include "troupe/tensors/tape_ids.hpp"
 
 #include <algorithm>
 #include <atomic>

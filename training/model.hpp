@@ -4,10 +4,10 @@
 #include "troupe/models/forward_options.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/models/precision.hpp"
-#include "troupe/tensors/update_rules.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
-#include "troupe/training/loop/fit.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
+#include "troupe/training/loop/options/fit_options.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"
 
 #include <filesystem>

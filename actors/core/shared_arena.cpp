@@ -1,6 +1,6 @@
 #include "troupe/actors/core/shared_arena.hpp"
 
-#include "troupe/tensors/memory.hpp"
+#include "troupe/tensors/base/memory.hpp"
 
 #include <stdexcept>
 

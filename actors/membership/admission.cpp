@@ -6,7 +6,7 @@
 #include "troupe/actors/membership/status_service.hpp"
 #include "troupe/actors/membership/stream_admission.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>

@@ -8,7 +8,7 @@
 #include "troupe/actors/membership/lane_failure.hpp"
 #include "troupe/actors/membership/renewal_limit.hpp"
 #include "troupe/actors/membership/unopened_lanes.hpp"
-#include "troupe/tensors/device_error.hpp"
+#include "troupe/tensors/base/device_error.hpp"
 
 #include <algorithm>
 #include <optional>

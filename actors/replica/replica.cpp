@@ -4,7 +4,7 @@
 #include "troupe/actors/core/exception_text.hpp"
 #include "troupe/actors/core/run_ended.hpp"
 #include "troupe/actors/replica/replica_step_context.hpp"
-#include "troupe/tensors/device_error.hpp"
+#include "troupe/tensors/base/device_error.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>

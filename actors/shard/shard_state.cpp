@@ -3,7 +3,7 @@
 #include "troupe/strategies/collective/reduce_kernels.hpp"
 #include "troupe/strategies/parameter_server/part_image.hpp"
 #include "troupe/strategies/parameter_server/table_image.hpp"
-#include "troupe/tensors/exact_numbers.hpp"
+#include "troupe/tensors/base/exact_numbers.hpp"
 #include "troupe/tensors/sparse_rows.hpp"
 
 #include <algorithm>

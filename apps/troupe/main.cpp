@@ -1,11 +1,11 @@
 // The troupe tool. Each command has a file of its own.
 
-#include "command.hpp"
-#include "exit_code.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
+#include "troupe/apps/troupe/base/command.hpp"
+#include "troupe/apps/troupe/base/exit_code.hpp"
 #include "troupe/models/detail/names.hpp"
-#include "troupe/tensors/device_error.hpp"
+#include "troupe/tensors/base/device_error.hpp"
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>

@@ -1,6 +1,6 @@
 #include "troupe/data/pipeline/row_range.hpp"
 
-#include "troupe/tensors/memory.hpp"
+#include "troupe/tensors/base/memory.hpp"
 
 #include <numeric>
 

@@ -1,6 +1,6 @@
 #include "troupe/strategies/parameter_server/row_routing.hpp"
 
-#include "troupe/tensors/row_order.hpp"
+#include "troupe/tensors/base/row_order.hpp"
 
 #include <algorithm>
 #include <functional>

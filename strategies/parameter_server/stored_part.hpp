@@ -1,9 +1,9 @@
 #pragma once
 
 #include "troupe/strategies/parameter_server/row_list.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
 #include "troupe/tensors/sparse_rows.hpp"
 #include "troupe/tensors/tensor.hpp"
-#include "troupe/tensors/update_rules.hpp"
 
 #include <cstdint>
 #include <map>

@@ -5,10 +5,10 @@
 #include "troupe/strategies/parameter_server/row_sharding.hpp"
 #include "troupe/strategies/parameter_server/stored_part.hpp"
 #include "troupe/tensors/context.hpp"
-#include "troupe/tensors/initializers.hpp"
+#include "troupe/tensors/optim/initializers.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
 #include "troupe/tensors/sparse_rows.hpp"
 #include "troupe/tensors/tensor.hpp"
-#include "troupe/tensors/update_rules.hpp"
 
 #include <cstddef>
 #include <cstdint>

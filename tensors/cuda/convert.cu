@@ -1,4 +1,4 @@
-#include "troupe/tensors/convert.hpp"
+#include "troupe/tensors/base/convert.hpp"
 
 #include "troupe/tensors/cuda/convert.hpp"
 #include "troupe/tensors/cuda/launch.cuh"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "troupe/tensors/bfloat16.hpp"
-#include "troupe/tensors/dtype.hpp"
+#include "troupe/tensors/base/bfloat16.hpp"
+#include "troupe/tensors/base/dtype.hpp"
 
 #include <cstddef>
 #include <cstdint>

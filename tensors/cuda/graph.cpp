@@ -1,9 +1,9 @@
 #include "troupe/tensors/cuda/graph.hpp"
 
-#include "troupe/tensors/captured_operands.hpp"
 #include "troupe/tensors/cuda/convert.hpp"
 #include "troupe/tensors/cuda/memory_cache.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
+#include "troupe/tensors/detail/captured_operands.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <map>

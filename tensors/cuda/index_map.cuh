@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/shape.hpp"
+#include "troupe/tensors/base/shape.hpp"
 
 #include <cstddef>
 #include <cstdint>

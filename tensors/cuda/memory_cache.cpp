@@ -1,8 +1,8 @@
 #include "troupe/tensors/cuda/memory_cache.hpp"
 
+#include "troupe/tensors/base/device_error.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
 #include "troupe/tensors/cuda/size_class.hpp"
-#include "troupe/tensors/device_error.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "troupe/tensors/base/memory.hpp"
 #include "troupe/tensors/cuda/graph_blocks.hpp"
 #include "troupe/tensors/cuda/size_class.hpp"
 #include "troupe/tensors/device.hpp"
-#include "troupe/tensors/memory.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,9 +1,9 @@
 #include "troupe/tensors/cuda/runtime.hpp"
 
+#include "troupe/tensors/base/device_error.hpp"
 #include "troupe/tensors/cuda/device_check.hpp"
 #include "troupe/tensors/cuda/event.hpp"
 #include "troupe/tensors/cuda/lost_device.hpp"
-#include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/op.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "troupe/tensors/cuda/shared_library.hpp"
 
-#include "troupe/tensors/device_error.hpp"
+#include "troupe/tensors/base/device_error.hpp"
 
 #include <dlfcn.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/update_rules.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
 
 #include <array>
 #include <cstddef>

@@ -5,7 +5,7 @@
 // linkage. Otherwise the linker would keep one copy of a function for all
 // levels, compiled with the instructions of one of them.
 
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 
 #include <utility>
 

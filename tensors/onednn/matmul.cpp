@@ -1,5 +1,5 @@
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
-#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/onednn/primitive_cache.hpp"
 
 #include <algorithm>

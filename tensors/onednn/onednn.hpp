@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/bfloat16.hpp"
+#include "troupe/tensors/base/bfloat16.hpp"
 
 #include <cstddef>
 #include <cstdint>

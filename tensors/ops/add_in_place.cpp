@@ -1,9 +1,9 @@
 #include "troupe/tensors/ops/add_in_place.hpp"
 
-#include "troupe/tensors/captured_operands.hpp"
+#include "troupe/tensors/base/kernels.hpp"
+#include "troupe/tensors/detail/captured_operands.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
-#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/check.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/op.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/ops/activation.hpp"

@@ -1,6 +1,6 @@
 #include "troupe/tensors/ops/conv2d.hpp"
 
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"

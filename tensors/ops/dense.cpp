@@ -1,6 +1,6 @@
 #include "troupe/tensors/ops/dense.hpp"
 
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/ops/bias_activation.hpp"

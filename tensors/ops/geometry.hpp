@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
 #include "troupe/tensors/ops/max_pool2d.hpp"
 

@@ -1,6 +1,6 @@
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/ops/check.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
-#include "troupe/training/loop/parameter_audit.hpp"
-#include "troupe/training/strategies/run_steps.hpp"
+#include "troupe/training/loop/audit/parameter_audit.hpp"
+#include "troupe/training/strategies/calls/run_steps.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include "troupe/models/layers.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
-#include "troupe/training/loop/train_step.hpp"
-#include "troupe/training/strategies/run_steps.hpp"
+#include "troupe/training/loop/exchange/train_step.hpp"
+#include "troupe/training/strategies/calls/run_steps.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "../../apps/troupe/child_processes.hpp"
+#include "troupe/apps/troupe/launcher/child_processes.hpp"
 #include "troupe/tests/support/scratch.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-#include "../../apps/troupe/file_version.hpp"
 #include "background.hpp"
+#include "troupe/apps/troupe/base/file_version.hpp"
 #include "troupe/net/cluster/cluster_spec.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 #include "worker_test.hpp"

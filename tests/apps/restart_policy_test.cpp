@@ -1,4 +1,4 @@
-#include "../../apps/troupe/restart_policy.hpp"
+#include "troupe/apps/troupe/launcher/restart_policy.hpp"
 
 #include <gtest/gtest.h>
 

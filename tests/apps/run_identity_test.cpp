@@ -22,7 +22,7 @@
 
 // A run keeps its model, its data and the columns of its table by value. A
 // change of the files meanwhile changes no weight, or is refused. The mistakes
-// S0 to S9 are listed in tests/training/loop/new_user_results_test.cpp.
+// S0 to S9 are listed in tests/training/loop/fit/new_user_results_test.cpp.
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "troupe/tensors/shape.hpp"
+#include "troupe/tensors/base/shape.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "card.hpp"
-#include "troupe/tensors/device_error.hpp"
-#include "troupe/tensors/update_rules.hpp"
+#include "troupe/tensors/base/device_error.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
 
 #include <cmath>
 #include <limits>

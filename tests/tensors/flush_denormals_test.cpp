@@ -1,12 +1,12 @@
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
-#include "troupe/tensors/initializers.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/ops/unary.hpp"
+#include "troupe/tensors/optim/initializers.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/tensors/update_rules.hpp"
 #include "troupe/tests/support/denormals.hpp"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "troupe/tensors/base/device_error.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/device_backend.hpp"
-#include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/dropout.hpp"

@@ -7,9 +7,9 @@
 #include "troupe/tensors/ops/dropout.hpp"
 #include "troupe/tensors/ops/max_pool2d.hpp"
 #include "troupe/tensors/ops/unary.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
 #include "troupe/tensors/random.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/tensors/update_rules.hpp"
 #include "troupe/tests/support/denormals.hpp"
 
 #include <gtest/gtest.h>

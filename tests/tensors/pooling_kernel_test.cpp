@@ -1,4 +1,4 @@
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/device_backend.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
-#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
 #include "troupe/tensors/sparse_rows.hpp"
 #include "troupe/tensors/tensor.hpp"
-#include "troupe/tensors/update_rules.hpp"
 #include "troupe/tests/tensors/simulated_graph.hpp"
 
 #include <gtest/gtest.h>

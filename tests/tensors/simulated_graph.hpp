@@ -1,8 +1,8 @@
 #pragma once
 
-#include "troupe/tensors/captured_operands.hpp"
+#include "troupe/tensors/base/device_error.hpp"
+#include "troupe/tensors/detail/captured_operands.hpp"
 #include "troupe/tensors/device_backend.hpp"
-#include "troupe/tensors/device_error.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/op.hpp"
 #include "troupe/tensors/ops/dropout.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/model/model_state.hpp"
 
 #include <string>
 #include <string_view>

@@ -2,7 +2,7 @@
 
 #include "troupe/actors/core/log.hpp"
 #include "troupe/net/base/log_rate_limiter.hpp"
-#include "troupe/training/loop/finite_weights.hpp"
+#include "troupe/training/loop/model/finite_weights.hpp"
 #include "troupe/training/support/atomic_file.hpp"
 #include "troupe/training/support/sha256.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/training/checkpoint/saved_header.hpp"
-#include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/model/model_state.hpp"
 
 #include <filesystem>
 #include <memory>

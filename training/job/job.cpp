@@ -4,7 +4,7 @@
 #include "troupe/training/job/data_source.hpp"
 #include "troupe/training/job/job_placement.hpp"
 #include "troupe/training/job/job_resolution.hpp"
-#include "troupe/training/strategies/local_batches.hpp"
+#include "troupe/training/strategies/replica/local_batches.hpp"
 
 #include <algorithm>
 #include <array>

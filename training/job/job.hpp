@@ -2,9 +2,9 @@
 
 #include "troupe/models/precision.hpp"
 #include "troupe/strategies/parameter_server/consistency.hpp"
-#include "troupe/tensors/schedules.hpp"
-#include "troupe/tensors/update_rules.hpp"
-#include "troupe/training/loop/fit.hpp"
+#include "troupe/tensors/optim/schedules.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
+#include "troupe/training/loop/options/fit_options.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -2,7 +2,7 @@
 
 #include "troupe/training/job/data_source.hpp"
 #include "troupe/training/job/job_resolution.hpp"
-#include "troupe/training/loop/monitored_value.hpp"
+#include "troupe/training/loop/options/monitored_value.hpp"
 
 #include <algorithm>
 #include <array>

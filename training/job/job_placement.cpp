@@ -4,7 +4,7 @@
 #include "troupe/strategies/parameter_server/table_consistency.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/job/job_resolution.hpp"
-#include "troupe/training/strategies/devices.hpp"
+#include "troupe/training/strategies/replica/devices.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 
 #include "troupe/strategies/parameter_server/gradient_staleness.hpp"
 #include "troupe/training/job/job.hpp"
-#include "troupe/training/loop/history.hpp"
+#include "troupe/training/loop/options/history.hpp"
 
 #include <cstdint>
 #include <filesystem>

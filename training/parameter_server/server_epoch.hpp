@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/strategies/parameter_server/consistency.hpp"
-#include "troupe/training/loop/model_state.hpp"
-#include "troupe/training/loop/progress.hpp"
+#include "troupe/training/loop/model/model_state.hpp"
+#include "troupe/training/loop/options/progress.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"

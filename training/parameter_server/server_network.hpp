@@ -4,7 +4,7 @@
 #include "troupe/models/losses.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/tensors/variable.hpp"
-#include "troupe/training/loop/metric_list.hpp"
+#include "troupe/training/loop/options/metric_list.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/parameter_server/batch_task.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "troupe/tensors/optim/update_rules.hpp"
 #include "troupe/tensors/parameter_gradient.hpp"
-#include "troupe/tensors/update_rules.hpp"
 #include "troupe/training/parameter_server/server_variable.hpp"
 
 #include <cstdint>

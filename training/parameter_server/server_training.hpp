@@ -3,8 +3,8 @@
 #include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/models/description.hpp"
 #include "troupe/models/metrics.hpp"
-#include "troupe/tensors/update_rules.hpp"
-#include "troupe/training/loop/fit.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
+#include "troupe/training/loop/options/fit_options.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/parameter_server/registered_closures.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/initializers.hpp"
+#include "troupe/tensors/optim/initializers.hpp"
 
 #include <cstdint>
 

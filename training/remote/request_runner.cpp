@@ -6,13 +6,13 @@
 #include "troupe/net/cluster/simple_resolver.hpp"
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/strategies/failure_report.hpp"
-#include "troupe/tensors/device_error.hpp"
+#include "troupe/tensors/base/device_error.hpp"
 #include "troupe/training/remote/step_snapshot.hpp"
-#include "troupe/training/strategies/client_calls.hpp"
-#include "troupe/training/strategies/job_call.hpp"
-#include "troupe/training/strategies/loop_call.hpp"
+#include "troupe/training/strategies/calls/client_calls.hpp"
+#include "troupe/training/strategies/calls/job_call.hpp"
+#include "troupe/training/strategies/calls/loop_call.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <caf/actor_cast.hpp>

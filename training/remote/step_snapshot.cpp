@@ -1,8 +1,8 @@
 #include "troupe/training/remote/step_snapshot.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
-#include "troupe/training/strategies/result_codec.hpp"
-#include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/strategies/calls/result_codec.hpp"
+#include "troupe/training/strategies/replica/text_codec.hpp"
 
 #include <cstring>
 #include <stdexcept>

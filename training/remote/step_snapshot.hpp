@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/training/remote/step_functions.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
 
 #include <cstddef>
 #include <functional>

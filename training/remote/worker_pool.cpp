@@ -4,9 +4,9 @@
 #include "troupe/net/codec/frame.hpp"
 #include "troupe/strategies/tensor_transfer/packet.hpp"
 #include "troupe/training/remote/remote_strategy_impl.hpp"
-#include "troupe/training/strategies/devices.hpp"
-#include "troupe/training/strategies/reduce_op.hpp"
-#include "troupe/training/strategies/worker_difference.hpp"
+#include "troupe/training/strategies/replica/devices.hpp"
+#include "troupe/training/strategies/replica/reduce_op.hpp"
+#include "troupe/training/strategies/replica/worker_difference.hpp"
 
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>

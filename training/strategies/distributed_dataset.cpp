@@ -1,8 +1,8 @@
 #include "troupe/training/strategies/distributed_dataset.hpp"
 
-#include "troupe/training/strategies/job_failure.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
-#include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/strategies/calls/job_failure.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
+#include "troupe/training/strategies/replica/text_codec.hpp"
 #include "troupe/training/support/data_identity.hpp"
 
 #include <atomic>

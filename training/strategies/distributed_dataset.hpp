@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/training/strategies/local_batches.hpp"
+#include "troupe/training/strategies/replica/local_batches.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 
 #include <iterator>

@@ -1,8 +1,8 @@
 #include "troupe/actors/group/job_status_source.hpp"
 #include "troupe/actors/membership/cluster.hpp"
 #include "troupe/actors/membership/job_overview.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
 #include "troupe/training/strategies/strategy.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
 
 namespace troupe {
 

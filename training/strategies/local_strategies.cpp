@@ -1,11 +1,11 @@
 #include "troupe/training/strategies/local_strategies.hpp"
 
 #include "troupe/actors/group/replica_group.hpp"
-#include "troupe/training/strategies/devices.hpp"
-#include "troupe/training/strategies/job_failure.hpp"
+#include "troupe/training/strategies/calls/job_failure.hpp"
+#include "troupe/training/strategies/calls/run_steps.hpp"
 #include "troupe/training/strategies/local_group.hpp"
-#include "troupe/training/strategies/run_steps.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/replica/devices.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
 
 #include <stdexcept>
 

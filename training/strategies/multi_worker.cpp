@@ -8,15 +8,15 @@
 #include "troupe/net/base/text.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/session/service_router.hpp"
-#include "troupe/training/strategies/communication_conversions.hpp"
-#include "troupe/training/strategies/devices.hpp"
-#include "troupe/training/strategies/job_failure.hpp"
+#include "troupe/training/strategies/calls/job_failure.hpp"
+#include "troupe/training/strategies/calls/run_steps.hpp"
 #include "troupe/training/strategies/local_group.hpp"
 #include "troupe/training/strategies/nccl_devices.hpp"
-#include "troupe/training/strategies/run_steps.hpp"
-#include "troupe/training/strategies/state_source.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
-#include "troupe/training/strategies/transports.hpp"
+#include "troupe/training/strategies/replica/communication_conversions.hpp"
+#include "troupe/training/strategies/replica/devices.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
+#include "troupe/training/strategies/replica/transports.hpp"
+#include "troupe/training/strategies/state_transfer/state_source.hpp"
 
 #include <algorithm>
 #include <cstdlib>

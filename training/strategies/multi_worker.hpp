@@ -4,8 +4,8 @@
 #include "troupe/actors/membership/spare_not_needed.hpp"
 #include "troupe/net/cluster/cluster_resolver.hpp"
 #include "troupe/net/cluster/tf_config_resolver.hpp"
-#include "troupe/training/strategies/communication.hpp"
 #include "troupe/training/strategies/nccl_devices.hpp"
+#include "troupe/training/strategies/replica/communication.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 
 #include <chrono>

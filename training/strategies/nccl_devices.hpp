@@ -2,7 +2,7 @@
 
 #include "troupe/actors/collectives/nccl/device_offer.hpp"
 #include "troupe/tensors/device.hpp"
-#include "troupe/training/strategies/communication.hpp"
+#include "troupe/training/strategies/replica/communication.hpp"
 
 #include <functional>
 #include <memory>

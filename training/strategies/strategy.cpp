@@ -1,12 +1,12 @@
 #include "troupe/training/strategies/strategy.hpp"
 
 #include "troupe/tensors/context.hpp"
+#include "troupe/training/strategies/calls/job_failure.hpp"
+#include "troupe/training/strategies/calls/loop_call.hpp"
+#include "troupe/training/strategies/calls/misuse.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"
-#include "troupe/training/strategies/job_failure.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
-#include "troupe/training/strategies/loop_call.hpp"
-#include "troupe/training/strategies/misuse.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
 
 #include <stdexcept>

@@ -4,9 +4,9 @@
 #include "troupe/actors/protocol/job_status.hpp"
 #include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/tensors/device.hpp"
-#include "troupe/training/strategies/per_replica.hpp"
-#include "troupe/training/strategies/replica_context.hpp"
-#include "troupe/training/strategies/step_results.hpp"
+#include "troupe/training/strategies/calls/step_results.hpp"
+#include "troupe/training/strategies/replica/per_replica.hpp"
+#include "troupe/training/strategies/replica/replica_context.hpp"
 
 #include <chrono>
 #include <concepts>

@@ -2,11 +2,11 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/net/base/text.hpp"
-#include "troupe/training/strategies/host_collectives.hpp"
-#include "troupe/training/strategies/job_call.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
-#include "troupe/training/strategies/text_codec.hpp"
-#include "troupe/training/strategies/worker_difference.hpp"
+#include "troupe/training/strategies/calls/host_collectives.hpp"
+#include "troupe/training/strategies/calls/job_call.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
+#include "troupe/training/strategies/replica/text_codec.hpp"
+#include "troupe/training/strategies/replica/worker_difference.hpp"
 
 #include <chrono>
 #include <exception>

@@ -1,6 +1,6 @@
 #include "troupe/training/support/describe_model.hpp"
 
-#include "troupe/tensors/exact_numbers.hpp"
+#include "troupe/tensors/base/exact_numbers.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 
 #include <cstddef>

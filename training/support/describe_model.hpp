@@ -3,7 +3,7 @@
 #include "troupe/models/description.hpp"
 #include "troupe/models/precision.hpp"
 #include "troupe/tensors/device.hpp"
-#include "troupe/tensors/update_rules.hpp"
+#include "troupe/tensors/optim/update_rules.hpp"
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/device_error.hpp"
+#include "troupe/tensors/base/device_error.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <array>

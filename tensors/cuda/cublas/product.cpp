@@ -1,9 +1,9 @@
 #include "troupe/tensors/cuda/cublas/product.hpp"
 
+#include "troupe/tensors/base/device_error.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/cuda/cublas/cublas_library.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
-#include "troupe/tensors/device_error.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,11 +1,11 @@
 #include "troupe/tensors/cuda/cudnn/convolution.hpp"
 
+#include "troupe/tensors/base/device_error.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/cuda/cudnn/convolution_plan.hpp"
 #include "troupe/tensors/cuda/kernels/convolution_parts.hpp"
 #include "troupe/tensors/cuda/kernels/weight_gradient.hpp"
 #include "troupe/tensors/cuda/runtime.hpp"
-#include "troupe/tensors/device_error.hpp"
 
 #include <array>
 #include <cstdint>

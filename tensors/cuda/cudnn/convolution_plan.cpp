@@ -1,7 +1,7 @@
 #include "troupe/tensors/cuda/cudnn/convolution_plan.hpp"
 
-#include "troupe/tensors/device_error.hpp"
-#include "troupe/tensors/shape.hpp"
+#include "troupe/tensors/base/device_error.hpp"
+#include "troupe/tensors/base/shape.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "troupe/tensors/base/dtype.hpp"
 #include "troupe/tensors/cuda/cudnn/descriptor.hpp"
-#include "troupe/tensors/dtype.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
 
 #include <cstdint>

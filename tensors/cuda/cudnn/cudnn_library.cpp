@@ -1,7 +1,7 @@
 #include "troupe/tensors/cuda/cudnn/cudnn_library.hpp"
 
+#include "troupe/tensors/base/device_error.hpp"
 #include "troupe/tensors/cuda/shared_library.hpp"
-#include "troupe/tensors/device_error.hpp"
 
 #include <array>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/dtype.hpp"
+#include "troupe/tensors/base/dtype.hpp"
 
 #include <cstddef>
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "troupe/tensors/dtype.hpp"
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/dtype.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
 
 #include <cstddef>

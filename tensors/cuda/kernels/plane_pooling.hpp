@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 
 #include <cstdint>
 #include <cuda_runtime_api.h>

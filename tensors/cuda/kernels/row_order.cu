@@ -1,7 +1,7 @@
 #include "troupe/tensors/cuda/kernels/row_order.hpp"
 
+#include "troupe/tensors/base/device_error.hpp"
 #include "troupe/tensors/cuda/launch.cuh"
-#include "troupe/tensors/device_error.hpp"
 
 #include <algorithm>
 #include <bit>

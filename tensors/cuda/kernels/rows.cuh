@@ -1,7 +1,7 @@
 #pragma once
 
+#include "troupe/tensors/base/dtype.hpp"
 #include "troupe/tensors/cuda/elements.cuh"
-#include "troupe/tensors/dtype.hpp"
 
 #include <algorithm>
 #include <cstddef>

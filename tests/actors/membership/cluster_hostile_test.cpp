@@ -3,7 +3,7 @@
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/codec/frame.hpp"
 #include "troupe/strategies/membership/view_messages.hpp"
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tests/actors/membership/clusters.hpp"
 #include "troupe/tests/net/session/raw_sockets.hpp"
 #include "troupe/tests/support/timeouts.hpp"

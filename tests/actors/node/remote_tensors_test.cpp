@@ -2,7 +2,7 @@
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/net/transport/lane_set.hpp"
-#include "troupe/tensors/memory.hpp"
+#include "troupe/tensors/base/memory.hpp"
 #include "troupe/tests/net/security/certificates.hpp"
 #include "troupe/tests/strategies/tensor_transfer/transfer_ends.hpp"
 #include "troupe/tests/support/becomes_true.hpp"

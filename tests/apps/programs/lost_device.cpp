@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
-#include <troupe/tensors/device_error.hpp>
+#include <troupe/tensors/base/device_error.hpp>
 #include <troupe/troupe.hpp>
 
 using namespace troupe;

@@ -10,7 +10,7 @@
 #include <vector>
 
 // The mistakes S0 to S9 are listed in
-// tests/training/loop/new_user_results_test.cpp.
+// tests/training/loop/fit/new_user_results_test.cpp.
 
 namespace troupe::data {
 namespace {

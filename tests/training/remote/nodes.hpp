@@ -5,7 +5,7 @@
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 #include "troupe/training/remote/remote_strategy.hpp"
 #include "troupe/training/remote/step_functions.hpp"
 

@@ -1,6 +1,6 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/training/remote/step_snapshot.hpp"
-#include "troupe/training/strategies/text_codec.hpp"
+#include "troupe/training/strategies/replica/text_codec.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include "troupe/tests/support/small_clicks.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
-#include "troupe/training/loop/model_state.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/model_state.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 
 #include <gtest/gtest.h>
 

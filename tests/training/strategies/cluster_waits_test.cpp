@@ -1,5 +1,5 @@
 #include "clusters.hpp"
-#include "troupe/training/strategies/host_collectives.hpp"
+#include "troupe/training/strategies/calls/host_collectives.hpp"
 
 #include <gtest/gtest.h>
 

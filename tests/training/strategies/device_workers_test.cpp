@@ -2,8 +2,8 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
-#include "troupe/training/loop/batch_feed.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/feed/batch_feed.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 
 #include <gtest/gtest.h>
 

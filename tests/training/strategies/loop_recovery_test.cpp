@@ -3,7 +3,7 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/training/strategies/end_of_worker.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/support/becomes_true.hpp"
 #include "troupe/tests/support/error_text.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
 
 #include <gtest/gtest.h>

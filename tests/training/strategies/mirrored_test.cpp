@@ -4,7 +4,7 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 
 #include <gtest/gtest.h>
 

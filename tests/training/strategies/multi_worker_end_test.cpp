@@ -1,5 +1,5 @@
 #include "troupe/tests/support/scratch.hpp"
-#include "troupe/training/strategies/host_collectives.hpp"
+#include "troupe/training/strategies/calls/host_collectives.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
 #include "workers.hpp"
 

@@ -1,6 +1,6 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 #include "workers.hpp"
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 
 // Workers that give other data, or another model, than worker 0: all workers
 // get one sentence that names the difference. The mistakes S0 to S9 are
-// listed in tests/training/loop/new_user_results_test.cpp.
+// listed in tests/training/loop/fit/new_user_results_test.cpp.
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/tensors/simulated_device.hpp"
 #include "troupe/tests/training/strategies/workers.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
 
 #include <gtest/gtest.h>
 

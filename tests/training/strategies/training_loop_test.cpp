@@ -3,7 +3,7 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 #include "troupe/tests/training/strategies/end_of_worker.hpp"
-#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/loop/model/optimizer.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 // Loops of `strategy::loop`: that they read what a range-for over the dataset
 // reads, and that workers can be lost and can join in them. The mistakes S0 to
-// S9 are listed in tests/training/loop/new_user_results_test.cpp.
+// S9 are listed in tests/training/loop/fit/new_user_results_test.cpp.
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include "losses.hpp"
 #include "troupe/actors/faults/process_fault_injector.hpp"
 #include "troupe/tests/training/strategies/end_of_worker.hpp"
-#include "troupe/training/loop/fit.hpp"
+#include "troupe/training/loop/options/fit_options.hpp"
 #include "troupe/training/strategies/training_loop.hpp"
 
 #include <gtest/gtest.h>

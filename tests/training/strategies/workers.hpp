@@ -4,8 +4,8 @@
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/support/combined_group.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
-#include "troupe/training/strategies/run_steps.hpp"
-#include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/calls/run_steps.hpp"
+#include "troupe/training/strategies/replica/strategy_state.hpp"
 
 #include <gtest/gtest.h>
 
