@@ -1,7 +1,7 @@
 #include "troupe/training/model.hpp"
 
-#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"

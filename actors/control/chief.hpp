@@ -4,7 +4,7 @@
 #include "troupe/actors/control/batch_interval.hpp"
 #include "troupe/actors/control/status_survey.hpp"
 #include "troupe/actors/core/failure_text.hpp"
-#include "troupe/actors/core/flight_recorder.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/actors/protocol/chief_actor.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "troupe/actors/collectives/message_sender.hpp"
 #include "troupe/actors/control/batch_interval.hpp"
-#include "troupe/actors/core/flight_recorder.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/actors/protocol/local_agent_actor.hpp"
 

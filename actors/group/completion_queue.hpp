@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/actors/core/failure_text.hpp"
-#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/wait_strategy.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/core/flight_recorder.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/group/step_position.hpp"
 #include "troupe/actors/protocol/group_options.hpp"

@@ -4,7 +4,7 @@
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/group/group_environment.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
-#include "troupe/actors/membership/elastic_group.hpp"
+#include "troupe/actors/membership/elastic_group/elastic_group.hpp"
 #include "troupe/actors/membership/job_overview.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/actors/runtime/runtime.hpp"

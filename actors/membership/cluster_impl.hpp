@@ -1,11 +1,11 @@
 #pragma once
 
-#include "troupe/actors/collectives/nccl/communicator_channels.hpp"
+#include "troupe/actors/collectives/nccl/communicator/communicator_channels.hpp"
 #include "troupe/actors/collectives/nccl/nccl_setup.hpp"
 #include "troupe/actors/group/world.hpp"
+#include "troupe/actors/membership/actor/membership_actor.hpp"
 #include "troupe/actors/membership/cluster.hpp"
 #include "troupe/actors/membership/job_overview.hpp"
-#include "troupe/actors/membership/membership_actor.hpp"
 #include "troupe/actors/membership/state_lanes.hpp"
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/net/shm/event_notifier.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "troupe/actors/core/decision.hpp"
 #include "troupe/actors/core/failure_text.hpp"
+#include "troupe/actors/flight/decision.hpp"
 #include "troupe/strategies/fields.hpp"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "troupe/actors/core/flight_recorder.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #include "card.hpp"
-#include "troupe/actors/collectives/nccl/communicator_channels.hpp"
+#include "troupe/actors/collectives/nccl/communicator/communicator_channels.hpp"
 #include "troupe/actors/collectives/nccl/nccl_device.hpp"
 #include "troupe/actors/collectives/nccl/nccl_ranks.hpp"
 #include "troupe/actors/group/group_environment.hpp"

@@ -1,7 +1,7 @@
 // Fuzzes actors/core/flight_record and flight_timeline: the file of a flight
 // recorder from an untrusted source.
-#include "troupe/actors/core/flight_record.hpp"
-#include "troupe/actors/core/flight_timeline.hpp"
+#include "troupe/actors/flight/flight_record.hpp"
+#include "troupe/actors/flight/flight_timeline.hpp"
 #include "troupe/net/codec/crc32c.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 

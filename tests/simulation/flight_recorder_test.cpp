@@ -1,5 +1,5 @@
-#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/simulation/simulated_group.hpp"
 #include "troupe/simulation/simulator.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/collectives/nccl/device_offer.hpp"
+#include "troupe/actors/collectives/nccl/communicator/device_offer.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/strategies/replica/communication.hpp"
 

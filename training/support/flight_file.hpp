@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/core/flight_record.hpp"
+#include "troupe/actors/flight/flight_record.hpp"
 
 #include <filesystem>
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/actors/collectives/nccl/blocking_calls.hpp"
-#include "troupe/actors/collectives/nccl/communicator_id_exchange.hpp"
-#include "troupe/actors/collectives/nccl/device_communicator.hpp"
+#include "troupe/actors/collectives/nccl/communicator/communicator_id_exchange.hpp"
+#include "troupe/actors/collectives/nccl/communicator/device_communicator.hpp"
 
 #include <chrono>
 #include <cstdint>

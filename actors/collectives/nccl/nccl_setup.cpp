@@ -1,6 +1,6 @@
 #include "troupe/actors/collectives/nccl/nccl_setup.hpp"
 
-#include "troupe/actors/collectives/nccl/communicator_ids.hpp"
+#include "troupe/actors/collectives/nccl/communicator/communicator_ids.hpp"
 #include "troupe/actors/core/log.hpp"
 
 #include <algorithm>

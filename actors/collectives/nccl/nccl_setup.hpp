@@ -1,7 +1,7 @@
 #pragma once
 
-#include "troupe/actors/collectives/nccl/device_claims.hpp"
-#include "troupe/actors/collectives/nccl/device_offer.hpp"
+#include "troupe/actors/collectives/nccl/communicator/device_claims.hpp"
+#include "troupe/actors/collectives/nccl/communicator/device_offer.hpp"
 #include "troupe/actors/collectives/nccl/nccl_ranks.hpp"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "troupe/actors/core/flight_timeline.hpp"
+#include "troupe/actors/flight/flight_timeline.hpp"
 #include "troupe/apps/troupe/base/command.hpp"
 #include "troupe/apps/troupe/base/exit_code.hpp"
 #include "troupe/net/base/text.hpp"

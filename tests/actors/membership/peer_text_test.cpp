@@ -21,8 +21,8 @@ const std::string printable_text = "?]0;title??[31mred??troupe: all is well";
 
 /// Listens in place of a leader. It rejects workers with a hostile text, or
 /// accepts them and aborts the start with a hostile text.
-struct impostor {
-  explicit impostor(bool takes) {
+struct hostile_leader {
+  explicit hostile_leader(bool takes) {
     endpoint.serve(
       [takes](const net::hello&) {
         net::hello_response x;
@@ -50,7 +50,8 @@ struct impostor {
 };
 
 /// Joins as a worker. @returns the code and the text of the error.
-std::pair<std::optional<ec>, std::string> join_error(const impostor& leader) {
+std::pair<std::optional<ec>, std::string>
+join_error(const hostile_leader& leader) {
   cluster_fixture processes{2};
   processes.addresses[0] = leader.endpoint.advertised_address();
   processes.join({1});
@@ -60,7 +61,7 @@ std::pair<std::optional<ec>, std::string> join_error(const impostor& leader) {
 } // namespace
 
 TEST(PeerText, OfARejectionIsPrintable) {
-  const impostor leader{false};
+  const hostile_leader leader{false};
   const auto [code, problem] = join_error(leader);
   EXPECT_EQ(code, ec::refused);
   EXPECT_EQ(problem, "chief 0 rejected worker 1: "
@@ -69,7 +70,7 @@ TEST(PeerText, OfARejectionIsPrintable) {
 }
 
 TEST(PeerText, OfALeaderThatAbortsTheStartIsPrintable) {
-  const impostor leader{true};
+  const hostile_leader leader{true};
   const auto [code, problem] = join_error(leader);
   EXPECT_EQ(code, ec::stalled);
   EXPECT_EQ(problem, printable_text);

@@ -1,5 +1,5 @@
 #include "losses.hpp"
-#include "troupe/actors/core/flight_recorder.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/actors/node/status_query.hpp"
 #include "troupe/net/base/descriptor.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"

@@ -1,6 +1,6 @@
-#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/training/loop/fit/fit_loop.hpp"
 #include "troupe/training/strategies/state_transfer/state_source.hpp"
 

@@ -1,9 +1,9 @@
 #include "troupe/training/strategies/calls/job_call.hpp"
 
-#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/wait_clock.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/actors/group/respawn_limit.hpp"
 #include "troupe/net/codec/codec.hpp"

@@ -1,8 +1,8 @@
 #include "troupe/training/strategies/calls/job_failure.hpp"
 
-#include "troupe/actors/core/flight_record.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/flight/flight_record.hpp"
 #include "troupe/net/cluster/device_loss_report.hpp"
 #include "troupe/tensors/base/device_error.hpp"
 #include "troupe/training/strategies/replica/strategy_state.hpp"

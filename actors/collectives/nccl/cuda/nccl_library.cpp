@@ -1,6 +1,6 @@
 #include "troupe/actors/collectives/nccl/cuda/nccl_library.hpp"
 
-#include "troupe/actors/collectives/nccl/device_communicator.hpp"
+#include "troupe/actors/collectives/nccl/communicator/device_communicator.hpp"
 #include "troupe/tensors/cuda/shared_library.hpp"
 
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/collectives/nccl/device_communicator.hpp"
+#include "troupe/actors/collectives/nccl/communicator/device_communicator.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "troupe/actors/collectives/nccl/communicator_ids.hpp"
+#include "troupe/actors/collectives/nccl/communicator/communicator_ids.hpp"
 #include "troupe/actors/collectives/nccl/nccl_setup.hpp"
 #include "troupe/tests/actors/collectives/nccl/fake_nccl.hpp"
 

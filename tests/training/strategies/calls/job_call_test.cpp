@@ -1,6 +1,6 @@
-#include "troupe/actors/core/flight_recorder.hpp"
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/training/strategies/workers.hpp"
 #include "troupe/training/strategies/calls/host_collectives.hpp"

@@ -1,5 +1,5 @@
 #include "state_ends.hpp"
-#include "troupe/actors/core/flight_recorder.hpp"
+#include "troupe/actors/flight/flight_recorder.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tests/support/becomes_true.hpp"
