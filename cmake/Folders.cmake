@@ -35,9 +35,10 @@ target_compile_options(troupe_unoptimized_in_debug INTERFACE $<$<CONFIG:Debug>:-
 # colon stand the subfolders whose headers a subfolder may include; it may also
 # include what these may. `.` stands for the files directly in the folder, and `a+b` for
 # subfolders that include each other. A subfolder may have subfolders of its own, such as
-# `loop/fit`; those that are not declared belong to it. WITHOUT matches the system
-# headers that the folder must not include. OPTIONAL: the library is installed only if it
-# was built, and its target is in a set of its own.
+# `loop/fit`; those that are not declared belong to it. The test also fails if a folder
+# has more than 30 files beside its subfolders. WITHOUT matches the system headers that
+# the folder must not include. OPTIONAL: the library is installed only if it was built,
+# and its target is in a set of its own.
 function(troupe_folder folder)
   cmake_parse_arguments(arg "OPTIONAL" "WITHOUT" "MAY_USE;PRIVATE;SUBFOLDERS" ${ARGN})
   set(reach ${arg_MAY_USE})
