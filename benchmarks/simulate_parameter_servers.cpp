@@ -1,9 +1,13 @@
 // Runs jobs of the parameter-server and coordinator protocols under random
-// faults, in virtual time, and checks them (tests/strategies/random_job.hpp).
+// faults, in virtual time, and checks them: the protocols by themselves
+// (tests/strategies/random_job.hpp), and the actors of a training
+// (tests/actors/shard/random_training.cpp).
 // Prints the seed of each job that fails. At the end it prints how often each
 // fault took place, and how many pairs of a fault and a state of a process were
 // reached.
 
+#include "troupe/actors/core/log.hpp"
+#include "troupe/tests/actors/shard/random_training.hpp"
 #include "troupe/tests/strategies/random_jobs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -21,6 +25,12 @@
 #include <vector>
 
 namespace {
+
+std::vector<troupe::job_protocol> all_protocols() {
+  auto out = troupe::job_protocols();
+  out.push_back({"actors", troupe::make_random_training});
+  return out;
+}
 
 struct settings {
   std::uint64_t seed = 1, jobs = 1000;
@@ -122,7 +132,8 @@ int main(int argc, char** argv) {
   settings of;
   std::string only = "all";
   std::vector<std::string> names{only};
-  for (const auto& one : troupe::job_protocols())
+  const auto protocols = all_protocols();
+  for (const auto& one : protocols)
     names.push_back(one.name);
   CLI::App app{"Runs jobs of the parameter-server and coordinator protocols "
                "under random faults, and checks them."};
@@ -140,7 +151,8 @@ int main(int argc, char** argv) {
   app.add_flag("--list", of.list, "Print the pairs of a fault and a state.");
   CLI11_PARSE(app, argc, argv);
   std::uint64_t failures = 0;
-  for (const auto& one : troupe::job_protocols())
+  troupe::log_to([](troupe::log_level, std::string_view) {});
+  for (const auto& one : protocols)
     if (only == "all" || only == one.name)
       failures += protocol_run{one, of}.run().failures;
   return failures > 0 ? 1 : 0;

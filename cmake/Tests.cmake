@@ -64,6 +64,10 @@ endif()
 troupe_tests(simulation Troupe::simulation)
 add_test(NAME simulation.planted
          COMMAND ${PROJECT_SOURCE_DIR}/scripts/planted-bugs.sh --check)
+if(TARGET actors_tests)
+  target_sources(actors_tests PRIVATE
+                 ${PROJECT_SOURCE_DIR}/tests/actors/shard/random_training.cpp)
+endif()
 foreach(folder net actors)
   if(TARGET ${folder}_tests)
     target_sources(${folder}_tests PRIVATE

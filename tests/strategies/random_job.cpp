@@ -15,7 +15,7 @@ void random_job::meet(std::string_view fault, std::uint64_t process,
   auto pair = std::string{fault} + ": ";
   if (!detail.empty())
     pair.append(detail).append(", ");
-  reached_.insert(pair + state_of(process));
+  reach(pair + state_of(process));
 }
 
 void random_job::at(std::uint64_t delay, std::function<void()> action) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "troupe/tests/strategies/checked_job.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -26,23 +28,7 @@ overloaded(Fs...) -> overloaded<Fs...>;
 /// clock and the network: messages are lost, repeated, delayed and reordered,
 /// and links are cut for some time. A derived class has the processes, their
 /// faults, and the oracles.
-class random_job {
-public:
-  random_job(const random_job&) = delete;
-  random_job& operator=(const random_job&) = delete;
-  virtual ~random_job() = default;
-
-  /// Runs the job. Call it once.
-  /// @returns what is wrong. Empty: nothing.
-  virtual std::string run() = 0;
-
-  /// How often each fault, and each other event, took place.
-  const std::map<std::string_view, std::uint64_t>& counts() const {
-    return counts_;
-  }
-  /// Pairs of a fault and the state of the process that it met.
-  const std::set<std::string>& reached() const { return reached_; }
-
+class random_job : public checked_job {
 protected:
   /// Returns whether one of two sequences is the beginning of the other.
   template <class Sequence>
@@ -60,10 +46,6 @@ protected:
   bool chance(std::uint64_t percent) { return below(100) < percent; }
   /// The job is wrong. Only the first call counts.
   void fail(const std::string& what);
-  /// @param event text that is never freed.
-  void count(std::string_view event, std::uint64_t times = 1) {
-    counts_[event] += times;
-  }
   /// Counts a fault that meets a process, and notes the state of the process.
   /// @param fault text that is never freed.
   /// @param detail part of the pair, but not of the count.
@@ -111,8 +93,6 @@ private:
   std::vector<cut> cuts_;
   /// Latest arrival of a message, by sender and receiver.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> arrivals_;
-  std::map<std::string_view, std::uint64_t> counts_;
-  std::set<std::string> reached_;
 };
 
 } // namespace troupe

@@ -10,7 +10,7 @@ namespace troupe {
 namespace {
 
 template <class Job>
-std::unique_ptr<random_job> make(std::uint64_t seed) {
+std::unique_ptr<checked_job> make(std::uint64_t seed) {
   return std::make_unique<Job>(seed);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tests/strategies/random_job.hpp"
+#include "troupe/tests/strategies/checked_job.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@ namespace troupe {
 struct job_protocol {
   std::string name;
   /// Makes the job of a seed.
-  std::function<std::unique_ptr<random_job>(std::uint64_t seed)> make;
+  std::function<std::unique_ptr<checked_job>(std::uint64_t seed)> make;
 };
 
 /// Returns the protocols of which there are random jobs.
