@@ -21,17 +21,8 @@ using namespace std::chrono_literals;
 
 /// Interval of the protocol between copies.
 constexpr std::chrono::milliseconds check_interval{30};
-/// Timeout of a message to another copy.
-constexpr std::chrono::milliseconds copy_timeout{30'000};
 /// Time after which a client gets the table that it has.
 constexpr std::chrono::milliseconds table_timeout{5'000};
-/// A connection carries so many messages of one process at once, because each
-/// can have tensors.
-constexpr std::size_t max_in_flight = 8;
-
-std::shared_ptr<const shard_content> content_of(const payload& from) {
-  return std::static_pointer_cast<const shard_content>(from.tensors);
-}
 
 payload payload_of(shard_request_kind kind,
                    const std::vector<std::uint8_t>& body,
@@ -98,6 +89,16 @@ void shard_host_state::configure(shard_host_config config) {
   config_ = std::move(config);
   for (std::uint32_t i = 0; i < config_.shards; ++i)
     copies_.push_back({shard_copy{config_.self, {}}, shard_store{i}});
+  backups_.emplace(
+    self, config_.connect,
+    backup_sender::host_functions{
+      [this](std::uint32_t shard) { return copies_[shard].machine.view_id(); },
+      [this](std::uint32_t shard, tensors& beside) {
+        return copies_[shard].store.save(beside);
+      },
+      [this](std::uint32_t shard, const stored& answer) {
+        perform(shard, copies_[shard].machine.on(answer));
+      }});
 }
 
 shard_host_state::copy* shard_host_state::find(std::uint32_t shard) {
@@ -372,13 +373,11 @@ copy_report shard_host_state::enter(const copy_table& next,
                                     std::uint64_t poll) {
   if (next.version > table_.version && next.shards.size() == copies_.size()) {
     table_ = next;
-    std::erase_if(peers_, [&](const auto& x) {
-      return std::ranges::none_of(
-        next.servers, [&](const auto& at) { return at.server == x.first; });
+    auto others = next.servers;
+    std::erase_if(others, [&](const server_address& x) {
+      return x.server == config_.self;
     });
-    for (const auto& one : next.servers)
-      if (one.server != config_.self)
-        peers_[one.server].address = one.address;
+    backups_->set_servers(others);
     for (std::uint32_t i = 0; i < copies_.size(); ++i) {
       const auto& x = next.shards[i];
       const auto before = copies_[i].machine.view_id();
@@ -498,34 +497,24 @@ void shard_host_state::perform(std::uint32_t, copy&,
   stored_ = x.stored;
 }
 
-void shard_host_state::perform(std::uint32_t shard, copy& at,
+void shard_host_state::perform(std::uint32_t shard, copy&,
                                parameter_server::send_record& x) {
-  const auto to = x.backup;
-  send(to, {shard, std::move(x)}, at.machine.view_id());
+  backups_->send(shard, std::move(x));
 }
 
-void shard_host_state::perform(std::uint32_t shard, copy& at,
+void shard_host_state::perform(std::uint32_t shard, copy&,
                                parameter_server::send_snapshot& x) {
-  const auto to = x.backup;
-  outgoing message{shard, copy_snapshot{shard, std::move(x.snapshot), {}}};
-  auto& made = std::get<copy_snapshot>(message.what);
-  for (const auto& one : x.gradients) {
-    const auto& operands = tensors_of(one);
-    made.operands.push_back(static_cast<std::uint32_t>(operands.size()));
-    message.beside.insert(message.beside.end(), operands.begin(),
-                          operands.end());
-  }
-  send(to, std::move(message), at.machine.view_id());
+  backups_->send(shard, std::move(x));
 }
 
-void shard_host_state::perform(std::uint32_t shard, copy& at,
+void shard_host_state::perform(std::uint32_t shard, copy&,
                                parameter_server::send_inquire& x) {
-  send(x.backup, {shard, x.inquire}, at.machine.view_id());
+  backups_->send(shard, x);
 }
 
-void shard_host_state::perform(std::uint32_t shard, copy& at,
+void shard_host_state::perform(std::uint32_t shard, copy&,
                                parameter_server::send_in_sync& x) {
-  send(x.backup, {shard, x.in_sync}, at.machine.view_id());
+  backups_->send(shard, x);
 }
 
 void shard_host_state::perform(std::uint32_t shard, copy&,
@@ -535,140 +524,13 @@ void shard_host_state::perform(std::uint32_t shard, copy&,
                                              + ": " + x.reason));
 }
 
-/// Queues a message to a backup, unless it is on its way. The protocol sends it
-/// again if there is no connection. A snapshot gets its image here, because
-/// that copies all tables.
-void shard_host_state::send(std::uint64_t to, outgoing&& message,
-                            std::uint64_t view_id) {
-  const auto found = peers_.find(to);
-  if (found == peers_.end())
-    return;
-  auto& at = found->second;
-  if (!at.link.host) {
-    if (!std::exchange(at.is_connecting, true))
-      config_.connect(at.address, self->address());
-    return;
-  }
-  auto& sent = at.sent[message.shard];
-  if (sent.view_id != view_id)
-    sent = {view_id, 0, {}};
-  if (const auto* x = std::get_if<send_record>(&message.what)) {
-    if (x->record.sequence <= sent.sent)
-      return;
-    sent.sent = x->record.sequence;
-  } else if (!sent.pending.insert(message.what.index()).second) {
-    return;
-  } else if (auto* const x = std::get_if<copy_snapshot>(&message.what)) {
-    x->image = copies_[message.shard].store.save(message.beside);
-    sent.sent = x->snapshot.sequence; // the records after it follow
-  }
-  at.queue.push_back(std::move(message));
-  pump(to, at);
-}
-
-template <class... Ts>
-void shard_host_state::request_of(std::uint64_t to, peer& at,
-                                  const outgoing& message,
-                                  std::uint64_t sequence, std::uint64_t view_id,
-                                  Ts&&... xs) {
-  ++at.in_flight;
-  const auto answer = [=, this, connection = at.connection,
-                       shard = message.shard,
-                       kind = message.what.index()](const stored* x) {
-    on_stored(to, connection, shard, kind, sequence, view_id, x);
-  };
-  self->request(at.link.host, copy_timeout, std::forward<Ts>(xs)...)
-    .then([answer](const stored& x) { answer(&x); },
-          [answer](const caf::error&) { answer(nullptr); });
-}
-
-void shard_host_state::pump(std::uint64_t to, peer& at) {
-  while (at.in_flight < max_in_flight && !at.queue.empty()) {
-    auto message = std::move(at.queue.front());
-    at.queue.pop_front();
-    const auto view_id = copies_[message.shard].machine.view_id();
-    if (const auto* x = std::get_if<send_record>(&message.what)) {
-      copy_record made{message.shard, x->record, {}, {}};
-      tensors operands;
-      const auto& commands = x->record.commands;
-      if (commands.empty()) {
-        operands = tensors_of(x->gradient);
-      } else if (!commands[0].is_read) { // a backup performs no read
-        const auto content = content_of(x->gradient);
-        made.kind = content->kind;
-        made.body = content->body;
-        operands = content->operands;
-      }
-      const auto sequence = x->record.sequence;
-      request_of(to, at, message, sequence, x->record.view_id, std::move(made),
-                 std::move(operands));
-    } else if (auto* const x = std::get_if<copy_snapshot>(&message.what)) {
-      const auto sequence = x->snapshot.sequence;
-      const auto of_view = x->snapshot.view_id;
-      request_of(to, at, message, sequence, of_view, std::move(*x),
-                 std::move(message.beside));
-    } else if (const auto* x = std::get_if<inquire>(&message.what)) {
-      request_of(to, at, message, 0, view_id, copy_inquiry{message.shard, *x});
-    } else if (const auto* x = std::get_if<in_sync>(&message.what)) {
-      request_of(to, at, message, 0, view_id, copy_in_sync{message.shard, *x});
-    }
-  }
-}
-
-/// @param answer null: the message, or its answer, was lost.
-void shard_host_state::on_stored(std::uint64_t from, std::uint64_t connection,
-                                 std::uint32_t shard, std::size_t kind,
-                                 std::uint64_t sequence, std::uint64_t view_id,
-                                 const stored* answer) {
-  const auto found = peers_.find(from);
-  if (found == peers_.end() || found->second.connection != connection)
-    return;
-  auto& at = found->second;
-  --at.in_flight;
-  auto& sent = at.sent[shard];
-  if (sent.view_id == view_id) {
-    sent.pending.erase(kind);
-    // The backup has not taken it: the protocol sends it again.
-    if (sequence > 0
-        && (!answer || answer->view_id != view_id || !answer->has_state
-            || answer->sequence < sequence))
-      sent.sent = 0;
-  }
-  if (answer)
-    perform(shard, copies_[shard].machine.on(*answer));
-  if (const auto again = peers_.find(from); again != peers_.end())
-    pump(from, again->second);
-}
-
 void shard_host_state::on_link(const host_link& x) {
-  const auto found = std::ranges::find_if(peers_, [&](const auto& one) {
-    return one.second.address == x.address && one.second.is_connecting;
-  });
-  if (found == peers_.end())
-    return;
-  auto& at = found->second;
-  at.is_connecting = false;
-  // Another life of the process has no part in the view.
-  if (!x.host || x.server != found->first)
-    return;
-  at.link = x;
-  ++at.connection;
-  at.in_flight = 0;
-  at.queue.clear();
-  at.sent.clear();
-  self->monitor(x.host);
-  on_interval();
+  if (backups_->on_link(x))
+    on_interval();
 }
 
 void shard_host_state::on_down(const caf::actor_addr& source) {
-  for (auto& [server, one] : peers_)
-    if (one.link.host && one.link.host == source) {
-      one.link = {};
-      ++one.connection;
-      one.in_flight = 0;
-      one.queue.clear();
-      one.sent.clear();
-    }
+  backups_->on_down(source);
 }
 
 void shard_host_state::on_interval() {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "troupe/actors/protocol/shard_copy_actor.hpp"
+#include "troupe/actors/shard/backup_sender.hpp"
 #include "troupe/actors/shard/host_connector.hpp"
+#include "troupe/actors/shard/shard_host_internal_actor.hpp"
 #include "troupe/actors/shard/shard_store.hpp"
 #include "troupe/strategies/parameter_server/shard_copy.hpp"
 
@@ -17,10 +18,8 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace troupe {
@@ -37,19 +36,12 @@ struct shard_host_config {
   std::function<void()> before_answer{};
 };
 
-/// The interface of a shard host, and its own messages.
-using shard_host_internal_actor = shard_host_actor::extend<
-  // A connection to another process.
-  caf::reacts_to<host_link>,
-  // An interval has passed.
-  caf::reacts_to<atom::wake>>;
-
 /// State of a shard host: the copies of all shards in one process. It hosts
 /// `parameter_server::shard_copy` for each shard, and sends its messages to
-/// other processes. The host of a primary puts a rejection into the log in
-/// place of a command that would exceed the limit of memory, or begin a
-/// training of what the shard lacks, so all copies answer it in the same way.
-/// It refuses a push whose gradient does not fit.
+/// other processes (`backup_sender`). The host of a primary puts a rejection
+/// into the log in place of a command that would exceed the limit of memory, or
+/// begin a training of what the shard lacks, so all copies answer it in the
+/// same way. It refuses a push whose gradient does not fit.
 struct shard_host_state {
   static inline const char* name = "shard host";
 
@@ -105,31 +97,6 @@ private:
              caf::typed_response_promise<parameter_server::serving>>
       accepted{}; ///< By worker.
   };
-  /// A message to a backup, with its shard.
-  struct outgoing {
-    std::uint32_t shard = 0;
-    std::variant<parameter_server::send_record, copy_snapshot,
-                 parameter_server::inquire, parameter_server::in_sync>
-      what;
-    tensors beside{};
-  };
-  /// What was sent of a shard to a process, and not lost.
-  struct progress {
-    std::uint64_t view_id = 0;
-    std::uint64_t sent = 0;        ///< Last record.
-    std::set<std::size_t> pending; ///< Kinds of other messages on their way.
-  };
-  /// Another process.
-  struct peer {
-    std::string address;
-    bool is_connecting = false;
-    host_link link;
-    std::uint64_t connection = 0; ///< Counts connections.
-    std::deque<outgoing> queue;
-    std::size_t in_flight = 0;
-    std::map<std::uint32_t, progress> sent; ///< By shard.
-  };
-
   void perform(std::uint32_t shard, parameter_server::shard_reaction&& effects);
   void perform(std::uint32_t shard, copy& at,
                parameter_server::shard_effect& effect);
@@ -173,14 +140,6 @@ private:
   void ignore_pulls(copy& at) const;
   void ignore_decisions(copy& at) const;
   void answer_queries(copy& at, const parameter_server::last_decision& x) const;
-  void send(std::uint64_t to, outgoing&& message, std::uint64_t view_id);
-  void pump(std::uint64_t to, peer& at);
-  template <class... Ts>
-  void request_of(std::uint64_t to, peer& at, const outgoing& message,
-                  std::uint64_t sequence, std::uint64_t view_id, Ts&&... xs);
-  void on_stored(std::uint64_t from, std::uint64_t connection,
-                 std::uint32_t shard, std::size_t kind, std::uint64_t sequence,
-                 std::uint64_t view_id, const parameter_server::stored* answer);
   copy* find(std::uint32_t shard);
   parameter_server::payload content_for_log(const copy& at,
                                             const shard_request& x,
@@ -190,7 +149,7 @@ private:
   shard_host_config config_;
   std::vector<copy> copies_; ///< By shard.
   copy_table table_;
-  std::map<std::uint64_t, peer> peers_; ///< By incarnation.
+  std::optional<backup_sender> backups_; ///< None: not configured yet.
   /// Requests for a newer table, with their times, oldest first.
   std::deque<std::pair<caf::actor_clock::time_point,
                        caf::typed_response_promise<copy_table>>>

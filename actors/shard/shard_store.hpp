@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +19,12 @@ struct shard_content {
   std::vector<std::uint8_t> body;
   tensors operands;
 };
+
+/// Returns the content of a command. @pre the payload was made of one.
+inline std::shared_ptr<const shard_content>
+content_of(const parameter_server::payload& from) {
+  return std::static_pointer_cast<const shard_content>(from.tensors);
+}
 
 /// The parts of one copy of a shard, and the answers to commands that clients
 /// may repeat. Copies that perform the same commands in the same order have the
