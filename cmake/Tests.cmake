@@ -104,6 +104,11 @@ foreach(what format words replaced_words snippets test_names ci_rotation)
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(style.${what} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
+# Where functions are defined.
+foreach(what member_sources structure_test)
+  add_test(NAME style.${what} COMMAND ${PROJECT_SOURCE_DIR}/tests/style/${what}.py
+           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+endforeach()
 
 # kernels.symbols.<level>: kernels define no symbol that the linker could share
 # between levels. Sanitizers define weak symbols in every object, so the tests are
