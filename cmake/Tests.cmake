@@ -104,8 +104,8 @@ foreach(what format words replaced_words snippets test_names ci_rotation)
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(style.${what} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
-# Where functions are defined.
-foreach(what member_sources structure_test)
+# Where functions are defined, and who calls them.
+foreach(what member_sources strategy_callers structure_test)
   add_test(NAME style.${what} COMMAND ${PROJECT_SOURCE_DIR}/tests/style/${what}.py
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endforeach()

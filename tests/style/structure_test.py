@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests member_sources.py: it passes on small sources, and fails after a violation or an exception
-that is not needed is added."""
+"""Tests member_sources.py and strategy_callers.py: both pass on small sources, and fail after a
+violation, a missing exception or one that is not needed is added."""
 import pathlib
 import subprocess
 import sys
@@ -97,6 +97,55 @@ expect_member(1, "is listed twice", PUSH, exceptions=LISTED + LISTED)
 expect_member(1, "needs no exception", in_net(""), exceptions=LISTED)
 expect_member(1, "needs no exception", PUSH, "net/queue.cpp", exceptions=LISTED)
 expect_member(1, "is not of the form", PUSH, exceptions="member_sources queue in net/other.cpp:\n")
+
+# -- strategy_callers ---------------------------------------------------------------
+
+STRATEGY = """namespace troupe::tree {
+class fold {
+public:
+  fold(int n);
+  ~fold();
+  bool add(int x);
+  auto fields() { return 0; }
+  friend bool operator==(const fold&, const fold&) = default;
+  void on() override;
+private:
+  void hidden();
+  int sum = 0;
+};
+int depth_of(int n);
+}"""
+USER = '#include "troupe/strategies/tree/fold.hpp"\n'
+CALLS = USER + "void f(fold& x) { x.add(1); return depth_of(3); }"
+
+
+def expect_caller(verdict, text, user, exceptions="", file="actors/user.cpp", own=""):
+    source = USER + "namespace troupe::tree { bool fold::add(int x) { " + own + " } }"
+    expect("strategy_callers", verdict, text,
+           {"strategies/tree/fold.hpp": STRATEGY, "strategies/tree/fold.cpp": source, file: user},
+           exceptions)
+
+
+NO_DEPTH = "tree::depth_of has no caller"
+NO_ADD = "tree::fold::add has no caller"
+expect_caller(0, "", CALLS)
+expect_caller(1, NO_DEPTH, USER + "void f(fold& x) { x.add(1); }")
+expect_caller(1, NO_ADD, USER + "int x = tree::depth_of(3);")
+expect_caller(0, "", USER + "auto x = g(&fold::add, depth_of);")
+expect_caller(1, NO_DEPTH, CALLS, file="tests/user_test.cpp")
+expect_caller(1, NO_DEPTH, CALLS, file="benchmarks/user.cpp")
+expect_caller(1, NO_DEPTH, CALLS.removeprefix(USER))  # other functions of these names
+expect_caller(1, NO_ADD, USER + "void f(tree::x& y) { add(1); int add(3); depth_of(1); }")
+expect_caller(1, NO_DEPTH, USER + "void f(fold& x) { x.add(1); } // depth_of(3)")
+# Calls of functions of strategies/.
+expect_caller(0, "", USER + "void f(fold& x) { x.add(1); }", own="return depth_of(x);")
+expect_caller(1, NO_DEPTH, "", own="return depth_of(x);")
+expect_caller(1, NO_ADD, USER + "int x = depth_of(1);", own="return add(x);")
+
+LISTED = "strategy_callers tree::depth_of: a reason\n"
+expect_caller(0, "", USER + "void f(fold& x) { x.add(1); }", LISTED)
+expect_caller(1, "needs no exception", CALLS, LISTED)
+expect_caller(1, "needs no exception", CALLS, "strategy_callers tree::no_such: a reason\n")
 
 print("the tests of the structure work" if not failed else f"{failed} cases failed")
 sys.exit(1 if failed else 0)
