@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -96,17 +97,20 @@ private:
   }
 
   void run_job(std::uint64_t seed, tally& into) {
-    const auto job = protocol_.make(seed);
+    std::unique_ptr<troupe::checked_job> job;
     std::string problem;
     try {
+      job = protocol_.make(seed);
       problem = job->run();
     } catch (const std::exception& e) {
       problem = std::string{"an exception: "} + e.what();
     }
     ++into.jobs;
-    for (const auto& [event, times] : job->counts())
-      into.counts[event] += times;
-    into.reached.insert(job->reached().begin(), job->reached().end());
+    if (job) {
+      for (const auto& [event, times] : job->counts())
+        into.counts[event] += times;
+      into.reached.insert(job->reached().begin(), job->reached().end());
+    }
     if (problem.empty())
       return;
     ++into.failures;

@@ -129,7 +129,10 @@ void closure_link_state::on_ends(const remote_ends& ends,
   for (const auto& one : ends.reports) {
     const auto& which = one.execution;
     if (one.num_tensors > results.size() - next)
-      return reject(which, "with fewer tensors in a report than it says");
+      return give_up(caf::make_error(
+        ec::protocol, worker_text() + " has sent a report of closure "
+                        + std::to_string(which.ordinal)
+                        + " with fewer tensors than it says"));
     const auto first = results.begin() + static_cast<std::ptrdiff_t>(next);
     next += one.num_tensors;
     const auto found = executed.find(which);
@@ -165,12 +168,16 @@ void closure_link_state::on_ends(const remote_ends& ends,
   fetch_next();
 }
 
+std::string closure_link_state::worker_text() const {
+  return "worker " + std::to_string(config.number) + " (" + config.address
+         + ")";
+}
+
 void closure_link_state::reject(const coordinator::execution& which,
                                 const std::string& problem) {
-  give_up(caf::make_error(
-    ec::protocol, "worker " + std::to_string(config.number) + " ("
-                    + config.address + ") has reported the end of closure "
-                    + std::to_string(which.ordinal) + ", " + problem));
+  give_up(caf::make_error(ec::protocol,
+                          worker_text() + " has reported the end of closure "
+                            + std::to_string(which.ordinal) + ", " + problem));
 }
 
 void closure_link_state::give_up(const caf::error& why) {
@@ -189,8 +196,7 @@ void closure_link_state::fail(const coordinator::execution& which,
                               const std::string& why) {
   if (executed.erase(which) == 0)
     return;
-  const job_error thrown{ec::invalid, "worker " + std::to_string(config.number)
-                                        + " (" + config.address + "): " + why};
+  const job_error thrown{ec::invalid, worker_text() + ": " + why};
   self->send(config.owner, config.id, coordinator::failed{which},
              closure_failure{std::make_exception_ptr(thrown), config.number});
 }

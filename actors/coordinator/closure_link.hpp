@@ -54,6 +54,8 @@ struct closure_link_state {
   void fail(const coordinator::execution& which, const std::string& why);
   /// The worker cannot be used any more. Its role ends too.
   void give_up(const caf::error& why);
+  /// Names the worker, for errors.
+  std::string worker_text() const;
   void reject(const coordinator::execution& which, const std::string& problem);
   /// Fetches the next results that the node keeps, if none are on their way.
   void fetch_next();

@@ -50,7 +50,7 @@ public:
   std::vector<tensor> pull(std::span<const read> parts) override {
     check_stopped();
     values_.assign(parts.size(), {});
-    unanswered_ = parts.size();
+    begin_wait(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i)
       request(parts[i], i);
     await_answers();
@@ -60,19 +60,23 @@ public:
     return std::exchange(values_, {});
   }
 
-  std::vector<step_values> pull(std::span<const step_pull> all) override {
+  std::vector<step_values> pull_step(std::span<const step_pull> all) override {
     step_values_.assign(all.size(), {});
     wait_for(all);
     return std::exchange(step_values_, {});
   }
 
-  void push(std::span<const step_push> all) override { wait_for(all); }
+  void push_step(std::span<const step_push> all) override { wait_for(all); }
 
   void report(tensors what) override {
     check_stopped();
     if (batch_bytes(what) > max_report_bytes)
-      throw std::logic_error("a closure reports more than "
-                             + std::to_string(max_report_bytes) + " bytes");
+      throw std::logic_error(
+        "a closure reports " + std::to_string(batch_bytes(what))
+        + " bytes; the limit is " + std::to_string(max_report_bytes)
+        + ": report less, or return it as the result");
+    for (auto& one : what) // the closure may change its own tensors
+      one = one.clone();
     state_.self->send(state_.config.owner, state_.config.id, execution,
                       std::move(what));
   }
@@ -100,7 +104,7 @@ public:
   void call_at_failure() {
     for (const auto& [training, replica] : replicas_)
       state_.self->send(state_.config.router, atom::release_v, training,
-                        replica);
+                        replica, execution);
     for (const auto& fn : std::exchange(at_failure_, {}))
       fn();
   }
@@ -112,7 +116,13 @@ public:
   }
 
 private:
-  /// Waits until `unanswered_` requests are answered.
+  /// Begins to wait for requests. Answers to earlier ones have no effect.
+  void begin_wait(std::size_t requests) {
+    ++wait_;
+    unanswered_ = requests;
+  }
+
+  /// Waits until all requests are answered, or one has failed.
   void await_answers() {
     while (unanswered_ > 0)
       fiber::park();
@@ -125,10 +135,12 @@ private:
   template <class Request>
   void wait_for(std::span<const Request> all) {
     check_stopped();
-    unanswered_ = all.size();
+    begin_wait(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
       replicas_.insert({all[i].what.training, replica_of(all[i])});
-      request(all[i], i);
+      auto one = all[i];
+      one.what.by = execution;
+      request(one, i);
     }
     await_answers();
   }
@@ -143,18 +155,18 @@ private:
     state_.self
       ->request(state_.config.router, state_.config.timeout, x.what, x.rows)
       .then(
-        [me = weak_from_this(), i](parameter_server::pulled& answer,
-                                   tensors& values) {
+        [me = weak_from_this(), wait = wait_,
+         i](parameter_server::pulled& answer, tensors& values) {
           if (const auto self = me.lock())
-            self->on_answer([&] {
+            self->on_answer(wait, [&] {
               self->step_values_[i] = {std::move(answer), std::move(values)};
             });
         },
-        [me = weak_from_this(), i, x](const caf::error& e) {
+        [me = weak_from_this(), wait = wait_, i, x](const caf::error& e) {
           const auto self = me.lock();
-          if (self && e == caf::sec::request_timeout && self->is_executed())
+          if (self && e == caf::sec::request_timeout && self->is_waiting(wait))
             return self->request(x, i);
-          fail_later(me, x.what.shard, e);
+          fail_later(me, wait, x.what.shard, e);
         });
   }
 
@@ -162,22 +174,24 @@ private:
     state_.self
       ->request(state_.config.router, state_.config.timeout, x.what, x.gradient)
       .then(
-        [me = weak_from_this()](parameter_server::push_result) {
+        [me = weak_from_this(), wait = wait_](parameter_server::push_result) {
           if (const auto self = me.lock())
-            self->on_answer([] {});
+            self->on_answer(wait, [] {});
         },
-        [me = weak_from_this(), shard = x.what.shard](const caf::error& e) {
-          fail_later(me, shard, e);
-        });
+        [me = weak_from_this(), wait = wait_, shard = x.what.shard](
+          const caf::error& e) { fail_later(me, wait, shard, e); });
   }
 
-  /// A shard has not done what an execution, perhaps of the past, has asked.
+  /// A shard has not done what an execution has asked. The execution does not
+  /// wait for the other shards, because some answers can take any time.
   static void fail_later(const std::weak_ptr<worker_environment>& me,
-                         std::uint32_t shard, const caf::error& why) {
+                         std::uint64_t wait, std::uint32_t shard,
+                         const caf::error& why) {
     if (const auto self = me.lock())
-      self->on_answer([&] {
+      self->on_answer(wait, [&] {
         self->failure_ =
           failed_request(shard, why, self->state_.self->system());
+        self->unanswered_ = 1;
       });
   }
 
@@ -240,18 +254,22 @@ private:
                           std::move(encoded.list), true, execution},
                 std::move(encoded.operands))
       .then(
-        [me = weak_from_this(), i](tensor& x) {
+        [me = weak_from_this(), wait = wait_, i](tensor& x) {
           if (const auto self = me.lock())
-            self->on_answer([&] { self->values_[i] = std::move(x); });
+            self->on_answer(wait, [&] { self->values_[i] = std::move(x); });
         },
-        [me = weak_from_this(), shard = from.shard](const caf::error& e) {
-          fail_later(me, shard, e);
-        });
+        [me = weak_from_this(), wait = wait_, shard = from.shard](
+          const caf::error& e) { fail_later(me, wait, shard, e); });
+  }
+
+  /// True if the execution still waits in this wait.
+  bool is_waiting(std::uint64_t wait) const {
+    return is_executed() && wait == wait_ && unanswered_ > 0;
   }
 
   template <class F>
-  void on_answer(F keep) {
-    if (!is_executed() || unanswered_ == 0)
+  void on_answer(std::uint64_t wait, F keep) {
+    if (!is_waiting(wait))
       return;
     keep();
     if (--unanswered_ == 0)
@@ -270,7 +288,8 @@ private:
   std::vector<step_values> step_values_;
   /// Trainings and replicas of pulls and pushes.
   std::set<std::pair<std::uint64_t, std::uint32_t>> replicas_;
-  std::size_t unanswered_ = 0; ///< Requests of a pull.
+  std::uint64_t wait_ = 0;     ///< Counts the waits for shards.
+  std::size_t unanswered_ = 0; ///< Requests of this wait.
   std::optional<job_error> failure_;
 };
 

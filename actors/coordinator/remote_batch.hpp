@@ -16,6 +16,9 @@ inline constexpr std::uint32_t max_in_flight_on_node = 1024;
 /// has more is alone in its message.
 inline constexpr std::size_t max_batch_bytes = std::size_t{256} * 1024;
 
+/// Maximum number of reports that wait for a poll of the coordinator.
+inline constexpr std::size_t max_waiting_reports = 4096;
+
 /// Maximum size of the text of an error.
 inline constexpr std::size_t max_failure_bytes = 4096;
 

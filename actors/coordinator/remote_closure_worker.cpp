@@ -167,11 +167,22 @@ std::size_t remote_closure_worker_state::unanswered() const {
   return count;
 }
 
+/// An execution that reports faster than the coordinator polls fails.
 void remote_closure_worker_state::on_report(const coordinator::execution& from,
                                             const tensors& what) {
-  if (!open.contains(from))
+  const auto found = open.find(from);
+  if (found == open.end())
     return;
-  auto& to = batch_for(batch_bytes(what));
+  std::size_t waiting = 0;
+  for (const auto& one : ended)
+    waiting += one.ends.reports.size();
+  if (waiting >= max_waiting_reports) {
+    found->second.what->stopped_attempts = from.attempt;
+    return fail(from, "it has " + std::to_string(waiting)
+                        + " reports that the coordinator has not fetched");
+  }
+  constexpr std::size_t of_report = 64; // bounds the number of reports too
+  auto& to = batch_for(batch_bytes(what) + of_report);
   to.ends.reports.push_back({from, static_cast<std::uint32_t>(what.size())});
   to.reports.insert(to.reports.end(), what.begin(), what.end());
 }

@@ -64,7 +64,8 @@ public:
   /// replica may read all of them.
   /// @errors throws `job_error`; one with `ec::superseded` if a later training
   ///         has begun.
-  virtual std::vector<step_values> pull(std::span<const step_pull> all) = 0;
+  virtual std::vector<step_values>
+  pull_step(std::span<const step_pull> all) = 0;
 
   /// A push of a replica, with its gradient.
   struct step_push {
@@ -72,12 +73,14 @@ public:
     tensors gradient;
   };
   /// Contributes to steps of a training, at once, and not when the closure has
-  /// ended. Waits until the shards have acknowledged all pushes.
-  /// @errors as `pull`
-  virtual void push(std::span<const step_push> all) = 0;
+  /// ended. Waits until the shards have acknowledged all pushes. The gradients
+  /// must not change until their steps are decided.
+  /// @errors as `pull_step`
+  virtual void push_step(std::span<const step_push> all) = 0;
 
-  /// Tells the listener of the closure something before its end, in order.
-  /// @pre the result is small: at most `max_report_bytes`.
+  /// Tells the listener of the closure something before its end. Reports keep
+  /// their order.
+  /// @errors throws std::logic_error for a report above `max_report_bytes`.
   virtual void report(tensors what) = 0;
 
   /// Notes a change, which takes place when the closure has ended.
@@ -95,14 +98,13 @@ public:
   virtual void at_failure(std::function<void()> fn) = 0;
 };
 
-/// Receives what becomes of a closure. The scheduler calls one of the functions
-/// but `on_report` once, on its thread.
+/// Receives what becomes of a closure, on the thread of the scheduler:
+/// `on_report` any number of times, and then one of the other functions once.
 class closure_listener {
 public:
   virtual ~closure_listener() = default;
-  /// An execution reports something. It need not be the one that counts in the
-  /// end. Called any number of times, in order, and before the others.
-  virtual void on_report(const tensors& /*what*/) {}
+  /// An execution reports something. Another one may count in the end.
+  virtual void on_report(const tensors& what) = 0;
   virtual void on_ready(coordinator::payload result) = 0;
   /// The closure was cancelled: another one has thrown.
   virtual void on_cancelled() = 0;

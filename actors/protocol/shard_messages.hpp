@@ -159,8 +159,11 @@ struct replica_push {
   std::uint64_t training = 0; ///< Number.
   parameter_server::push_id id;
   std::uint64_t read_version = 0; ///< As in `parameter_server::push`.
-  parameter_server::update_factors factors;
-  auto fields() { return std::tie(shard, training, id, read_version, factors); }
+  parameter_server::update_factors factors{};
+  coordinator::execution by{}; ///< The execution that pushes.
+  auto fields() {
+    return std::tie(shard, training, id, read_version, factors, by);
+  }
 };
 
 /// Asks for parts of a shard for a step of a replica of this process. The
@@ -172,8 +175,9 @@ struct replica_pull {
   std::uint64_t step = 0; ///< As in `parameter_server::pull`.
   std::vector<std::uint32_t> parts;
   std::vector<std::uint8_t> has_rows; ///< By part: 0 or 1.
+  coordinator::execution by{};        ///< The execution that pulls.
   auto fields() {
-    return std::tie(shard, training, replica, step, parts, has_rows);
+    return std::tie(shard, training, replica, step, parts, has_rows, by);
   }
 };
 

@@ -15,21 +15,24 @@
 
 namespace troupe {
 
-/// A process that becomes the chief of a training with synchronous parts. The
-/// router calls the functions. They must not wait.
-struct training_chief {
+/// Makes this process the chief of a training with synchronous parts. The
+/// router calls the functions on its thread, until its answer to this request.
+/// They must not wait. An exception of one of them ends the chief.
+struct lead_training {
   std::uint64_t training = 0;       ///< Number.
   std::uint32_t replicas = 1;       ///< Of the training.
   std::uint32_t backup_workers = 0; ///< Lowest one of the synchronous parts.
-  /// Number of the chief. It is above those of the chiefs of the training
-  /// before.
+  /// Number of the chief, above 0. The coordinator counts the chiefs of a
+  /// training, also in its later lives.
   std::uint64_t chief = 1;
   /// Returns how the sum of the contributions of some replicas to a step is
   /// applied.
   std::function<parameter_server::update_factors(
     std::uint64_t step, const std::vector<std::uint32_t>& contributors)>
     factors{};
-  /// All shards have the decisions on so many steps. Empty: no effect.
+  /// All shards have the decisions on so many steps. The first number of a
+  /// later chief can be below the last one of the chief before. Empty: no
+  /// effect.
   std::function<void(std::uint64_t steps)> on_decided{};
 };
 
@@ -74,20 +77,23 @@ using shard_router_actor = caf::typed_actor<
   // has one pull at each shard; a new one ends the one before.
   caf::replies_to<replica_pull, tensors>::with<parameter_server::pulled,
                                                tensors>,
-  // Forgets a replica of a training that was moved away.
-  caf::reacts_to<atom::release, std::uint64_t, std::uint32_t>,
+  // Ends the requests of a replica of a training, unless a later execution has
+  // asked for the replica.
+  caf::reacts_to<atom::release, std::uint64_t, std::uint32_t,
+                 coordinator::execution>,
   // This process decides the steps of a training from now on. Answers with the
   // number of steps that are decided, when it was stopped. Errors:
   // `ec::superseded`, if a later chief has asked a shard; `ec::invalid`, if a
   // shard rejects the decision.
-  caf::replies_to<training_chief>::with<std::uint64_t>,
+  caf::replies_to<lead_training>::with<std::uint64_t>,
   // Stops the chief of a training.
   caf::reacts_to<atom::stop, std::uint64_t>,
-  // To the chief: a replica has contributed to the steps below a number.
+  // To the chief: a replica has contributed to the steps below a number. The
+  // router keeps it for a later chief.
   caf::reacts_to<parameter_server::contributed>,
   // The copies have changed.
   caf::reacts_to<copy_table>>;
 
 } // namespace troupe
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::training_chief)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::lead_training)

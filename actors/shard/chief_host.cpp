@@ -1,8 +1,9 @@
 #include "troupe/actors/shard/chief_host.hpp"
 
+#include "troupe/actors/core/exception_text.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 
-#include <algorithm>
+#include <exception>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,7 +17,7 @@ using namespace parameter_server;
 } // namespace
 
 chief_host::chief_host(shard_router_internal_actor::pointer self,
-                       shard_connections connections, training_chief what,
+                       shard_connections connections, lead_training what,
                        promise done)
   : self_{self},
     connections_{std::move(connections)},
@@ -24,7 +25,16 @@ chief_host::chief_host(shard_router_internal_actor::pointer self,
     machine_{connections_.shards, what_.replicas, what_.backup_workers,
              what_.training, what_.chief},
     shards_(connections_.shards),
-    done_{std::move(done)} {}
+    done_{std::move(done)} {
+  for (auto& one : shards_) // they have to answer the query
+    one.since = self_->clock().now();
+}
+
+chief_host::~chief_host() {
+  fail(caf::make_error(ec::peer_lost,
+                       std::string{"the connections to the servers have "
+                                   "ended"}));
+}
 
 void chief_host::on(const contributed& x) {
   perform(machine_.on(x));
@@ -40,13 +50,10 @@ void chief_host::on_view(std::uint32_t shard, const shard_primary& view) {
 
 void chief_host::on_interval() {
   const auto now = self_->clock().now();
-  const auto limit = std::min(max_attempt, connections_.timeout / 3);
+  const auto limit = connections_.max_wait();
   for (auto& one : shards_) {
     if (one.since && now - *one.since > connections_.timeout)
-      return fail(caf::make_error(
-        ec::stalled, "no copy has answered the chief within "
-                       + std::to_string(connections_.timeout.count()) + " ms"
-                       + connections_.place()));
+      return fail(connections_.stalled());
     one.sent.end_if_late(now, limit);
   }
   perform(machine_.on_timeout());
@@ -66,11 +73,21 @@ void chief_host::perform(decision_reaction&& effects) {
   for (const auto& one : effects)
     if (!has_ended_)
       std::visit([this](const auto& x) { perform(x); }, one);
-  if (has_ended_ || machine_.decided_steps() == told_)
+  if (has_ended_ || machine_.decided_steps() == told_steps_)
     return;
-  told_ = machine_.decided_steps();
+  told_steps_ = machine_.decided_steps();
   if (what_.on_decided)
-    what_.on_decided(told_);
+    call([this] { what_.on_decided(told_steps_); });
+}
+
+/// Calls a function of the owner. An exception ends this chief.
+void chief_host::call(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (...) {
+    fail(
+      caf::make_error(ec::invalid, exception_text(std::current_exception())));
+  }
 }
 
 void chief_host::perform(const send_decision_query& x) {
@@ -83,7 +100,10 @@ void chief_host::perform(const send_decision& x) {
 }
 
 void chief_host::perform(const ask_factors& x) {
-  perform(machine_.decide(x.step, what_.factors(x.step, x.contributors)));
+  update_factors factors;
+  call([&] { factors = what_.factors(x.step, x.contributors); });
+  if (!has_ended_)
+    perform(machine_.decide(x.step, factors));
 }
 
 void chief_host::perform(const chief_superseded&) {
@@ -108,7 +128,7 @@ void chief_host::send(std::uint64_t primary, std::uint32_t shard,
     return;
   const auto number = ++attempts_;
   at.sent.begin(number, now);
-  self_->request(to, connections_.timeout, message)
+  self_->request(to, connections_.max_wait(), message)
     .then(
       [me = weak_from_this(), shard, number](const Answer& answer) {
         if (const auto self = me.lock())
@@ -124,8 +144,13 @@ template <class Answer>
 void chief_host::on_answer(std::uint32_t shard, std::uint64_t number,
                            const Answer& answer) {
   auto& at = shards_[shard];
-  if (has_ended_ || !at.sent.end(number))
+  if (has_ended_)
     return;
+  if (!at.sent.end(number)) { // an earlier attempt: a sign of life
+    if (at.since && answer.view_id != 0)
+      at.since = self_->clock().now();
+    return;
+  }
   if (answer.view_id == 0)
     return at.sent.pause(self_->clock().now());
   at = {};
@@ -137,7 +162,7 @@ void chief_host::on_error(std::uint32_t shard, std::uint64_t number,
   if (has_ended_ || !shards_[shard].sent.end(number))
     return;
   const auto found = wire::to_wire(why, self_->system());
-  if (found.code == ec::invalid)
+  if (found.code == ec::invalid || found.code == ec::superseded)
     fail(caf::make_error(found.code, found.text));
 }
 

@@ -9,6 +9,7 @@
 #include <caf/typed_response_promise.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,7 +26,10 @@ public:
   /// @param done gets the number of steps that were decided, or an error, when
   ///        this process is not the chief any more.
   chief_host(shard_router_internal_actor::pointer self,
-             shard_connections connections, training_chief what, promise done);
+             shard_connections connections, lead_training what, promise done);
+  ~chief_host();
+  chief_host(const chief_host&) = delete;
+  chief_host& operator=(const chief_host&) = delete;
 
   void on(const parameter_server::contributed& x);
   void on_view(std::uint32_t shard,
@@ -54,6 +58,7 @@ private:
   void perform(const parameter_server::ask_factors& x);
   void perform(const parameter_server::chief_superseded& x);
   void perform(const parameter_server::protocol_error& x);
+  void call(const std::function<void()>& fn);
   template <class Answer, class Message>
   void send(std::uint64_t primary, std::uint32_t shard, const Message& message);
   template <class Answer>
@@ -64,11 +69,11 @@ private:
 
   shard_router_internal_actor::pointer self_;
   shard_connections connections_;
-  training_chief what_;
+  lead_training what_;
   parameter_server::step_decisions machine_;
   std::vector<request> shards_;
   std::uint64_t attempts_ = 0;
-  std::uint64_t told_ = 0; ///< Argument of the last `on_decided`.
+  std::uint64_t told_steps_ = 0; ///< Argument of the last `on_decided`.
   promise done_;
   bool has_ended_ = false;
 };

@@ -9,9 +9,6 @@
 
 namespace troupe {
 
-/// Maximum wait for the answer of one copy. Then the request is sent again.
-inline constexpr std::chrono::milliseconds max_attempt{10'000};
-
 /// A request to a shard that is sent again and again, until one attempt has an
 /// answer that counts. A later attempt ends the wait for the earlier ones.
 class request_attempt {

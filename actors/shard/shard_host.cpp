@@ -69,6 +69,11 @@ std::span<const tensor> beside_image(const copy_snapshot& x,
   return beside;
 }
 
+caf::error later_training() {
+  return caf::make_error(ec::superseded,
+                         std::string{"a later training has begun"});
+}
+
 shard_outcome outcome_of(command_refusal x) {
   switch (x) {
     case command_refusal::not_serving:
@@ -219,6 +224,11 @@ shard_host_state::push_promise shard_host_state::push(const shard_push& x,
   return promise;
 }
 
+/// True if the shard serves a later training.
+bool shard_host_state::has_ended(const copy& at, std::uint64_t training) {
+  return at.machine.serves() && training < at.machine.current().number;
+}
+
 shard_host_state::pull_promise shard_host_state::pull(const shard_pull& x,
                                                       const tensors& rows) {
   auto promise = self->make_response_promise<pulled, tensors>();
@@ -230,9 +240,8 @@ shard_host_state::pull_promise shard_host_state::pull(const shard_pull& x,
     promise.deliver(pulled{}, tensors{});
     return promise;
   }
-  if (at->machine.serves() && x.pull.training < at->machine.current().number) {
-    promise.deliver(caf::make_error(ec::superseded,
-                                    std::string{"a later training has begun"}));
+  if (has_ended(*at, x.pull.training)) {
+    promise.deliver(later_training());
     return promise;
   }
   const auto replica = x.pull.replica;
@@ -285,6 +294,10 @@ shard_host_state::decide(const shard_decision& x) {
     promise.deliver(decided{});
     return promise;
   }
+  if (has_ended(*at, x.decision.training)) {
+    promise.deliver(later_training());
+    return promise;
+  }
   const std::pair key{x.decision.training, x.decision.step};
   if (auto problem = problem_of(x.decision.factors); !problem.empty()) {
     promise.deliver(caf::make_error(ec::invalid, std::move(problem)));
@@ -335,11 +348,20 @@ shard_host_state::query(const shard_decision_query& x) {
     promise.deliver(last_decision{});
     return promise;
   }
+  if (has_ended(*at, x.query.training)) {
+    promise.deliver(later_training());
+    return promise;
+  }
   const std::pair key{x.query.training, x.query.chief};
   if (auto earlier = at->queries.extract(key))
     earlier.mapped().deliver(last_decision{});
+  auto effects = at->machine.on(x.query);
+  if (auto error = error_of(effects)) {
+    promise.deliver(std::move(error));
+    return promise;
+  }
   at->queries.emplace(key, promise);
-  perform(x.shard, at->machine.on(x.query));
+  perform(x.shard, std::move(effects));
   return promise;
 }
 

@@ -137,6 +137,7 @@ private:
   void refuse(std::map<id, answer_promise>& waiting, const id& which,
               shard_outcome why);
   void refuse_all(copy& at);
+  static bool has_ended(const copy& at, std::uint64_t training);
   void ignore_pulls(copy& at) const;
   void ignore_decisions(copy& at) const;
   void answer_queries(copy& at, const parameter_server::last_decision& x) const;

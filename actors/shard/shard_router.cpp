@@ -27,6 +27,14 @@ constexpr int max_rejections = 5;
 
 } // namespace
 
+shard_router_state::~shard_router_state() {
+  for (auto& one : shards_)
+    for (auto& [id, x] : std::exchange(one.open, {}))
+      x.fail(caf::make_error(ec::peer_lost,
+                             std::string{"the connections to the servers have "
+                                         "ended"}));
+}
+
 void shard_router_state::configure(shard_router_config config) {
   config_ = std::move(config);
   begin_ = self->clock().now();
@@ -210,12 +218,15 @@ shard_connections shard_router_state::connections() {
 }
 
 caf::typed_response_promise<std::uint64_t>
-shard_router_state::lead(const training_chief& x) {
+shard_router_state::lead(const lead_training& x) {
   auto promise = self->make_response_promise<std::uint64_t>();
-  if (x.backup_workers >= x.replicas || !x.factors) {
+  if (x.backup_workers >= x.replicas || !x.factors || x.chief == 0) {
     promise.deliver(caf::make_error(
-      ec::invalid, std::string{"a chief without a replica whose contributions "
-                               "count, or without factors"}));
+      ec::invalid, "chief " + std::to_string(x.chief)
+                     + " lacks a number, the factors, or a replica that is no "
+                       "backup worker: "
+                     + std::to_string(x.backup_workers) + " of "
+                     + std::to_string(x.replicas)));
     return promise;
   }
   if (const auto found = chiefs_.find(x.training);
@@ -225,12 +236,19 @@ shard_router_state::lead(const training_chief& x) {
                                                   "training is here"}));
     return promise;
   }
-  stop_chief(x.training);
+  if (auto before = chiefs_.extract(x.training))
+    before.mapped()->fail(caf::make_error(
+      ec::superseded, std::string{"a later chief of the training is here"}));
+  std::erase_if(contributed_,
+                [&](const auto& one) { return one.first.first < x.training; });
   const auto made =
     std::make_shared<chief_host>(self, connections(), x, promise);
   chiefs_[x.training] = made;
   for (std::uint32_t i = 0; i < table_.shards.size(); ++i)
     made->on_view(i, {table_.shards[i].view_id, table_.shards[i].primary});
+  for (const auto& [key, next_step] : contributed_)
+    if (key.first == x.training)
+      made->on({key.second, next_step, key.first});
   return promise;
 }
 
@@ -239,7 +257,10 @@ void shard_router_state::stop_chief(std::uint64_t training) {
     found.mapped()->stop();
 }
 
+/// Keeps the last report on each replica, because a later chief needs it.
 void shard_router_state::on(const parameter_server::contributed& x) {
+  auto& next_step = contributed_[{x.training, x.replica}];
+  next_step = std::max(next_step, x.next_step);
   if (const auto found = chiefs_.find(x.training); found != chiefs_.end())
     found->second->on(x);
 }
@@ -254,10 +275,10 @@ void shard_router_state::for_each_hosted(const Fn& fn) {
   std::erase_if(chiefs_, [](const auto& x) { return x.second->has_ended(); });
 }
 
-void shard_router_state::release(std::uint64_t training,
-                                 std::uint32_t replica) {
+void shard_router_state::release(std::uint64_t training, std::uint32_t replica,
+                                 const coordinator::execution& by) {
   if (const auto found = workers_.find(training); found != workers_.end())
-    found->second->release(replica);
+    found->second->release(replica, by);
 }
 
 // -- connections --------------------------------------------------------------
@@ -386,10 +407,7 @@ void shard_router_state::on_wake() {
       if (x.deadline <= now)
         late.push_back(id);
     for (const auto& id : late)
-      shards_[i].open.extract(id).mapped().fail(
-        caf::make_error(ec::stalled, "no copy has answered within "
-                                       + std::to_string(config_.timeout.count())
-                                       + " ms" + place_text()));
+      shards_[i].open.extract(id).mapped().fail(connections().stalled());
   }
   for (auto& [address, one] : connections_)
     if (std::exchange(one.is_to_follow, false) && one.link.host)
@@ -472,10 +490,11 @@ shard_router_internal_actor::behavior_type shard_router(
     [&to](const replica_pull& x, const tensors& rows) {
       return to.worker_of(x.training).pull(x, rows);
     },
-    [&to](atom::release, std::uint64_t training, std::uint32_t replica) {
-      to.release(training, replica);
+    [&to](atom::release, std::uint64_t training, std::uint32_t replica,
+          const coordinator::execution& by) {
+      to.release(training, replica, by);
     },
-    [&to](const training_chief& x) { return to.lead(x); },
+    [&to](const lead_training& x) { return to.lead(x); },
     [&to](atom::stop, std::uint64_t training) { to.stop_chief(training); },
     [&to](const parameter_server::contributed& x) { to.on(x); },
     [&to](const copy_table& x) { to.on_table(x); },

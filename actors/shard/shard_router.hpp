@@ -47,6 +47,7 @@ struct shard_router_state {
 
   explicit shard_router_state(shard_router_internal_actor::pointer self)
     : self{self} {}
+  ~shard_router_state();
 
   void configure(shard_router_config config);
   /// Sends a request to a shard.
@@ -62,10 +63,11 @@ struct shard_router_state {
         const parameter_server::training& what);
   /// The requests of the replicas of a training.
   worker_host& worker_of(std::uint64_t training);
-  caf::typed_response_promise<std::uint64_t> lead(const training_chief& x);
+  caf::typed_response_promise<std::uint64_t> lead(const lead_training& x);
   void stop_chief(std::uint64_t training);
   void on(const parameter_server::contributed& x);
-  void release(std::uint64_t training, std::uint32_t replica);
+  void release(std::uint64_t training, std::uint32_t replica,
+               const coordinator::execution& by);
   void on_table(const copy_table& x);
   void on_link(const host_link& x);
   void on_down(const caf::actor_addr& source);
@@ -126,6 +128,8 @@ private:
   /// By training.
   std::map<std::uint64_t, std::shared_ptr<worker_host>> workers_;
   std::map<std::uint64_t, std::shared_ptr<chief_host>> chiefs_;
+  /// By training and replica: `contributed::next_step` of the last report.
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> contributed_;
   /// Time of the next message to itself. `max`: none is pending.
   time_point next_wake_ = time_point::max();
 };

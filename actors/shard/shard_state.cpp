@@ -168,7 +168,7 @@ const tensors& tensors_of(const parameter_server::payload& from) {
   return from.tensors ? *static_cast<const tensors*>(from.tensors.get()) : none;
 }
 
-std::string problem_of(const update_factors& x) {
+std::string problem_of(const parameter_server::update_factors& x) {
   const auto rate = x.has_learning_rate ? x.learning_rate : 0;
   if (std::isfinite(rate) && rate >= 0 && std::isfinite(x.scale))
     return {};
@@ -507,9 +507,10 @@ std::uint64_t shard_state::begin(const new_training& x,
   return updates;
 }
 
-part_change shard_state::gradient_of(std::uint32_t index,
-                                     const update_factors& factors,
-                                     const tensors& operands) const {
+part_change
+shard_state::gradient_of(std::uint32_t index,
+                         const parameter_server::update_factors& factors,
+                         const tensors& operands) const {
   const auto number = trained.at(index);
   const auto* const table = find_table(number);
   const auto* const part = table ? nullptr : &find(number);

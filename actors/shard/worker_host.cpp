@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -43,11 +44,21 @@ worker_host::worker_host(shard_router_internal_actor::pointer self,
     machine_{client, connections_.shards, training},
     shards_(connections_.shards) {}
 
+worker_host::~worker_host() {
+  fail(caf::make_error(ec::peer_lost,
+                       std::string{"the connections to the servers have "
+                                   "ended"}));
+}
+
 // -- replicas -----------------------------------------------------------------
 
 worker_host::push_promise worker_host::push(const replica_push& x,
                                             const tensors& gradient) {
   auto promise = self_->make_response_promise<parameter_server::push_result>();
+  if (auto old = take_over(x.id.replica, x.by)) {
+    promise.deliver(std::move(old));
+    return promise;
+  }
   if (x.shard >= shards_.size() || pushes_.contains({x.shard, x.id})) {
     promise.deliver(caf::make_error(
       ec::invalid, std::string{"a push to no shard, or a second one"}));
@@ -72,6 +83,10 @@ worker_host::pull_promise worker_host::pull(const replica_pull& x,
       ec::invalid, std::string{"a pull from no shard, or without its rows"}));
     return promise;
   }
+  if (auto old = take_over(x.replica, x.by)) {
+    promise.deliver(std::move(old));
+    return promise;
+  }
   const pull_key key{x.shard, x.replica};
   fail(key,
        caf::make_error(ec::cancelled, std::string{"another pull has begun"}));
@@ -82,7 +97,33 @@ worker_host::pull_promise worker_host::pull(const replica_pull& x,
   return promise;
 }
 
-void worker_host::release(std::uint32_t replica) {
+/// True if an execution of a closure was begun before another one.
+bool worker_host::is_before(const coordinator::execution& a,
+                            const coordinator::execution& b) {
+  return std::tie(a.life, a.ordinal, a.attempt)
+         < std::tie(b.life, b.ordinal, b.attempt);
+}
+
+/// An execution asks for a replica. Ends the requests of earlier ones.
+/// @returns an error if the execution itself is an earlier one.
+caf::error worker_host::take_over(std::uint32_t replica,
+                                  const coordinator::execution& by) {
+  const auto [last, is_new] = executions_.try_emplace(replica, by);
+  if (is_before(by, last->second))
+    return caf::make_error(ec::cancelled, std::string{"the replica was moved"});
+  if (is_before(std::exchange(last->second, by), by))
+    end_requests(replica);
+  return {};
+}
+
+void worker_host::release(std::uint32_t replica,
+                          const coordinator::execution& by) {
+  const auto last = executions_.find(replica);
+  if (last == executions_.end() || !is_before(by, last->second))
+    end_requests(replica);
+}
+
+void worker_host::end_requests(std::uint32_t replica) {
   machine_.release(replica);
   const auto why =
     caf::make_error(ec::cancelled, std::string{"the replica was moved"});
@@ -142,10 +183,7 @@ void worker_host::on_view(std::uint32_t shard, const shard_primary& view) {
 
 void worker_host::on_interval() {
   const auto now = self_->clock().now();
-  const auto why = caf::make_error(
-    ec::stalled, "no copy has answered within "
-                   + std::to_string(connections_.timeout.count()) + " ms"
-                   + connections_.place());
+  const auto why = connections_.stalled();
   const auto is_late = [&](const auto& key) {
     return now - shards_[key.first].last_answer > connections_.timeout;
   };
@@ -161,7 +199,7 @@ void worker_host::on_interval() {
       late_pulls.push_back(key);
   for (const auto& key : late_pulls)
     fail(key, why);
-  const auto limit = std::min(max_attempt, connections_.timeout / 3);
+  const auto limit = connections_.max_wait();
   for (auto& one : shards_)
     one.accepted.end_if_late(now, limit);
   for (auto& [key, one] : pushes_)
@@ -225,7 +263,8 @@ void worker_host::perform(send_accepted& x) {
 
 void worker_host::on_answer(std::uint32_t shard, std::uint64_t number,
                             const serving& answer) {
-  on_sign_of_life(shard);
+  if (answer.view_id != 0)
+    on_sign_of_life(shard);
   if (shards_[shard].accepted.end(number))
     perform(machine_.on(shard, answer));
 }
@@ -238,7 +277,7 @@ void worker_host::perform(send_push& x) {
     return;
   const auto number = begin(found->second.sent);
   self_
-    ->request(to, connections_.timeout, shard_push{x.shard, client_, x.push},
+    ->request(to, connections_.max_wait(), shard_push{x.shard, client_, x.push},
               tensors_of(x.gradient))
     .then(
       [me = weak_from_this(), key, number](const shard_pushed& answer) {
@@ -313,10 +352,6 @@ void worker_host::perform(pull_done& x) {
       pulled{0, 0, x.replica, x.next_step, std::move(x.versions), training_},
       std::move(one.values));
   }
-}
-
-void worker_host::perform(send_contributed&) {
-  throw std::logic_error("no replica reports to the chief here");
 }
 
 void worker_host::perform(worker_error& x) {

@@ -32,12 +32,15 @@ public:
   worker_host(shard_router_internal_actor::pointer self,
               shard_connections connections, std::uint64_t client,
               std::uint64_t training);
+  ~worker_host();
+  worker_host(const worker_host&) = delete;
+  worker_host& operator=(const worker_host&) = delete;
 
   push_promise push(const replica_push& x, const tensors& gradient);
   pull_promise pull(const replica_pull& x, const tensors& rows);
-  /// Forgets a replica that was moved away. Its requests fail with
-  /// `ec::cancelled`.
-  void release(std::uint32_t replica);
+  /// Ends the requests of a replica with `ec::cancelled`. No effect if an
+  /// execution after this one has asked for the replica.
+  void release(std::uint32_t replica, const coordinator::execution& by);
 
   void on_view(std::uint32_t shard,
                const parameter_server::shard_primary& view);
@@ -75,8 +78,6 @@ private:
   void perform(parameter_server::push_done& x);
   void perform(parameter_server::pull_done& x);
   void perform(parameter_server::worker_error& x);
-  /// @pre no replica reports to the chief through this object.
-  [[noreturn]] void perform(parameter_server::send_contributed&);
   void fail(const push_key& which, const caf::error& why);
   void fail(const pull_key& which, const caf::error& why);
   template <class Map>
@@ -91,6 +92,10 @@ private:
   void on_sign_of_life(std::uint32_t shard);
   bool can_begin(const request_attempt& x) const;
   std::uint64_t begin(request_attempt& x);
+  static bool is_before(const coordinator::execution& a,
+                        const coordinator::execution& b);
+  caf::error take_over(std::uint32_t replica, const coordinator::execution& by);
+  void end_requests(std::uint32_t replica);
   bool has_request_of(std::uint32_t shard) const;
 
   shard_router_internal_actor::pointer self_;
@@ -101,6 +106,8 @@ private:
   std::vector<shard> shards_;
   std::map<push_key, open_push> pushes_;
   std::map<pull_key, open_pull> pulls_;
+  /// By replica: the last execution that has asked for it.
+  std::map<std::uint32_t, coordinator::execution> executions_;
   std::uint64_t attempts_ = 0;
 };
 

@@ -149,8 +149,8 @@ enum class command_refusal : std::uint8_t {
 // -- worker to chief ----------------------------------------------------------
 
 /// All shards have acknowledged the contributions of a replica to all steps
-/// below a number. It is sent again each interval, as long as the sender hosts
-/// the replica, and holds in all views, because no acknowledged contribution is
+/// below a number. The worker sends it again, unless it cannot be lost without
+/// the worker. It holds in all views, because no acknowledged contribution is
 /// lost.
 struct contributed {
   std::uint32_t replica = 0;
@@ -167,7 +167,8 @@ struct contributed {
 struct decision_query {
   std::uint64_t view_id = 0;  ///< View of the sender.
   std::uint64_t training = 0; ///< Number of the training.
-  /// Number of the sender. A later chief of the training has a higher one.
+  /// Number of the sender, above 0. The coordinator counts the chiefs of a
+  /// training, so a later chief has a higher number.
   std::uint64_t chief = 0;
   auto fields() { return std::tie(view_id, training, chief); }
 };
@@ -235,9 +236,10 @@ struct pulled {
 struct decided {
   std::uint64_t view_id = 0; ///< View of the shard.
   std::uint64_t step = 0;
-  std::uint64_t training = 0;   ///< Training of the decision.
-  std::uint64_t chief = 0;      ///< Sender of the decision.
-  std::uint64_t last_chief = 0; ///< The last one that has asked.
+  std::uint64_t training = 0; ///< Training of the decision.
+  std::uint64_t chief = 0;    ///< Sender of the decision.
+  /// Number of the last chief whose query is in the log.
+  std::uint64_t last_chief = 0;
   auto fields() { return std::tie(view_id, step, training, chief, last_chief); }
 };
 
@@ -248,8 +250,8 @@ struct last_decision {
   std::vector<decision> decided;
   std::uint64_t training = 0; ///< Number of the training.
   std::uint64_t chief = 0;    ///< Sender of the query.
-  /// The last one that has asked. If it is a later one, the query had no
-  /// effect.
+  /// Number of the last chief whose query is in the log. If it is above
+  /// `chief`, the query had no effect.
   std::uint64_t last_chief = 0;
   auto fields() {
     return std::tie(view_id, decided, training, chief, last_chief);
@@ -354,7 +356,8 @@ struct snapshot {
   std::vector<decision> decided;         ///< The last one. At most one.
   std::vector<client_session> clients{}; ///< By client, ascending.
   training current{};                    ///< The training of the parts.
-  std::uint64_t chief = 0; ///< The last one that has asked in the training.
+  /// Number of the last chief of the training whose query was applied.
+  std::uint64_t chief = 0;
   auto fields() {
     return std::tie(view_id, sequence, parts, decided, clients, current, chief);
   }

@@ -271,9 +271,10 @@ shard_reaction shard_copy::on(const decision& received) {
   if (!serves() || received.view_id != view_.view_id
       || received.training != training_.number)
     return {};
-  if (received.chief < chief_)
+  const auto last = last_chief();
+  if (received.chief < last)
     return {answer_to(received)};
-  if (received.chief > chief_)
+  if (received.chief > last || last == 0)
     return {
       protocol_error{"a decision of a chief that has not asked for the last"}};
   const auto is_decided = [&](const part_contributions& x) {
@@ -312,12 +313,13 @@ shard_reaction shard_copy::on(const decision_query& received) {
   if (!serves() || received.view_id != view_.view_id
       || received.training != training_.number || pending_query_)
     return {}; // it is sent again, or answered when all backups have it
+  if (received.chief == 0)
+    return {protocol_error{"a chief has no number"}};
   if (received.chief <= chief_)
     return {answer_to(received)};
   shard_reaction out;
   if (!has_room_for(0))
     return out; // it is sent again
-  chief_ = received.chief;
   pending_query_ = {received.training, received.chief};
   append(out, {{view_.view_id, 0, {}, {}, 0, {}, {received}}, {}});
   return out;
@@ -523,6 +525,13 @@ void shard_copy::perform(shard_reaction& out, const command& next,
     begin(one);
     out.push_back(begin_training{one});
   }
+}
+
+/// Number of the last chief of the training whose query is in the log.
+std::uint64_t shard_copy::last_chief() const {
+  return pending_query_ && pending_query_->first == training_.number
+           ? std::max(chief_, pending_query_->second)
+           : chief_;
 }
 
 /// True if a record with a gradient of this size can be appended to the log.

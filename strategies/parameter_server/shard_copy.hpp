@@ -361,6 +361,7 @@ private:
                const payload& content);
   void answer(shard_reaction& out, const entry& one);
   void answer_pulls(shard_reaction& out);
+  std::uint64_t last_chief() const;
   push_result result_of(const record& next) const;
   bool can_follow(const record& next) const;
   bool is_known(const pull& wanted) const;
@@ -385,10 +386,12 @@ private:
     return {view_.view_id, given.id, result, given.training};
   }
   answer_decision answer_to(const decision& given) const {
-    return {{view_.view_id, given.step, given.training, given.chief, chief_}};
+    return {
+      {view_.view_id, given.step, given.training, given.chief, last_chief()}};
   }
   answer_decision_query answer_to(const decision_query& given) const {
-    return {{view_.view_id, decided_, given.training, given.chief, chief_}};
+    return {
+      {view_.view_id, decided_, given.training, given.chief, last_chief()}};
   }
   stored own_position() const {
     return {view_.view_id, self_, follows(), applied_, is_in_sync_};
@@ -405,8 +408,8 @@ private:
   std::uint64_t state_term_ = 0; ///< Term of the last of these records.
   /// The last decision that was applied. At most one.
   std::vector<decision> decided_;
-  /// The last chief of the training whose query is in the log, also if it is
-  /// not applied. Zero: none.
+  /// Number of the last chief of the training whose query was applied. Zero:
+  /// none.
   std::uint64_t chief_ = 0;
   client_sessions clients_; ///< Of the commands that have taken effect.
 

@@ -15,11 +15,11 @@ step_decisions::step_decisions(std::uint32_t shards, std::uint32_t replicas,
     training_{training},
     chief_{chief},
     views_(shards) {
-  if (shards == 0 || backup_workers >= replicas)
+  if (shards == 0 || backup_workers >= replicas || chief == 0)
     throw std::logic_error("decisions on steps of " + std::to_string(replicas)
                            + " replicas, " + std::to_string(backup_workers)
                            + " backup workers and " + std::to_string(shards)
-                           + " shards");
+                           + " shards by chief " + std::to_string(chief));
   for (std::uint32_t i = 0; i < shards; ++i)
     awaited_.insert(i);
 }
@@ -77,7 +77,6 @@ decision_reaction step_decisions::on(std::uint32_t shard,
 bool step_decisions::supersede(decision_reaction& out,
                                std::uint64_t last_chief) {
   if (last_chief > chief_ && !std::exchange(is_superseded_, true)) {
-    awaited_.clear();
     out.emplace_back(chief_superseded{});
   }
   return is_superseded_;
@@ -154,8 +153,8 @@ void step_decisions::send_to_all(decision_reaction& out) {
 void step_decisions::send_to(decision_reaction& out,
                              std::uint32_t shard) const {
   const auto& [view_id, primary] = views_[shard];
-  if (view_id == 0)
-    return; // when there is a view
+  if (view_id == 0 || is_superseded_)
+    return; // it is sent when there is a view
   if (queries_)
     out.emplace_back(
       send_decision_query{primary, shard, {view_id, training_, chief_}});

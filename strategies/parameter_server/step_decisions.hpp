@@ -15,7 +15,8 @@
 /// which another shard lacks one. The state machine is the side of the chief;
 /// `shard_copy` and `worker` are the other sides.
 ///
-///   who      the chief of each view, the primaries of S shards, the workers of
+///   who      the chief of a training, the primaries of S shards, the workers
+///   of
 ///            R replicas
 ///   messages worker to chief: contributed
 ///            chief to primary: decision_query, decision
@@ -80,7 +81,7 @@ using decision_effect =
 using decision_reaction = std::vector<decision_effect>;
 
 /// A process makes one when it becomes the chief, also if it was the chief
-/// before another process was.
+/// before another process was: with another number.
 class step_decisions {
 public:
   /// @param shards number of shards of the job. One without synchronous parts
@@ -89,15 +90,14 @@ public:
   /// @param backup_workers number b: the lowest one of the synchronous parts.
   /// @param training number of the training. Messages of another one have no
   ///        effect.
-  /// @param chief number of this chief: higher than that of all chiefs of the
-  ///        training before.
+  /// @param chief number of this chief, above 0. The coordinator counts the
+  ///        chiefs of a training, also in its later lives.
   /// @pre `backup_workers` is below `replicas`.
   step_decisions(std::uint32_t shards, std::uint32_t replicas,
                  std::uint32_t backup_workers, std::uint64_t training,
                  std::uint64_t chief);
 
-  /// A view of a shard, in which this process is the chief, has taken effect.
-  /// No effect if it is not newer.
+  /// A view of a shard has taken effect. No effect if it is not newer.
   decision_reaction on_view(std::uint32_t shard, const shard_primary& next);
   decision_reaction on(const contributed& received);
   // The shard of a message is the one that the sender says it is. No effect if

@@ -58,14 +58,6 @@ worker::read_in_place(std::uint32_t shard, std::uint32_t replica,
     {at.view.view_id, 0, replica, step, std::move(parts), training_}};
 }
 
-worker_reaction worker::contributed(std::uint32_t replica,
-                                    std::uint64_t next_step) {
-  worker_reaction out;
-  contributed_[replica] = next_step;
-  send_progress(out, replica);
-  return out;
-}
-
 worker_reaction worker::on(std::uint32_t shard, const pushed& received) {
   auto* const at = find(shard);
   if (!at || received.training != training_)
@@ -117,8 +109,6 @@ worker_reaction worker::on_timeout() {
   worker_reaction out;
   for (std::uint32_t i = 0; i < shards_.size(); ++i)
     send_again(out, i);
-  for (const auto& [replica, unused] : contributed_)
-    send_progress(out, replica);
   return out;
 }
 
@@ -141,7 +131,6 @@ void worker::give_up(std::uint32_t shard, const push_id& id) {
 }
 
 void worker::release(std::uint32_t replica) {
-  contributed_.erase(replica);
   for (auto& one : shards_) {
     one.pulls.erase(replica);
     std::erase_if(one.pushes,
@@ -161,11 +150,6 @@ void worker::send_all(worker_reaction& out, std::uint32_t shard) const {
     wanted.second.view_id = at.view.view_id;
     out.push_back(send_pull{at.view.primary, shard, wanted.second});
   }
-}
-
-void worker::send_progress(worker_reaction& out, std::uint32_t replica) const {
-  out.push_back(
-    send_contributed{{replica, contributed_.at(replica), training_}});
 }
 
 std::size_t worker::unacknowledged() const {

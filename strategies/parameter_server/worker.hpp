@@ -34,10 +34,6 @@ struct send_pull {
   std::uint32_t shard = 0;
   parameter_server::pull pull;
 };
-/// Sends `contributed` to the chief.
-struct send_contributed {
-  parameter_server::contributed contributed;
-};
 /// A push of this worker was acknowledged, and will not be lost.
 struct push_done {
   std::uint32_t shard = 0;
@@ -61,9 +57,8 @@ struct worker_error {
   push_id id;                                 ///< The push.
 };
 
-using worker_effect =
-  std::variant<send_accepted, send_push, send_pull, send_contributed, push_done,
-               pull_done, worker_error>;
+using worker_effect = std::variant<send_accepted, send_push, send_pull,
+                                   push_done, pull_done, worker_error>;
 /// Effects; the host performs them in this order.
 using worker_reaction = std::vector<worker_effect>;
 
@@ -82,8 +77,7 @@ struct read_in_place {
 /// keeps every push until it is acknowledged and every pull until it is
 /// answered, and sends them again when a view has changed, a shard begins to
 /// serve, or an answer is late. A shard makes no difference between a push that
-/// it receives once or twice. What the chief has to know it sends again each
-/// interval, without an answer.
+/// it receives once or twice.
 ///
 ///   cost  a gradient is kept until its push is acknowledged
 class worker {
@@ -124,16 +118,9 @@ public:
            && after && before->versions == after->versions;
   }
 
-  /// All parts of all steps of the replica below `next_step` are pushed, and
-  /// done
-  /// (`push_done`), or were done when it was moved to this process
-  /// (`pull_done::next_step`). Call it in a job with synchronous parts.
-  worker_reaction contributed(std::uint32_t replica, std::uint64_t next_step);
-
   /// Forgets a push that the host gives up. The shard may have it.
   void give_up(std::uint32_t shard, const push_id& id);
-  /// Forgets the pulls, pushes and contributions of a replica that was moved
-  /// away.
+  /// Forgets the pulls and pushes of a replica that was moved away.
   void release(std::uint32_t replica);
 
   // The shard of a message is the one that the sender says it is. No effect if
@@ -163,14 +150,11 @@ private:
   connection* find(std::uint32_t shard);
   void send_all(worker_reaction& out, std::uint32_t shard) const;
   void send_again(worker_reaction& out, std::uint32_t shard) const;
-  void send_progress(worker_reaction& out, std::uint32_t replica) const;
 
   const std::uint64_t self_;
   const std::uint64_t training_;
   std::uint64_t last_pull_ = 0;
   std::vector<connection> shards_;
-  /// First step to which a contribution is missing, by replica.
-  std::map<std::uint32_t, std::uint64_t> contributed_;
 };
 
 } // namespace troupe::parameter_server

@@ -49,9 +49,9 @@ private:
 };
 
 /// Gets the reports of a closure, in their order, on a thread of the
-/// coordinator. It must not wait, and must not throw. If the worker of a
-/// closure is lost, another execution of the closure reports from its own
-/// beginning.
+/// coordinator, until the closure is done. It must not wait, and must not
+/// throw. If the worker of a closure is lost, another execution of the closure
+/// reports from its own beginning.
 using report_function = std::function<void(const tensors&)>;
 
 /// Options of a `cluster_coordinator`.

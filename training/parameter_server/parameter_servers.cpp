@@ -617,6 +617,17 @@ std::uint64_t parameter_servers::begin_training(
   std::uint32_t optimizer) {
   if (current_closure())
     throw std::logic_error("a closure cannot begin a training");
+  if (!ownership_)
+    throw std::logic_error("a worker on a node cannot begin a training");
+  if (rules.size() != layout.variables().size())
+    throw std::logic_error("a training of "
+                           + std::to_string(layout.variables().size())
+                           + " variables with " + std::to_string(rules.size())
+                           + " kinds of consistency");
+  for (const auto& one : layout.variables())
+    if (one.state()->servers.get() != this)
+      throw std::logic_error("the variable \"" + one.name()
+                             + "\" is of another strategy");
   std::uint64_t number = 0;
   {
     const std::lock_guard hold{lock_};
@@ -624,7 +635,7 @@ std::uint64_t parameter_servers::begin_training(
   }
   for (std::uint32_t i = 0; i < options_.servers; ++i)
     ask_server<std::uint64_t>(i, options_.timeout, "", new_training{optimizer},
-                              layout.at(i, number, replicas, rules));
+                              layout.training_of(i, number, replicas, rules));
   return number;
 }
 

@@ -98,8 +98,10 @@ public:
   /// @param rules by variable of the layout.
   /// @param optimizer number of an optimizer, which all variables get.
   /// @returns its number.
-  /// @errors throws std::logic_error in a closure. Throws `job_error`;
-  ///         `ec::invalid` if a server rejects the training.
+  /// @errors throws std::logic_error in a closure, in a worker on a node, and
+  ///         for variables of another strategy. Throws `job_error`;
+  ///         `ec::invalid` if a server rejects the training. Then other servers
+  ///         may have begun it, and a later training takes its place.
   std::uint64_t
   begin_training(const training_layout& layout,
                  std::span<const parameter_server::consistency> rules,

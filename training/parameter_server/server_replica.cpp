@@ -12,8 +12,6 @@ namespace troupe {
 
 namespace {
 
-using place = training_layout::place;
-
 tensor numbers_of(std::span<const std::int64_t> xs) {
   return tensor::of<std::int64_t>({std::int64_t(xs.size())}, xs);
 }
@@ -77,19 +75,19 @@ server_replica::server_replica(closure_environment& self,
     layout_{std::move(layout)},
     training_{training},
     replica_{replica} {
-  for (std::uint32_t shard = 0; shard < layout_->shards(); ++shard)
-    versions_.emplace_back(layout_->places(shard).size());
+  for (std::uint32_t shard = 0; shard < layout_->servers(); ++shard)
+    versions_.emplace_back(layout_->parts_of(shard).size());
 }
 
 std::uint64_t server_replica::find_step() {
   std::vector<closure_environment::step_pull> asked;
-  for (std::uint32_t shard = 0; shard < layout_->shards(); ++shard)
-    if (!layout_->places(shard).empty())
+  for (std::uint32_t shard = 0; shard < layout_->servers(); ++shard)
+    if (!layout_->parts_of(shard).empty())
       asked.push_back({{shard, training_, replica_, 0, {}, {}}, {}});
-  auto lowest = std::numeric_limits<std::uint64_t>::max();
-  for (const auto& one : self_.pull(asked))
-    lowest = std::min(lowest, one.answer.next_step);
-  return lowest;
+  next_step_ = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& one : self_.pull_step(asked))
+    next_step_ = std::min(next_step_, one.answer.next_step);
+  return next_step_;
 }
 
 tensors server_replica::pull(std::uint64_t step, std::span<const read> all) {
@@ -100,7 +98,7 @@ tensors server_replica::pull(std::uint64_t step, std::span<const read> all) {
     tensor rows; ///< Of the part. Empty: all.
   };
   std::vector<std::vector<std::pair<std::uint32_t, piece>>> by_shard(
-    layout_->shards());
+    layout_->servers());
   std::vector<parameter_server::routed_rows> routed(all.size());
   for (std::size_t r = 0; r < all.size(); ++r) {
     const auto v = all[r].variable;
@@ -132,7 +130,7 @@ tensors server_replica::pull(std::uint64_t step, std::span<const read> all) {
         one.rows.push_back(x.rows);
     }
   }
-  auto answers = self_.pull(asked);
+  auto answers = self_.pull_step(asked);
   std::vector<tensors> parts(all.size());
   tensors out(all.size());
   for (std::size_t r = 0; r < all.size(); ++r) {
@@ -144,7 +142,9 @@ tensors server_replica::pull(std::uint64_t step, std::span<const read> all) {
         variable.spec().dims.with_extent(0, std::int64_t(all[r].rows->size())),
         variable.spec().type};
   }
+  next_step_ = std::numeric_limits<std::uint64_t>::max();
   for (std::size_t i = 0; i < asked.size(); ++i) {
+    next_step_ = std::min(next_step_, answers[i].answer.next_step);
     note_versions(asked[i], answers[i].answer);
     const auto& pieces = by_shard[asked[i].what.shard];
     for (std::size_t p = 0; p < pieces.size(); ++p) {
@@ -198,7 +198,7 @@ void server_replica::push(std::uint64_t step,
                      std::move(operands[i])});
     }
   }
-  self_.push(all);
+  self_.push_step(all);
 }
 
 } // namespace troupe

@@ -36,6 +36,7 @@ public:
     std::optional<std::vector<std::int64_t>> rows{};
   };
   /// Reads variables for a step. Waits until the replica may read them.
+  /// @pre no variable is named twice.
   /// @returns [n, d...], or [rows, d...], for each read. A whole variable may
   ///          share its elements with a server in this process, so it is
   ///          read-only.
@@ -45,10 +46,15 @@ public:
   /// Contributes to a step of all variables. Returns when the servers have
   /// acknowledged it.
   /// @param gradients by variable. Empty, or an empty one: the replica has none
-  ///        for this step.
+  ///        for this step. They must not change until the step is decided.
   /// @errors as `find_step`
   void push(std::uint64_t step, std::span<const parameter_gradient> gradients,
             const parameter_server::update_factors& factors);
+
+  /// Returns the first step to which some server lacks a contribution of this
+  /// replica, as the last `pull` or `find_step` has found. With backup workers,
+  /// steps before it can be decided without this replica.
+  std::uint64_t next_step() const { return next_step_; }
 
 private:
   void note_versions(const closure_environment::step_pull& asked,
@@ -60,6 +66,7 @@ private:
   const std::uint32_t replica_;
   /// That were read last, by server and index of the part.
   std::vector<std::vector<std::uint64_t>> versions_;
+  std::uint64_t next_step_ = 0;
 };
 
 } // namespace troupe

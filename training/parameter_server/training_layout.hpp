@@ -16,7 +16,7 @@ namespace troupe {
 class training_layout {
 public:
   /// A part of a variable in the training.
-  struct place {
+  struct variable_part {
     std::uint32_t variable = 0; ///< Index among those of the training.
     std::uint32_t part = 0;     ///< Index among those of the variable.
   };
@@ -26,31 +26,31 @@ public:
 
   const std::vector<server_variable>& variables() const { return variables_; }
   /// Number of servers of the strategy.
-  std::uint32_t shards() const {
-    return static_cast<std::uint32_t>(places_.size());
+  std::uint32_t servers() const {
+    return static_cast<std::uint32_t>(parts_.size());
   }
   /// Returns the parts at a server, by their index in the training there.
-  const std::vector<place>& places(std::uint32_t shard) const {
-    return places_[shard];
+  const std::vector<variable_part>& parts_of(std::uint32_t shard) const {
+    return parts_[shard];
   }
   /// Returns the index of a part in the training at its server.
-  std::uint32_t index_of(const place& x) const {
+  std::uint32_t index_of(const variable_part& x) const {
     return indices_[x.variable][x.part];
   }
   /// Returns the server of a part.
-  std::uint32_t shard_of(const place& x) const {
+  std::uint32_t shard_of(const variable_part& x) const {
     return variables_[x.variable].servers()[x.part];
   }
 
   /// Returns the training as its server begins it.
   /// @param rules by variable.
   parameter_server::training
-  at(std::uint32_t shard, std::uint64_t number, std::uint32_t replicas,
-     std::span<const parameter_server::consistency> rules) const;
+  training_of(std::uint32_t shard, std::uint64_t number, std::uint32_t replicas,
+              std::span<const parameter_server::consistency> rules) const;
 
 private:
   std::vector<server_variable> variables_;
-  std::vector<std::vector<place>> places_;          ///< By server.
+  std::vector<std::vector<variable_part>> parts_;   ///< By server.
   std::vector<std::vector<std::uint32_t>> indices_; ///< By variable and part.
 };
 

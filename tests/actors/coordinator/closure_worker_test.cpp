@@ -38,7 +38,8 @@ struct answer_pull {
   }
 };
 struct ignore_release {
-  void operator()(atom::release, std::uint64_t, std::uint32_t) const {}
+  void operator()(atom::release, std::uint64_t, std::uint32_t,
+                  const coordinator::execution&) const {}
 };
 
 /// A router of which only reads, and the requests of replicas, matter.
@@ -72,7 +73,7 @@ behavior_of_reads(F on_pull, Push on_step_push = {}, Pull on_step_pull = {},
     std::move(on_step_push),
     std::move(on_step_pull),
     std::move(on_release),
-    [](const training_chief&) { return std::uint64_t{0}; },
+    [](const lead_training&) { return std::uint64_t{0}; },
     [](atom::stop, std::uint64_t) {},
     [](const parameter_server::contributed&) {},
     [](const copy_table&) {},
@@ -248,11 +249,15 @@ router_of_replicas(shard_router_actor::pointer self,
         const tensors& rows) -> caf::result<parameter_server::pulled, tensors> {
       const std::lock_guard hold{log->lock};
       log->pulls.push_back(x);
+      if (x.step == 9)
+        return self->make_response_promise<parameter_server::pulled, tensors>();
       parameter_server::pulled answer;
       answer.next_step = x.step + 100 * rows.size();
       return {std::move(answer), tensors{tensor::full({}, double(x.shard))}};
     },
-    [=](atom::release, std::uint64_t, std::uint32_t replica) {
+    [=](atom::release, std::uint64_t, std::uint32_t replica,
+        const coordinator::execution& by) {
+      EXPECT_EQ(by, (coordinator::execution{0, 1}));
       const std::lock_guard hold{log->lock};
       log->released.push_back(replica);
       released->set_value();
@@ -278,15 +283,17 @@ TEST(ClosureWorker, PullsAndPushesForTheStepsOfAReplica) {
         using push = closure_environment::step_push;
         const std::vector<pull> pulls{{{0, 1, 4, 6, {0}, {0}}, {}},
                                       {{1, 1, 4, 6, {0}, {1}}, {tensor{}}}};
-        read = self.pull(pulls);
+        read = self.pull_step(pulls);
         self.report({tensor::full({}, 5)});
         const std::vector<push> pushes{{{0, 1, {4, 6, 0}, 6, {}}, {}},
                                        {{1, 1, {4, 6, 0}, 6, {}}, {}}};
-        self.push(pushes);
+        self.push_step(pushes);
         self.report({tensor::full({}, 6)});
         try {
-          const push last{{1, 1, {4, 8, 0}, 6, {}}, {}};
-          self.push({&last, 1});
+          // The error does not wait for the answer of the other shard.
+          const std::vector<push> last{{{0, 1, {4, 9, 0}, 6, {}}, {}},
+                                       {{1, 1, {4, 8, 0}, 6, {}}, {}}};
+          self.push_step(last);
         } catch (const job_error& e) {
           problem = e.what();
         }
@@ -304,7 +311,9 @@ TEST(ClosureWorker, PullsAndPushesForTheStepsOfAReplica) {
   EXPECT_EQ(read[0].answer.next_step, 6U);
   EXPECT_EQ(read[1].answer.next_step, 106U);
   EXPECT_EQ(read[1].values.at(0).item<float>(), 1);
-  EXPECT_EQ(log->pushes.size(), 3U);
+  ASSERT_EQ(log->pushes.size(), 4U);
+  EXPECT_EQ(log->pushes[0].by, (coordinator::execution{0, 1}));
+  EXPECT_EQ(log->pulls[1].by, (coordinator::execution{0, 1}));
   EXPECT_NE(problem.find("a later training has begun"), std::string::npos);
   EXPECT_EQ(ended->reports, (std::vector<float>{5, 6}));
 }
@@ -325,7 +334,7 @@ TEST(ClosureWorker, ReleasesTheReplicaOfAClosureThatIsStopped) {
       [&](closure_environment& self) -> coordinator::payload {
         begun->set_value();
         const closure_environment::step_push push{{0, 1, {4, 9, 0}, 0, {}}, {}};
-        self.push({&push, 1}); // is not answered
+        self.push_step({&push, 1}); // is not answered
         return {};
       },
       nullptr);

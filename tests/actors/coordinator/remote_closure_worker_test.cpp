@@ -144,7 +144,6 @@ TEST(RemoteClosureWorker, AnswersWhenExecutionsHaveEnded) {
   EXPECT_FALSE(f.read(third));
 }
 
-/// So the next executions never wait for a request that is open.
 TEST(RemoteClosureWorker, AnswersWhenExecutionsHaveReported) {
   remote_fixture f;
   f.set_up();
@@ -171,6 +170,7 @@ TEST(RemoteClosureWorker, AnswersWhenExecutionsHaveReported) {
   EXPECT_EQ(two->results[1].item<float>(), 8);
 }
 
+/// So the next executions never wait for a request that is open.
 TEST(RemoteClosureWorker, AnswersAPollWhenTheNextOneArrives) {
   remote_fixture f;
   f.set_up();
@@ -348,6 +348,31 @@ TEST(RemoteClosureWorker, RefusesWithoutASetup) {
   const auto second = refused.read(late);
   ASSERT_TRUE(second);
   EXPECT_EQ(second->error, "refused(\"no server\")");
+}
+
+TEST(RemoteClosureWorker, LimitsReportsThatAreNotFetched) {
+  remote_fixture f;
+  f.set_up();
+  auto first = f.poll({known(0)});
+  auto second = f.poll({}); // answers the first one
+  ASSERT_TRUE(f.read(first));
+  for (std::size_t i = 0; i <= max_waiting_reports + 1; ++i)
+    caf::anon_send(f.owner, std::uint64_t{0}, execution(0), tensors{});
+  f.simulator.run_until_idle();
+  std::size_t reports = 0;
+  for (auto answer = f.read(second); answer;) {
+    reports += answer->ends.reports.size();
+    if (!answer->ends.failed.empty()) {
+      EXPECT_NE(
+        answer->ends.failed[0].text.find("reports that the coordinator"),
+        std::string::npos);
+      break;
+    }
+    auto next = f.poll({});
+    answer = f.read(next);
+    ASSERT_TRUE(answer);
+  }
+  EXPECT_GE(reports, max_waiting_reports);
 }
 
 TEST(RemoteClosureWorker, StopsExecutions) {

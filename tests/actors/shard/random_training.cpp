@@ -251,14 +251,17 @@ private:
   void lead(std::uint64_t router) {
     chief_router = router;
     const auto number = ++last_chief;
-    training_chief what{1, replicas, rule.backup_workers, number};
-    what.factors = [this](std::uint64_t step,
-                          const std::vector<std::uint32_t>& contributors) {
-      choices[step].push_back({contributors, float(1 + step % 3)});
-      return update_factors{false, 0, choices[step].back().scale};
-    };
-    what.on_decided = [this, number](std::uint64_t decided) {
-      if (number == last_chief)
+    lead_training what{1, replicas, rule.backup_workers, number};
+    what.factors =
+      [this, over = is_over](std::uint64_t step,
+                             const std::vector<std::uint32_t>& contributors) {
+        if (*over)
+          return update_factors{};
+        choices[step].push_back({contributors, float(1 + step % 3)});
+        return update_factors{false, 0, choices[step].back().scale};
+      };
+    what.on_decided = [this, over = is_over, number](std::uint64_t decided) {
+      if (!*over && number == last_chief)
         decided_steps = decided;
     };
     sim.spawn([=, this, over = is_over, to = routers.at(router)](

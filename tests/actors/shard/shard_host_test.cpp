@@ -177,10 +177,13 @@ protected:
 
   auto decide(std::uint64_t step, std::vector<std::uint32_t> contributors,
               const update_factors& factors) {
+    ask<last_decision>(
+      primary(), shard_decision_query{0, {view.view_id, training_number, 1}});
+    sim.advance(200ms, 10ms);
     return ask<decided>(
       primary(), shard_decision{0,
                                 {view.view_id, step, std::move(contributors),
-                                 training_number, 0, factors}});
+                                 training_number, 1, factors}});
   }
 
   simulation::simulator sim;
@@ -290,7 +293,7 @@ TEST_F(ShardHost, TellsTheChiefTheLastDecision) {
   begin(1, synchronous, {4});
   const auto ask_last = [this] {
     return get<last_decision>(
-      primary(), shard_decision_query{0, {view.view_id, training_number}});
+      primary(), shard_decision_query{0, {view.view_id, training_number, 1}});
   };
   EXPECT_EQ(ask_last().view_id, view.view_id);
   EXPECT_TRUE(ask_last().decided.empty());

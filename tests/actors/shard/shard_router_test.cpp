@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -224,21 +225,60 @@ TEST_F(ShardRouter, EndsTheRequestsOfAReplicaThatIsReleased) {
   const auto older = pull(0, 0, 1), newer = pull(0, 0, 1);
   EXPECT_NE(older->problem.find("another pull"), std::string::npos);
   EXPECT_EQ(newer->problem, "");
-  caf::anon_send(router, atom::release_v, training_number, std::uint32_t{0});
-  sim.run_until_idle();
+  const auto release = [this](const coordinator::execution& by) {
+    caf::anon_send(router, atom::release_v, training_number, std::uint32_t{0},
+                   by);
+    sim.run_until_idle();
+  };
+  release({0, 1});
   EXPECT_NE(newer->problem.find("moved"), std::string::npos);
+  // The execution that was begun last has the replica.
+  const auto of_attempt = [this](std::uint32_t attempt) {
+    return ask<pulled, tensors>(
+      replica_pull{0, training_number, 0, 1, {0}, {0}, {3, attempt}},
+      tensors{});
+  };
+  const auto first = of_attempt(1), second = of_attempt(2);
+  EXPECT_NE(first->problem.find("moved"), std::string::npos);
+  EXPECT_NE(of_attempt(1)->problem.find("moved"), std::string::npos);
+  release({3, 1});
+  EXPECT_EQ(second->problem, "");
+  release({3, 2});
+  EXPECT_NE(second->problem.find("moved"), std::string::npos);
+}
+
+TEST_F(ShardRouter, LetsALaterExecutionTakeOverAPush) {
+  start(2, 1);
+  begin(1, asynchronous);
+  const auto held = caf::actor_cast<caf::actor_addr>(hosts.at(1)).id();
+  sim.hold([held](caf::actor_id x) { return x == held; });
+  const auto push_of = [this](std::uint32_t attempt) {
+    return ask<push_result>(
+      replica_push{0, training_number, {0, 0, 0}, 0, {}, {3, attempt}},
+      tensors{floats({1, 0})});
+  };
+  const auto first = push_of(1), second = push_of(2);
+  EXPECT_NE(first->problem.find("moved"), std::string::npos);
+  sim.hold({});
+  expect_done(second);
+  // It counts once.
+  expect_value(
+    ask<pulled, tensors>(
+      replica_pull{0, training_number, 0, 1, {0}, {0}, {3, 2}}, tensors{}),
+    {0, 2});
 }
 
 TEST_F(ShardRouter, DecidesTheStepsOfATraining) {
   start(3, 2);
   begin(2, {consistency_kind::synchronous, 0, 1});
   std::vector<std::uint64_t> decided;
-  training_chief what{training_number, 2, 1, 1};
+  lead_training what{training_number, 2, 1, 1};
   what.factors = [](std::uint64_t step, const std::vector<std::uint32_t>& of) {
     EXPECT_EQ(of, std::vector<std::uint32_t>{step == 0 ? 1u : 0u});
     return update_factors{false, 0, step == 0 ? 0.5F : 2};
   };
   what.on_decided = [&](std::uint64_t steps) { decided.push_back(steps); };
+  caf::anon_send(router, contributed{1, 0, training_number});
   const auto led = ask<std::uint64_t>(what);
   const auto contribute = [this](std::uint32_t replica, std::uint64_t step) {
     for (const std::uint32_t shard : {0, 1})
@@ -264,7 +304,7 @@ TEST_F(ShardRouter, DecidesTheStepsOfATraining) {
 TEST_F(ShardRouter, EndsAChiefThatALaterOneSupersedes) {
   start(2, 1);
   begin(1, {consistency_kind::synchronous, 0, 0});
-  training_chief what{training_number, 1, 0, 8};
+  lead_training what{training_number, 1, 0, 8};
   what.factors = [](std::uint64_t, const std::vector<std::uint32_t>&) {
     return update_factors{};
   };
@@ -288,15 +328,50 @@ TEST_F(ShardRouter, EndsAChiefThatALaterOneSupersedes) {
   EXPECT_NE(ask<std::uint64_t>(what)->problem.find("a later chief"),
             std::string::npos);
   EXPECT_EQ(last->problem, "");
+  what.chief = 0;
+  EXPECT_NE(ask<std::uint64_t>(what)->problem.find("chief 0"),
+            std::string::npos);
   what.chief = 10;
   what.backup_workers = 1;
   EXPECT_NE(ask<std::uint64_t>(what)->problem, "");
 }
 
+TEST_F(ShardRouter, GivesALaterChiefTheReportsOfTheReplicas) {
+  start(2, 1);
+  begin(1, {consistency_kind::synchronous, 0, 0});
+  for (const std::uint32_t shard : {0, 1})
+    expect_done(push(shard, 0, 0, {1, 1}));
+  caf::anon_send(router, contributed{0, 1, training_number});
+  lead_training what{training_number, 1, 0, 1};
+  what.factors = [](std::uint64_t,
+                    const std::vector<std::uint32_t>&) -> update_factors {
+    throw std::runtime_error("the schedule has ended");
+  };
+  const auto fails = ask<std::uint64_t>(what);
+  sim.advance(1s, 10ms);
+  EXPECT_NE(fails->problem.find("the schedule has ended"), std::string::npos);
+  what.chief = 2;
+  what.factors = [](std::uint64_t, const std::vector<std::uint32_t>&) {
+    return update_factors{};
+  };
+  const auto led = ask<std::uint64_t>(what);
+  expect_value(pull(0, 0, 1), {0, 1});
+  EXPECT_EQ(led->problem, "");
+  begin(1, asynchronous); // in place of the one before
+  --training_number;
+  what.training = training_number;
+  what.chief = 3;
+  const auto late = ask<std::uint64_t>(what);
+  sim.advance(1s, 10ms);
+  EXPECT_NE(late->problem.find("later training"), std::string::npos);
+  caf::anon_send_exit(router, caf::exit_reason::kill);
+  sim.run_until_idle();
+}
+
 TEST_F(ShardRouter, EndsAChiefThatNoCopyAnswers) {
   start(2, 1, 3s);
   begin(1, {consistency_kind::synchronous, 0, 0});
-  training_chief what{training_number, 1, 0, 1};
+  lead_training what{training_number, 1, 0, 1};
   what.factors = [](std::uint64_t, const std::vector<std::uint32_t>&) {
     return update_factors{true, -1, 1};
   };
@@ -310,10 +385,10 @@ TEST_F(ShardRouter, EndsAChiefThatNoCopyAnswers) {
   EXPECT_NE(waits->problem.find("the learning rate -1"), std::string::npos);
   const auto held = caf::actor_cast<caf::actor_addr>(hosts.at(1)).id();
   sim.hold([held](caf::actor_id x) { return x == held; });
+  what.chief = 2;
   const auto late = ask<std::uint64_t>(what);
   sim.advance(5s, 50ms);
-  EXPECT_NE(late->problem.find("no copy has answered the chief"),
-            std::string::npos);
+  EXPECT_NE(late->problem.find("no copy has answered"), std::string::npos);
 }
 
 TEST_F(ShardRouter, FailsIfNoCopyAnswers) {

@@ -34,8 +34,6 @@ std::string_view message_name(const Effect& effect) {
     return "pull";
   else if constexpr (requires { effect.accepted; })
     return "accepted";
-  else if constexpr (requires { effect.contributed; })
-    return "contributed";
   else if constexpr (requires { effect.decision_query; })
     return "decision_query";
   else if constexpr (requires { effect.decision; })
@@ -260,6 +258,9 @@ void random_server_job::tick() {
   for (auto& [process, one] : workers_)
     if (one.is_alive) {
       perform(process, one.machine->on_timeout());
+      for (const auto& [id, replica] : one.replicas)
+        if (!replica.is_adopted)
+          report(process, id);
       for (const auto& [s, commands] : one.commands)
         for (const auto* all : {&commands.open, &commands.reads})
           for (const auto& [number, open] : *all)
@@ -547,7 +548,7 @@ void random_server_job::on_read(std::uint64_t process, std::uint32_t id) {
     self.step = self.contributed = self.lowest_next;
     if (from.training == training_)
       went_on_at_[id] = std::max(went_on_at_[id], self.step);
-    perform(process, from.machine->contributed(id, self.step));
+    report(process, id);
     if (self.step < mine.steps)
       read(process, id);
     return;
@@ -605,11 +606,6 @@ void random_server_job::perform(std::uint64_t process,
                      return to.on(process, what);
                    });
         },
-        [&](const send_contributed& x) {
-          if (const auto chief = workers_[process].chief; chief != 0)
-            to_chief(process, chief, message,
-                     [what = x.contributed](auto& to) { return to.on(what); });
-        },
         [&](const push_done& x) { on_push_done(process, x); },
         [&](const pull_done&) { fail("a pull ends without an answer"); },
         [&](const worker_error& x) {
@@ -638,8 +634,18 @@ void random_server_job::on_push_done(std::uint64_t process,
   while (self.parts_done[self.contributed] == all_parts)
     ++self.contributed;
   if (self.contributed > before)
-    perform(process,
-            from.machine->contributed(done.id.replica, self.contributed));
+    report(process, done.id.replica);
+}
+
+/// Tells the chief that the worker knows to how many steps a replica has
+/// contributed.
+void random_server_job::report(std::uint64_t process, std::uint32_t id) {
+  const auto& from = workers_[process];
+  if (from.chief == 0)
+    return;
+  const contributed what{id, from.replicas.at(id).contributed, from.training};
+  to_chief(process, from.chief, "contributed",
+           [what](auto& to) { return to.on(what); });
 }
 
 void random_server_job::to_chief(

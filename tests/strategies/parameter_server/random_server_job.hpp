@@ -209,6 +209,7 @@ private:
                const shard_reaction& effects);
   void perform(std::uint64_t process, const worker_reaction& effects);
   void perform(std::uint64_t process, const decision_reaction& effects);
+  void report(std::uint64_t process, std::uint32_t id);
   void to_chief(std::uint64_t sender, std::uint64_t chief,
                 std::string_view message,
                 std::function<decision_reaction(step_decisions&)> call);

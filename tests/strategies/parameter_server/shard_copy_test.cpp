@@ -52,6 +52,19 @@ push_result result_of(const shard_reaction& all) {
 }
 
 /// A primary and a backup that is in sync.
+/// A decision of chief 1, of view 1.
+decision decided_by_1(std::uint64_t step, std::vector<std::uint32_t> of,
+                      std::uint64_t training = 0) {
+  return {1, step, std::move(of), training, 1};
+}
+
+/// Lets chief 1 ask a copy that has no backup.
+void ask(shard_copy& alone, std::uint64_t training = 0) {
+  EXPECT_EQ(count<answer_decision_query>(
+              alone.on(decision_query{alone.view_id(), training, 1})),
+            1u);
+}
+
 struct pair_of_copies {
   explicit pair_of_copies(const std::vector<consistency>& parts)
     : primary{primary_id, trained(parts, 2)},
@@ -124,6 +137,7 @@ TEST(ShardCopy, SaysWhyItRejectsAPush) {
 TEST(ShardCopy, RejectsPullsAndDecisionsThatCannotBe) {
   shard_copy alone{primary_id, trained({{synchronous, 0, 1}}, 2)};
   alone.on_view(view(1, {}));
+  ask(alone);
   const auto is_error = [](const shard_reaction& x) {
     return x.size() == 1 && std::holds_alternative<protocol_error>(x[0]);
   };
@@ -131,17 +145,17 @@ TEST(ShardCopy, RejectsPullsAndDecisionsThatCannotBe) {
   EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 1, 0, 0, {1}})));
   EXPECT_TRUE(is_error(alone.on(worker_id, pull{1, 1, 0, 0, {0, 0}})));
   alone.on(worker_id, push_of(0, 0), {});
-  EXPECT_TRUE(is_error(alone.on(decision{1, 0, {}})));
-  EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 0}})));
-  EXPECT_TRUE(is_error(alone.on(decision{1, 0, {0, 2}})));
+  EXPECT_TRUE(is_error(alone.on(decided_by_1(0, {}))));
+  EXPECT_TRUE(is_error(alone.on(decided_by_1(0, {0, 0}))));
+  EXPECT_TRUE(is_error(alone.on(decided_by_1(0, {0, 2}))));
   // Another primary can have them, in a newer view.
-  EXPECT_TRUE(alone.on(decision{1, 0, {0, 1}}).empty());
-  EXPECT_TRUE(alone.on(decision{1, 1, {0}}).empty());
-  const auto done = alone.on(decision{1, 0, {0}});
+  EXPECT_TRUE(alone.on(decided_by_1(0, {0, 1})).empty());
+  EXPECT_TRUE(alone.on(decided_by_1(1, {0})).empty());
+  const auto done = alone.on(decided_by_1(0, {0}));
   EXPECT_EQ(only<apply>(done).update.contributions.size(), 1u);
   EXPECT_EQ(only<answer_decision>(done).decided.step, 0u);
   // Sent again, it is only answered.
-  EXPECT_EQ(alone.on(decision{1, 0, {0}}).size(), 1u);
+  EXPECT_EQ(alone.on(decided_by_1(0, {0})).size(), 1u);
   EXPECT_EQ(result_of(alone.on(worker_id, push_of(1, 0), {})),
             push_result::decided);
 }
@@ -149,10 +163,11 @@ TEST(ShardCopy, RejectsPullsAndDecisionsThatCannotBe) {
 TEST(ShardCopy, RejectsAnotherDecisionOnTheLastStep) {
   shard_copy alone{primary_id, trained({{synchronous, 0, 1}}, 2)};
   alone.on_view(view(1, {}));
+  ask(alone);
   alone.on(worker_id, push_of(0, 0), {});
   alone.on(worker_id, push_of(1, 0), {});
-  alone.on(decision{1, 0, {0}});
-  EXPECT_EQ(count<protocol_error>(alone.on(decision{1, 0, {1}})), 1u);
+  alone.on(decided_by_1(0, {0}));
+  EXPECT_EQ(count<protocol_error>(alone.on(decided_by_1(0, {1}))), 1u);
 }
 
 TEST(ShardCopy, TellsAChiefTheLastDecisionWhenTheBackupsHaveItsQuery) {
@@ -234,11 +249,39 @@ TEST(ShardCopy, TakesNoDecisionOfAnEarlierChiefThanTheLastThatHasAsked) {
     8u);
 }
 
+TEST(ShardCopy, ASnapshotLacksAQueryThatIsNotApplied) {
+  pair_of_copies both{{{synchronous, 0, 1}}};
+  const auto first = both.primary.on(decision_query{1, 0, 3});
+  both.deliver(both.backup.on(only<send_record>(first).record, {}));
+  EXPECT_EQ(count<send_record>(both.primary.on(decision_query{1, 0, 8})), 1u);
+  const std::uint64_t other = 77;
+  both.primary.on_view(view(2, {backup_id, other}));
+  EXPECT_EQ(
+    only<send_snapshot>(both.primary.on(stored{2, other, false, 0, false}))
+      .snapshot.chief,
+    3u);
+  // Nevertheless the earlier chief has no say any more.
+  EXPECT_EQ(only<answer_decision>(both.primary.on(decision{2, 0, {0}, 0, 3}))
+              .decided.last_chief,
+            8u);
+}
+
+TEST(ShardCopy, RejectsAChiefThatHasNotAsked) {
+  shard_copy alone{primary_id, trained({{synchronous}}, 1)};
+  alone.on_view(view(1, {}));
+  alone.on(worker_id, push_of(0, 0), {});
+  for (const std::uint64_t chief : {0, 1})
+    EXPECT_EQ(count<protocol_error>(alone.on(decision{1, 0, {0}, 0, chief})),
+              1u);
+  EXPECT_EQ(count<protocol_error>(alone.on(decision_query{1, 0, 0})), 1u);
+}
+
 TEST(ShardCopy, ASnapshotContainsTheLastDecision) {
   shard_copy primary{primary_id, trained({{synchronous}}, 1)};
   primary.on_view(view(1, {}));
+  ask(primary);
   primary.on(worker_id, push_of(0, 0), {});
-  primary.on(decision{1, 0, {0}});
+  primary.on(decided_by_1(0, {0}));
   primary.on_view(view(2, {backup_id}));
   const auto made =
     only<send_snapshot>(primary.on(stored{2, backup_id, false, 0, false}))
@@ -513,14 +556,16 @@ TEST(ShardCopy, TakesNoPushThatExceedsALimitOfTheLog) {
     return !to.on(worker_id, push_of(0, step), {nullptr, bytes}).empty();
   };
   auto few = primary_with({2, 1'000});
+  few.on(decision_query{1, 0, 1});
+  few.on(stored{1, backup_id, true, 1, true});
   EXPECT_TRUE(takes(few, 0, 1));
   EXPECT_TRUE(few.on(worker_id, push_of(0, 0, 1), {}).size() == 1);
   EXPECT_FALSE(takes(few, 1, 1));
-  few.on(stored{1, backup_id, true, 1, true});
+  few.on(stored{1, backup_id, true, 2, true});
   EXPECT_TRUE(takes(few, 1, 1));
-  EXPECT_TRUE(few.on(decision{1, 0, {0}}).empty());
-  few.on(stored{1, backup_id, true, 3, true});
-  EXPECT_EQ(count<send_record>(few.on(decision{1, 0, {0}})), 1u);
+  EXPECT_TRUE(few.on(decided_by_1(0, {0})).empty());
+  few.on(stored{1, backup_id, true, 4, true});
+  EXPECT_EQ(count<send_record>(few.on(decided_by_1(0, {0}))), 1u);
 
   auto small = primary_with({100, 10});
   EXPECT_TRUE(takes(small, 0, 11)); // a larger one is taken alone
@@ -622,22 +667,6 @@ TEST(Worker, SendsNothingAgainWhenItHearsTwiceThatAShardServes) {
   self.push(0, {0, 0, 0}, 0, {}, {});
   EXPECT_EQ(self.on(0, serving{1}).size(), 1u);
   EXPECT_TRUE(self.on(0, serving{1}).empty());
-}
-
-TEST(Worker, ReportsTheContributionsOfItsReplicasInEachInterval) {
-  worker self{worker_id, 1, 0};
-  // The report holds in all views.
-  const auto sent = only<send_contributed>(self.contributed(0, 3)).contributed;
-  EXPECT_EQ(sent.replica, 0u);
-  EXPECT_EQ(sent.next_step, 3u);
-  EXPECT_EQ(count<send_contributed>(self.on_view(0, {1, primary_id})), 0u);
-  EXPECT_EQ(
-    only<send_contributed>(self.contributed(0, 4)).contributed.next_step, 4u);
-  self.on(0, serving{1});
-  EXPECT_EQ(only<send_contributed>(self.on_timeout()).contributed.next_step,
-            4u);
-  self.release(0);
-  EXPECT_EQ(count<send_contributed>(self.on_timeout()), 0u);
 }
 
 TEST(Worker, EntersTheViewsOfEachShardApart) {
@@ -830,8 +859,9 @@ push push_in(std::uint64_t training, std::uint32_t replica, std::uint64_t step,
 TEST(ShardCopy, BeginsATrainingInPlaceOfTheOneBefore) {
   shard_copy alone{primary_id, trained({{synchronous}}, 1)};
   alone.on_view(view(1, {}));
+  ask(alone);
   alone.on(worker_id, push_of(0, 0), {});
-  alone.on(decision{1, 0, {0}});
+  alone.on(decided_by_1(0, {0}));
   alone.on(worker_id, push_of(0, 1), {}); // waits for a decision
   EXPECT_TRUE(alone.on(worker_id, pull{1, 1, 0, 2, {0}}).empty());
   const auto next = trained({{asynchronous}, {synchronous}}, 3, 5);
@@ -846,10 +876,10 @@ TEST(ShardCopy, BeginsATrainingInPlaceOfTheOneBefore) {
   EXPECT_EQ(result_of(alone.on(worker_id, push_of(0, 1), {})),
             push_result::training_ended);
   EXPECT_TRUE(alone.on(worker_id, pull{1, 2, 0, 0, {0}}).empty());
-  EXPECT_TRUE(alone.on(decision{1, 1, {0}}).empty());
+  EXPECT_TRUE(alone.on(decided_by_1(1, {0})).empty());
   EXPECT_TRUE(alone.on(decision_query{1}).empty());
   EXPECT_FALSE(alone.answer_in_place(pull{1, 0, 0, 0, {0}}));
-  EXPECT_EQ(only<answer_decision_query>(alone.on(decision_query{1, 5}))
+  EXPECT_EQ(only<answer_decision_query>(alone.on(decision_query{1, 5, 1}))
               .last_decision.decided.size(),
             0u);
   // A step of the new one is another step with the same number. It answers no
@@ -862,7 +892,7 @@ TEST(ShardCopy, BeginsATrainingInPlaceOfTheOneBefore) {
   EXPECT_EQ(only<answer_pull>(read).pulled.training, 5u);
   for (const std::uint32_t replica : {0, 1, 2})
     alone.on(worker_id, push_in(5, replica, 0, 1), {});
-  const auto decided = alone.on(decision{1, 0, {0, 1, 2}, 5});
+  const auto decided = alone.on(decided_by_1(0, {0, 1, 2}, 5));
   EXPECT_EQ(only<apply>(decided).update.contributions.size(), 3u);
   EXPECT_EQ(only<answer_decision>(decided).decided.training, 5u);
   // The sender knows of a training that this copy will learn of, too.
@@ -918,6 +948,8 @@ TEST(ShardCopy, CountsTrainingsInTheBytesOfItsLog) {
 /// command.
 TEST(ShardCopy, LetsWhatIsBehindTheBeginOfATrainingHaveNoEffect) {
   pair_of_copies both{{{synchronous}}};
+  const auto asked = both.primary.on(decision_query{1, 0, 1});
+  both.deliver(both.backup.on(only<send_record>(asked).record, {}));
   std::vector<record> sent;
   const auto keep = [&](const shard_reaction& effects) {
     sent.push_back(only<send_record>(effects).record);
@@ -928,7 +960,7 @@ TEST(ShardCopy, LetsWhatIsBehindTheBeginOfATrainingHaveNoEffect) {
     both.deliver(both.backup.on(sent[i], {}));
   keep(both.primary.on(begin_of(trained({{synchronous}}, 2, 1)), {}));
   keep(both.primary.on(worker_id, push_of(0, 1), {}));
-  keep(both.primary.on(decision{1, 0, {0, 1}}));
+  keep(both.primary.on(decided_by_1(0, {0, 1})));
   keep(both.primary.on(decision_query{1, 0, 4}));
   both.answers.clear();
   for (std::size_t i = 2; i < sent.size(); ++i)
@@ -941,7 +973,7 @@ TEST(ShardCopy, LetsWhatIsBehindTheBeginOfATrainingHaveNoEffect) {
     EXPECT_EQ(one->current().number, 1u);
     EXPECT_EQ(one->contributions(0).version(), 0u);
     EXPECT_EQ(one->contributions(0).next_step(0), 0u);
-    EXPECT_EQ(one->position().sequence, 6u);
+    EXPECT_EQ(one->position().sequence, 7u);
   }
   // Steps with these numbers can be made in the new one, and decided by a chief
   // with a lower number.
@@ -1050,8 +1082,6 @@ TEST(ServerWorker, IgnoresAnswersOfAnotherTraining) {
             1u);
   EXPECT_EQ(
     count<push_done>(self.on(0, pushed{1, id, push_result::accepted, 5})), 1u);
-  EXPECT_EQ(only<send_contributed>(self.contributed(0, 1)).contributed.training,
-            5u);
 }
 
 } // namespace

@@ -164,6 +164,7 @@ TEST(StepDecisions, RejectsWhatCannotBe) {
   EXPECT_TRUE(std::holds_alternative<protocol_error>(all[0]));
   EXPECT_THROW((step_decisions{1, 2, 2, 0, 1}), std::logic_error);
   EXPECT_THROW((step_decisions{0, 2, 1, 0, 1}), std::logic_error);
+  EXPECT_THROW((step_decisions{1, 2, 1, 0, 0}), std::logic_error);
 }
 
 TEST(StepDecisions, AreSentWhenTheHostHasSaidHowTheyAreApplied) {
@@ -206,9 +207,11 @@ TEST(StepDecisions, EndWhenALaterChiefHasAskedAShard) {
   EXPECT_TRUE(
     decides.on(1, decided{1, 0, 0, this_chief - 1, this_chief}).empty());
   EXPECT_FALSE(decides.is_superseded());
+  EXPECT_EQ(decides.decided_steps(), 0u); // one shard has not the decision
   EXPECT_EQ(decides.on(1, decided{1, 0, 0, this_chief, this_chief + 1}).size(),
             1u);
   EXPECT_TRUE(decides.is_superseded());
+  EXPECT_EQ(decides.decided_steps(), 0u);
   EXPECT_TRUE(
     decides.on(1, decided{1, 0, 0, this_chief, this_chief + 1}).empty());
   EXPECT_TRUE(decides.on_timeout().empty());

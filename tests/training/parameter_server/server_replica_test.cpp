@@ -123,7 +123,7 @@ TEST(ServerReplica, MakesSynchronousStepsThatTheChiefDecides) {
   caf::scoped_actor self{f.on.servers()->system()};
   const auto router = f.on.servers()->router();
   std::atomic<std::uint64_t> decided = 0;
-  training_chief chief{number, replicas, 0, 1};
+  lead_training chief{number, replicas, 0, 1};
   chief.factors = [](std::uint64_t, const std::vector<std::uint32_t>& of) {
     return update_factors{false, 0, 1.0F / float(of.size())};
   };

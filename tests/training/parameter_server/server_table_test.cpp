@@ -197,10 +197,10 @@ public:
     }
     return out;
   }
-  std::vector<step_values> pull(std::span<const step_pull>) override {
+  std::vector<step_values> pull_step(std::span<const step_pull>) override {
     return {};
   }
-  void push(std::span<const step_push>) override {}
+  void push_step(std::span<const step_push>) override {}
   void report(tensors) override {}
   void change(const address&, parameter_server::part_change one) override {
     changes.push_back(one.rows);
