@@ -324,7 +324,7 @@ TEST_F(BadInput, HasHelpWithExamples) {
   const auto train = troupe("train --help");
   EXPECT_EQ(train.code, 0);
   EXPECT_NE(train.out.find("troupe train --resume"), std::string::npos);
-  EXPECT_NE(troupe("--version").out.find("0.1"), std::string::npos);
+  EXPECT_NE(troupe("--version").out.find("0.2"), std::string::npos);
 }
 
 TEST_F(BadInput, HasHelpWithTheExamplesOfEachCommand) {
