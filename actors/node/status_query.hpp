@@ -7,9 +7,9 @@ namespace troupe {
 
 class runtime;
 
-/// Asks for a status: a process of a job for that of the job, or a chief for
-/// that of its parameter servers. A node returns its description. Blocks for at
-/// most seven times `connect_timeout`.
+/// Asks a process of a job for the status of the job, or a chief for the status
+/// of its parameter servers. A node returns its description. Blocks for at most
+/// seven times `connect_timeout`.
 /// @param address "host:port", of any process of the job
 /// @returns several printable lines for display.
 /// @errors throws std::invalid_argument for a malformed address; what

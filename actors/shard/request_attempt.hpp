@@ -18,7 +18,7 @@ public:
   /// True if the request can be sent now: no attempt is open, and the shard has
   /// not just ignored one.
   bool can_begin(time_point now) const { return !is_open_ && now >= next_; }
-  /// @param number differs from those of all attempts before.
+  /// @param number of the attempt; no attempt before has had this number.
   /// @pre `can_begin`.
   void begin(std::uint64_t number, time_point now) {
     number_ = number;

@@ -740,8 +740,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
 
   /// True if the task has a connected process in the view, at another address
-  /// than that of the request. It is a spare, or a predecessor whose loss this
-  /// process has not noticed yet. A process at the same address is the
+  /// than the request. Such a process is a spare, or a predecessor whose loss
+  /// this process has not noticed yet. A process at the same address is the
   /// predecessor of the one that asks, and may be ending.
   bool is_taken_elsewhere(const membership::join_request& request) const {
     const auto peer = peers.find(request.task);

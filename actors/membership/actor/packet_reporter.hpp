@@ -9,7 +9,8 @@
 namespace troupe {
 
 /// Decides when a process reports to another one how many packets it has sent.
-/// It does so in a pause; without a pause, the next packet shows a loss.
+/// The process reports in a pause; without a pause, the next packet shows a
+/// loss.
 class packet_reporter {
 public:
   /// Interval in which `on_interval` is to be called.

@@ -23,9 +23,9 @@ private:
   std::string copy_; ///< Empty: no file has the model.
 };
 
-/// Returns the model of a run: that of the file of --resume, else the model
-/// that the launcher has handed over, else that of --model. If --init is given
-/// and --model is not, the file of --init has the model.
+/// Returns the model of a run: the model in the file of --resume, else the
+/// model that the launcher has handed over, else the model of --model. If
+/// --init is given and --model is not, the file of --init has the model.
 /// @errors throws std::invalid_argument as `models::find_model`;
 ///         std::runtime_error if the file of --resume or --init cannot be read.
 troupe::models::model_description model_of(const train_arguments& arguments,
