@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 
@@ -20,6 +21,15 @@ local_placement checked(const local_placement& ranks) {
       throw std::logic_error("rank " + std::to_string(p)
                              + " of a communicator has no replica");
   return ranks;
+}
+
+/// Keeps an object until the process ends. It stays reachable, so that checks
+/// for leaks do not report it.
+void keep_forever(std::shared_ptr<void> object) {
+  static std::mutex lock;
+  static auto& kept = *new std::vector<std::shared_ptr<void>>;
+  const std::lock_guard locked{lock};
+  kept.push_back(std::move(object));
 }
 
 } // namespace
@@ -54,11 +64,12 @@ nccl_collectives::~nccl_collectives() {
                         && std::chrono::steady_clock::now() < limit;
        make_progress())
     progressed_.wait_for(locked, std::chrono::milliseconds{1});
+  // Work of the device may still access the memory of what is left.
   for (auto& one : closing_)
-    one.release();           // work of the device may still write to its memory
-  if (!copied_sums_.empty()) // or read it
-    std::make_unique<std::vector<copied_sum>>(std::move(copied_sums_))
-      .release();
+    keep_forever(std::move(one));
+  if (!copied_sums_.empty())
+    keep_forever(
+      std::make_shared<std::vector<copied_sum>>(std::move(copied_sums_)));
 }
 
 nccl_collectives::time_point nccl_collectives::now() const {
@@ -513,6 +524,7 @@ void nccl_collectives::complete(device_operation& op) {
 /// Lets a compute stream copy a sum, and the compute streams of all other
 /// replicas of the rank wait for the copy. The memory of the sum is kept until
 /// that is done, because the communication stream must not write to it before.
+/// @errors throws device_lost.
 tensor nccl_collectives::sum_on_device(const device_operation& op,
                                        const device_memory& memory,
                                        const tensor_spec& spec,
@@ -520,8 +532,13 @@ tensor nccl_collectives::sum_on_device(const device_operation& op,
   tensor out{spec, on};
   const auto& compute = op.staged.front().compute;
   auto& copied = copied_sums_.emplace_back(copied_sum{memory, {}});
-  compute->copy(out, memory.get());
-  copied.copied = compute->record();
+  try {
+    compute->copy(out, memory.get());
+    copied.copied = compute->record();
+  } catch (const device_lost&) {
+    copied_sums_.pop_back(); // the device accesses no memory any more
+    throw;
+  }
   for (const auto& staged : op.staged)
     if (staged.compute != compute)
       staged.compute->wait(*copied.copied);

@@ -80,6 +80,11 @@ public:
   /// A device is lost: it does nothing more, and all calls that use it throw.
   /// @param device counted in the order of `make_device`.
   void lose_device(std::size_t device);
+  /// The device that next copies a sum to a tensor is lost before it does.
+  void lose_device_at_next_sum() {
+    const std::lock_guard locked{lock_};
+    loses_device_at_next_sum_ = true;
+  }
 
   /// The next allocation of device memory fails.
   void fail_next_allocation() {
@@ -209,6 +214,7 @@ private:
   std::set<std::string> violations_;
   std::set<std::size_t> lost_; ///< Devices.
   bool freezes_next_ = false, fails_next_allocation_ = false;
+  bool loses_device_at_next_sum_ = false;
   int transfers_until_failure_ = -1; ///< -1: none fails. 0: one has failed.
   int open_groups_ = 0;              ///< Ended, but not done by the device.
   int late_allocations_ = 0;
@@ -278,7 +284,12 @@ public:
          },
          {{into, from.bytes()}}});
   }
+  /// @errors throws device_lost.
   void copy(const tensor& into, const std::byte* from) override {
+    const std::lock_guard locked{owner_->lock_};
+    if (std::exchange(owner_->loses_device_at_next_sum_, false))
+      owner_->lose_device(state_->device);
+    owner_->check_usable(state_->device);
     add({[into, from] {
            tensor host{into.spec()};
            std::memcpy(host.raw(), from, host.bytes());

@@ -397,6 +397,27 @@ TEST(NcclBackend, EndsAGroupInWhichACallHasFailed) {
   }
 }
 
+// The device accesses the memory of such a sum no more, so that it is freed.
+TEST(NcclBackend, KeepsNoMemoryOfASumWhoseDeviceIsLost) {
+  constexpr device gpu{device_kind::cuda, 0};
+  test::simulated_devices devices;
+  fake_ranks job{one_each, 1};
+  job.begin(1, 0);
+  job.nccl->lose_device_at_next_sum();
+  for (std::uint32_t r = 0; r < 3; ++r)
+    job.backends[r]->contribute(
+      large, contribution_of(r, 0, large).to(gpu), by_tree, separate);
+  EXPECT_TRUE(job.run_until([&] {
+    return std::ranges::any_of(job.backends, [](const auto& x) {
+      return x->last_failure().has_value();
+    });
+  }));
+  for (const auto& one : job.backends)
+    one->end_step();
+  for (const auto& rank : job.ranks)
+    EXPECT_TRUE(job.run_until([&] { return rank->is_drained(); }));
+}
+
 // A driver may let an allocation, or the first launch of a kernel, wait for a
 // kernel of NCCL that waits for another rank of this process. A second model,
 // which has its own generations, needs memory of other sizes.
