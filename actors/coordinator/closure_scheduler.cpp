@@ -48,7 +48,7 @@ void closure_scheduler_state::accept_waiting() {
     auto what = std::move(waiting.front());
     waiting.pop_front();
     closures.emplace(machine->scheduled(), what);
-    perform(machine->schedule(what));
+    perform(machine->schedule(what, what->waits_for_others));
   }
 }
 

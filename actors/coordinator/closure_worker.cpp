@@ -313,10 +313,15 @@ void closure_worker_state::configure(closure_worker_config how) {
   static std::atomic<std::uint64_t> made{0};
   config = std::move(how);
   worker_id = ++made;
-  for (std::uint32_t i = 0; i < config.interleaved; ++i) {
-    auto& on = *slots.emplace_back(std::make_unique<slot>());
-    on.body = std::make_unique<fiber>(&on.own_context);
-  }
+  for (std::uint32_t i = 0; i < config.interleaved; ++i)
+    add_slot(false);
+}
+
+closure_worker_state::slot& closure_worker_state::add_slot(bool is_extra) {
+  auto& on = *slots.emplace_back(std::make_unique<slot>());
+  on.is_extra = is_extra;
+  on.body = std::make_unique<fiber>(&on.own_context);
+  return on;
 }
 
 // -- messages -----------------------------------------------------------------
@@ -329,15 +334,25 @@ void closure_worker_state::on_run(const coordinator::run& received,
   begin_later();
 }
 
-closure_worker_state::slot* closure_worker_state::find_free_slot() const {
-  const auto found =
-    std::ranges::find_if(slots, [](const auto& on) { return !on->current; });
+closure_worker_state::slot*
+closure_worker_state::find_free_slot(bool is_extra) const {
+  const auto found = std::ranges::find_if(slots, [&](const auto& on) {
+    return !on->current && on->is_extra == is_extra;
+  });
   return found == slots.end() ? nullptr : found->get();
+}
+
+std::deque<closure_worker_state::waiting_closure>::iterator
+closure_worker_state::find_next() {
+  const bool is_free = find_free_slot(false);
+  return std::ranges::find_if(queue, [&](const waiting_closure& x) {
+    return is_free || x.run.waits_for_others;
+  });
 }
 
 /// A `cancel` that has arrived takes effect before the closure begins.
 void closure_worker_state::begin_later() {
-  if (queue.empty() || next_pending || !find_free_slot())
+  if (next_pending || find_next() == queue.end())
     return;
   next_pending = true;
   self->send(self, atom::next_v);
@@ -366,11 +381,14 @@ void closure_worker_state::on_cancel(const coordinator::cancel& received) {
 
 void closure_worker_state::begin_next() {
   next_pending = false;
-  auto* const on = find_free_slot();
-  if (!on || queue.empty())
+  const auto found = find_next();
+  if (found == queue.end())
     return;
-  const auto& next = on->current.emplace(std::move(queue.front()));
-  queue.pop_front();
+  const bool is_extra = found->run.waits_for_others;
+  auto* const free = find_free_slot(is_extra);
+  auto* const on = free ? free : &add_slot(is_extra);
+  const auto& next = on->current.emplace(std::move(*found));
+  queue.erase(found);
   const auto& execution = next.run.execution;
   on->environment = std::make_shared<worker_environment>(*this, *on, next.what);
   on->environment->worker = config.number;

@@ -45,9 +45,10 @@ struct closure_worker_config {
 class worker_environment;
 
 /// State of a closure worker. It executes closures on fibers of one thread, a
-/// limited number at a time. A closure that waits for a shard parks its fiber,
-/// and another one begins or goes on meanwhile. When a closure has returned,
-/// its effects are stored at their shards, and the next one begins meanwhile.
+/// limited number at a time, and beside them all closures that wait for others.
+/// A closure that waits for a shard parks its fiber, and another one begins or
+/// goes on meanwhile. When a closure has returned, its effects are stored at
+/// their shards, and the next one begins meanwhile.
 struct closure_worker_state {
   static inline const char* name = "closure worker";
 
@@ -66,7 +67,8 @@ struct closure_worker_state {
   };
   /// A fiber, and the execution on it.
   struct slot {
-    context own_context;                    ///< Context of the ops in closures.
+    bool is_extra = false; ///< For closures that wait for others.
+    context own_context;   ///< Context of the ops in closures.
     std::optional<waiting_closure> current; ///< None: the slot is free.
     /// Environment of `current`.
     std::shared_ptr<worker_environment> environment;
@@ -80,9 +82,12 @@ struct closure_worker_state {
   void resume(slot& on);
   void end_execution(slot& on);
   void store_effects(const slot& from, coordinator::payload&& result);
-  slot* find_free_slot() const;
-  /// Begins the next closure after the messages that have arrived, if there is
-  /// one and a slot is free.
+  slot& add_slot(bool is_extra);
+  slot* find_free_slot(bool is_extra) const;
+  /// Returns the first execution that can begin.
+  std::deque<waiting_closure>::iterator find_next();
+  /// Begins the next closure after the messages that have arrived, if one can
+  /// begin.
   void begin_later();
   void on_stored(const coordinator::execution& from);
   void fail(const coordinator::execution& which, std::exception_ptr thrown);
@@ -105,7 +110,8 @@ struct closure_worker_state {
   std::deque<waiting_closure> queue;
   bool next_pending = false; ///< A `next` message to itself is pending.
   std::map<coordinator::execution, storing> stores;
-  /// Declared last, because closures use all members above.
+  /// Declared last, because closures use all members above. Extra slots are
+  /// added when they are needed.
   std::vector<std::unique_ptr<slot>> slots;
 };
 

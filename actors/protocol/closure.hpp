@@ -141,6 +141,9 @@ struct closure {
   const std::function<coordinator::payload(closure_environment&)> function;
   const std::string name;
   const tensors inputs; ///< Inputs of a registered closure.
+  /// It ends only if other closures are executed at the same time. Set before
+  /// it is scheduled.
+  bool waits_for_others = false;
   /// Null: it was called. Only the scheduler uses it.
   std::shared_ptr<closure_listener> listener;
   /// All attempts up to this one shall end.

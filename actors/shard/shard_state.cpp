@@ -540,15 +540,18 @@ void shard_state::apply(const parameter_server::update& x) {
   const auto number = trained.at(x.part);
   if (!tables.contains(number) && !parts.contains(number))
     return;
+  const bool is_skipped = x.is_decided && x.factors.is_skipped;
   std::vector<part_change> changes; // by replica
   for (const auto& one : x.contributions)
     if (const auto& operands = troupe::tensors_of(one.gradient);
         !operands.empty())
       changes.push_back(gradient_of(x.part, x.factors, operands));
-  if (changes.empty())
+  if (changes.empty() && !x.is_decided)
     return;
   auto sum = gradient_of(x.part, x.factors, {});
-  if (changes.size() == 1)
+  if (changes.empty() || is_skipped)
+    sum.what = part_change::kind::count_step;
+  else if (changes.size() == 1)
     sum = std::move(changes[0]);
   else if (std::ranges::all_of(changes, [](const part_change& one) {
              return static_cast<bool>(one.rows);

@@ -40,7 +40,10 @@ struct run {
   /// All closures below it are done: the worker forgets them, and executes none
   /// of them.
   std::uint64_t done_below = 0;
-  auto fields() { return std::tie(execution, done_below); }
+  /// The closure waits for other closures: the worker begins it at once, beside
+  /// all others.
+  bool waits_for_others = false;
+  auto fields() { return std::tie(execution, done_below, waits_for_others); }
 };
 
 /// Stops an execution. The worker answers with `stopped`, also if it does not

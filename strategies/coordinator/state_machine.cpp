@@ -1,13 +1,14 @@
 #include "troupe/strategies/coordinator/state_machine.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <utility>
 
 namespace troupe::coordinator {
 
-reaction state_machine::schedule(payload closure) {
+reaction state_machine::schedule(payload closure, bool waits_for_others) {
   reaction out;
   const auto ordinal = next_++;
   if (auto found = earlier_.ends.extract(ordinal)) {
@@ -17,9 +18,11 @@ reaction state_machine::schedule(payload closure) {
     if (errors.begin()->second.ordinal != ordinal)
       out.emplace_back(cancelled{ordinal});
   } else {
-    unfinished_[ordinal] = {.function = std::move(closure),
-                            .execution = {ordinal, 0, life_}};
-    waiting_.insert(ordinal);
+    const auto& one =
+      unfinished_[ordinal] = {.function = std::move(closure),
+                              .waits_for_others = waits_for_others,
+                              .execution = {ordinal, 0, life_}};
+    wait_for_worker(ordinal, one);
     start_waiting(out);
   }
   repeat_error(out);
@@ -37,38 +40,63 @@ void state_machine::repeat_error(reaction& out) {
   out.emplace_back(error_ready{error_->ordinal, error_->error});
 }
 
-/// Gives the closures that wait to workers with a free place.
+void state_machine::wait_for_worker(std::uint64_t ordinal, const closure& one) {
+  (one.waits_for_others ? waiting_.without_place : waiting_.with_place)
+    .insert(ordinal);
+}
+
+/// Gives the closures that wait to workers, those with a place to workers with
+/// a free one.
 void state_machine::start_waiting(reaction& out) {
-  while (!waiting_.empty() && !error_) {
-    // The worker with the most free places.
-    const auto free = std::ranges::max_element(
-      places_, {}, [](const auto& x) { return x.second; });
-    if (free == places_.end() || free->second == 0)
-      return;
-    const auto ordinal = waiting_.extract(waiting_.begin()).value();
-    auto& one = unfinished_[ordinal];
-    --free->second;
-    one.worker = free->first;
-    ++one.execution.attempt;
-    out.emplace_back(send_run{free->first, run_of(one), one.function});
+  if (workers_.empty() || error_)
+    return;
+  auto& [with_place, without_place] = waiting_;
+  while (!without_place.empty()) {
+    const auto on = std::ranges::min_element(
+      workers_, {}, [](const auto& x) { return x.second.without_place; });
+    start(out, on->first, without_place.extract(without_place.begin()).value());
   }
+  while (!with_place.empty()) {
+    // The most free places, and of equal ones the fewest closures beside.
+    const auto on = std::ranges::max_element(workers_, {}, [](const auto& x) {
+      return std::pair{x.second.free_places,
+                       -std::int64_t{x.second.without_place}};
+    });
+    if (on->second.free_places == 0)
+      return;
+    start(out, on->first, with_place.extract(with_place.begin()).value());
+  }
+}
+
+/// Begins the next attempt of a closure.
+void state_machine::start(reaction& out, std::uint64_t worker,
+                          std::uint64_t ordinal) {
+  auto& one = unfinished_[ordinal];
+  auto& on = workers_[worker];
+  if (one.waits_for_others)
+    ++on.without_place;
+  else
+    --on.free_places;
+  one.worker = worker;
+  ++one.execution.attempt;
+  out.emplace_back(send_run{worker, run_of(one), one.function});
 }
 
 reaction state_machine::on_worker(std::uint64_t worker, std::uint32_t places) {
   reaction out;
-  if (places_.try_emplace(worker, places).second)
+  if (workers_.try_emplace(worker, worker_load{places}).second)
     start_waiting(out);
   return out;
 }
 
 reaction state_machine::on_worker_lost(std::uint64_t worker) {
   reaction out;
-  if (places_.erase(worker) == 0)
+  if (workers_.erase(worker) == 0)
     return out;
   for (auto& [ordinal, one] : unfinished_)
     if (one.worker == worker) {
       one.worker.reset();
-      waiting_.insert(ordinal);
+      wait_for_worker(ordinal, one);
     }
   if (error_)
     cancel_waiting(out);
@@ -89,7 +117,11 @@ state_machine::closure* state_machine::find_running(std::uint64_t worker,
 
 /// The worker of a closure does not execute it any more.
 void state_machine::release(closure& one) {
-  ++places_[*one.worker];
+  auto& on = workers_[*one.worker];
+  if (one.waits_for_others)
+    --on.without_place;
+  else
+    ++on.free_places;
   one.worker.reset();
 }
 
@@ -174,8 +206,10 @@ reaction state_machine::on(std::uint64_t worker, const failed& received,
 
 /// Cancels all closures that wait.
 void state_machine::cancel_waiting(reaction& out) {
-  for (const auto ordinal : std::exchange(waiting_, {}))
-    out.emplace_back(cancelled{ordinal});
+  const auto all = std::exchange(waiting_, {});
+  for (const auto* some : {&all.with_place, &all.without_place})
+    for (const auto ordinal : *some)
+      out.emplace_back(cancelled{ordinal});
 }
 
 reaction state_machine::on(std::uint64_t worker, const stopped& received) {

@@ -24,7 +24,9 @@
 ///            shard to coordinator: decided
 ///   start    with `schedule`: the closure gets the next ordinal
 ///   on a free place of a worker: run the closure with the lowest ordinal that
-///            waits, as a new attempt. A worker has a number of places
+///            waits, as a new attempt. A worker has a number of places. A
+///            closure that waits for others needs none, so that all of them are
+///            executed at a time. It runs on the worker with the fewest ones
 ///   on ended  of the current attempt: it is the end of the closure. Record it,
 ///            then send the decision to the shards that have effects. When all
 ///            have answered, the closure is done, and its result is ready
@@ -132,8 +134,10 @@ public:
     return !error_ && next_ - done_below() < max_unfinished_;
   }
   /// Adds a closure. @pre `can_schedule()`.
+  /// @param waits_for_others it ends only if other closures are executed at the
+  ///        same time.
   /// @returns its effects; the ordinal is `scheduled() - 1` then.
-  reaction schedule(payload closure);
+  reaction schedule(payload closure, bool waits_for_others = false);
   /// Number of closures that were scheduled, with those before
   /// `records::first`.
   std::uint64_t scheduled() const { return next_; }
@@ -177,6 +181,7 @@ private:
   /// A closure that is not done.
   struct closure {
     payload function{};
+    bool waits_for_others = false;
     /// The last one. Its attempt is zero: the closure was never executed.
     coordinator::execution execution{};
     /// Worker of the current attempt. Empty: it waits, or has ended, or is
@@ -190,8 +195,19 @@ private:
     std::uint64_t ordinal = 0;
     payload error;
   };
+  struct worker_load {
+    std::uint32_t free_places = 0;
+    std::uint32_t without_place = 0; ///< Closures that wait for others.
+  };
+  /// Closures that wait for a worker.
+  struct queue {
+    std::set<std::uint64_t> with_place;
+    std::set<std::uint64_t> without_place; ///< They wait for others.
+  };
 
+  void wait_for_worker(std::uint64_t ordinal, const closure& one);
   void start_waiting(reaction& out);
+  void start(reaction& out, std::uint64_t worker, std::uint64_t ordinal);
   void end(reaction& out, record_end recorded);
   void repeat_error(reaction& out);
   void finish_if_decided(reaction& out, std::uint64_t ordinal);
@@ -199,7 +215,9 @@ private:
   void cancel_waiting(reaction& out);
   closure* find_running(std::uint64_t worker, const execution& which);
   void release(closure& one);
-  run run_of(const closure& one) const { return {one.execution, done_below()}; }
+  run run_of(const closure& one) const {
+    return {one.execution, done_below(), one.waits_for_others};
+  }
   decision decision_on(const closure& one) const {
     return {one.execution, done_below()};
   }
@@ -210,9 +228,9 @@ private:
   /// Records of closures that this life has not scheduled yet.
   records earlier_;
   std::uint64_t next_; ///< Ordinal of the next closure.
-  std::map<std::uint64_t, closure> unfinished_;   ///< By ordinal.
-  std::set<std::uint64_t> waiting_;               ///< Ordinals.
-  std::map<std::uint64_t, std::uint32_t> places_; ///< Free ones, by worker.
+  std::map<std::uint64_t, closure> unfinished_; ///< By ordinal.
+  queue waiting_;                               ///< Ordinals.
+  std::map<std::uint64_t, worker_load> workers_;
   std::optional<first_error> error_;
   bool is_reported_ = false;
 };

@@ -37,7 +37,11 @@ struct update_factors {
   bool has_learning_rate = false; ///< False: the optimizer's own rate applies.
   float learning_rate = 0;
   float scale = 1; ///< Factor of the gradient.
-  auto fields() { return std::tie(has_learning_rate, learning_rate, scale); }
+  /// Of a decision: the step counts for the optimizer, and changes no element.
+  bool is_skipped = false;
+  auto fields() {
+    return std::tie(has_learning_rate, learning_rate, scale, is_skipped);
+  }
   friend bool operator==(const update_factors&,
                          const update_factors&) = default;
 };

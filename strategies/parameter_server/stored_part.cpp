@@ -77,6 +77,7 @@ void combine(kind what, std::span<const T> from, std::span<const T> operand,
     case kind::apply_contributions:
     case kind::restore_slot:
     case kind::restore_steps:
+    case kind::count_step:
       break;
   }
 }
@@ -113,6 +114,8 @@ std::string_view to_string(part_change::kind x) {
     case kind::restore_slot:
     case kind::restore_steps:
       return "restore";
+    case kind::count_step:
+      return "count_step";
   }
   return "?";
 }
@@ -186,7 +189,9 @@ void stored_part::apply(const part_change& change) {
   if (change.what == kind::apply_contributions)
     return apply_contributions(change);
   ++version_;
-  if (change.what == kind::gradient) {
+  if (change.what == kind::count_step) {
+    apply_gradient(change, nullptr, {});
+  } else if (change.what == kind::gradient) {
     make_unique(value_);
     apply_gradient(
       change, change.all ? change.all.data<float>().data() : nullptr,

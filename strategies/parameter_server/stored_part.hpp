@@ -37,6 +37,9 @@ struct part_change {
     /// Sets the number of steps of an optimizer, and forgets all contributions.
     /// Has no operand.
     restore_steps,
+    /// Counts a step of `rule` without a gradient, because the step is skipped.
+    /// Changes no element, and has no operand. No message has it.
+    count_step,
   };
 
   kind what = kind::assign;
@@ -62,10 +65,12 @@ struct part_change {
 
   bool needs_rule() const {
     return what == kind::gradient || what == kind::apply_contributions
-           || what == kind::restore_slot || what == kind::restore_steps;
+           || what == kind::restore_slot || what == kind::restore_steps
+           || what == kind::count_step;
   }
   bool has_operand() const {
-    return what != kind::apply_contributions && what != kind::restore_steps;
+    return what != kind::apply_contributions && what != kind::restore_steps
+           && what != kind::count_step;
   }
   /// True if the change follows from the elements and the operand alone.
   bool changes_elements_by_operand() const { return what <= kind::maximum; }

@@ -40,6 +40,7 @@ void combine(kind what, std::span<float> into, const float* operand) {
     case kind::apply_contributions:
     case kind::restore_slot:
     case kind::restore_steps:
+    case kind::count_step:
       break;
   }
 }
@@ -133,6 +134,9 @@ void table_part::apply(const part_change& change) {
       break;
     case kind::apply_contributions:
       apply_contributions(change);
+      break;
+    case kind::count_step:
+      apply_gradient(change, {});
       break;
     case kind::restore_slot:
       restore_slot(change);

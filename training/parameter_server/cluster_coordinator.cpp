@@ -408,23 +408,24 @@ cluster_coordinator::cluster_coordinator(
 cluster_coordinator::~cluster_coordinator() = default;
 
 std::shared_ptr<const closure_result>
-cluster_coordinator::add(function fn, report_function on_report) {
+cluster_coordinator::add(function fn, closure_options options) {
   if (!impl_->on_threads())
     throw std::logic_error("schedule: a function cannot be sent to a node; "
                            "register it there (register_closures), and call "
                            "schedule_named");
   return add([&] { return std::make_shared<closure>(std::move(fn), nullptr); },
-             std::move(on_report));
+             std::move(options));
 }
 
 std::shared_ptr<const closure_result>
 cluster_coordinator::add(const std::function<std::shared_ptr<closure>()>& make,
-                         report_function on_report) {
+                         closure_options options) {
   check_outside("schedule");
-  const auto result =
-    std::make_shared<closure_result>(impl_->unfinished, std::move(on_report));
+  const auto result = std::make_shared<closure_result>(
+    impl_->unfinished, std::move(options.on_report));
   // Its destructor must not run under the lock of the unfinished closures.
   const auto what = make();
+  what->waits_for_others = options.waits_for_others;
   impl_->unfinished->add([&] {
     what->listener = result;
     caf::anon_send(impl_->scheduler, what);
@@ -434,7 +435,7 @@ cluster_coordinator::add(const std::function<std::shared_ptr<closure>()>& make,
 
 remote_value<tensors>
 cluster_coordinator::schedule_named(const std::string& name, tensors inputs,
-                                    report_function on_report) {
+                                    closure_options options) {
   if (impl_->on_threads())
     throw std::logic_error("schedule_named: the workers are threads; pass the "
                            "function to schedule");
@@ -447,7 +448,7 @@ cluster_coordinator::schedule_named(const std::string& name, tensors inputs,
   }
   return remote_value<tensors>{add(
     [&] { return std::make_shared<closure>(name, std::move(inputs), nullptr); },
-    std::move(on_report))};
+    std::move(options))};
 }
 
 void cluster_coordinator::join() {

@@ -54,6 +54,16 @@ private:
 /// reports from its own beginning.
 using report_function = std::function<void(const tensors&)>;
 
+/// Options of one closure.
+struct closure_options {
+  /// Gets what the closure reports. Empty: no effect.
+  report_function on_report{};
+  /// The closure ends only if others are executed at the same time, such as the
+  /// replicas of a training. Then a worker begins it at once, beside all others
+  /// that it executes: `in_flight` and `interleaved` do not count it.
+  bool waits_for_others = false;
+};
+
 /// Options of a `cluster_coordinator`.
 struct coordinator_options {
   /// Closures that a worker has at once. With 1, a closure sees the changes of
@@ -129,13 +139,12 @@ public:
   requires(!is_remote_value<std::decay_t<Args>> && ...) auto schedule(
     F&& fn, Args&&... args);
 
-  /// The same, with the reports of the closure (`closure_context::report`).
+  /// The same, with options.
   template <class F>
-  auto schedule_with_reports(report_function on_report, F&& fn);
+  auto schedule_with(closure_options options, F&& fn);
 
   /// Schedules a closure that workers on nodes have registered.
   /// @param inputs must not change until the closure is done.
-  /// @param on_report gets what the closure reports. Empty: no effect.
   /// @returns its results.
   /// @errors throws what `schedule` throws; std::invalid_argument if there is
   ///         no such closure; std::logic_error if the workers are threads. A
@@ -143,7 +152,7 @@ public:
   ///         `ec::invalid` and the text, the worker and its address.
   remote_value<tensors> schedule_named(const std::string& name,
                                        tensors inputs = {},
-                                       report_function on_report = {});
+                                       closure_options options = {});
 
   /// Waits until all closures are done.
   /// @errors as `schedule`
@@ -243,10 +252,10 @@ public:
 private:
   using function = std::function<coordinator::payload(closure_environment&)>;
   std::shared_ptr<const closure_result> add(function fn,
-                                            report_function on_report = {});
+                                            closure_options options = {});
   std::shared_ptr<const closure_result>
   add(const std::function<std::shared_ptr<closure>()>& make,
-      report_function on_report);
+      closure_options options);
   bool
   wait_for_results(std::span<const std::shared_ptr<const closure_result>> some,
                    std::size_t count, std::chrono::milliseconds timeout) const;
@@ -324,10 +333,9 @@ requires(!is_remote_value<std::decay_t<Args>> && ...) auto cluster_coordinator::
 }
 
 template <class F>
-auto cluster_coordinator::schedule_with_reports(report_function on_report,
-                                                F&& fn) {
+auto cluster_coordinator::schedule_with(closure_options options, F&& fn) {
   return remote_value<detail::closure_result_of<F>>{
-    add(detail::erase_closure(std::forward<F>(fn)), std::move(on_report))};
+    add(detail::erase_closure(std::forward<F>(fn)), std::move(options))};
 }
 
 } // namespace troupe

@@ -628,15 +628,23 @@ std::uint64_t parameter_servers::begin_training(
     if (one.state()->servers.get() != this)
       throw std::logic_error("the variable \"" + one.name()
                              + "\" is of another strategy");
-  std::uint64_t number = 0;
-  {
-    const std::lock_guard hold{lock_};
-    number = ++trainings_;
-  }
+  const auto number = take_training_number();
   for (std::uint32_t i = 0; i < options_.servers; ++i)
     ask_server<std::uint64_t>(i, options_.timeout, "", new_training{optimizer},
                               layout.training_of(i, number, replicas, rules));
   return number;
+}
+
+void parameter_servers::end_training(std::uint32_t optimizer) {
+  const auto number = take_training_number();
+  for (std::uint32_t i = 0; i < options_.servers; ++i)
+    ask_server<std::uint64_t>(i, options_.timeout, "", new_training{optimizer},
+                              parameter_server::training{number, 1, {}});
+}
+
+std::uint64_t parameter_servers::take_training_number() {
+  const std::lock_guard hold{lock_};
+  return ++trainings_;
 }
 
 std::pair<std::uint64_t, std::uint64_t> parameter_servers::begin_coordinator() {

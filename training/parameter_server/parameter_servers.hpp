@@ -107,6 +107,11 @@ public:
                  std::span<const parameter_server::consistency> rules,
                  std::uint32_t replicas, std::uint32_t optimizer);
 
+  /// Ends the training. Its replicas get errors with `ec::superseded`.
+  /// @param optimizer number of an optimizer.
+  /// @errors throws `job_error`.
+  void end_training(std::uint32_t optimizer);
+
   /// Adds a node that can have copies of servers.
   /// @errors as `parameter_server_strategy::add_server`.
   void add_server(const std::string& address);
@@ -146,6 +151,7 @@ private:
   template <class Answer, class... Message>
   Answer ask_server(std::uint32_t shard, std::chrono::milliseconds timeout,
                     const std::string& doing, Message&&... message) const;
+  std::uint64_t take_training_number();
   void supervise(std::vector<host_link> hosts);
   void check_has_supervisor(const std::string& call) const;
 

@@ -27,6 +27,12 @@ void check_rows(const tensor& rows, const server_variable& table) {
 
 } // namespace
 
+pulled_tables::pulled_tables(std::span<const server_table> tables)
+  : pulled_tables{
+    tables, [tables](std::size_t table, const std::vector<std::int64_t>& rows) {
+      return tables[table].values.lookup(vector_of(rows));
+    }} {}
+
 tensor pulled_tables::lookup(std::size_t parameter, const tensor& rows) {
   const auto found =
     std::ranges::find(tables_, parameter, &server_table::parameter);
@@ -35,7 +41,8 @@ tensor pulled_tables::lookup(std::size_t parameter, const tensor& rows) {
                            + " is not a table");
   check_rows(rows, found->values);
   auto asked = parameter_server::distinct(rows.data<std::int64_t>());
-  const auto values = found->values.lookup(vector_of(asked.rows));
+  const auto table = static_cast<std::size_t>(found - tables_.begin());
+  const auto values = reader_(table, asked.rows);
   parameters pulled{{{found->values.name(), values.dims(), true}}};
   pulled.values()
     .range(0, values.size())
@@ -44,8 +51,7 @@ tensor pulled_tables::lookup(std::size_t parameter, const tensor& rows) {
   std::ranges::copy(asked.positions,
                     positions.mutable_data<std::int64_t>().begin());
   auto out = embedding_lookup(pulled.variables()[0].value(), positions);
-  reads_.push_back({static_cast<std::size_t>(found - tables_.begin()),
-                    std::move(asked.rows), std::move(pulled)});
+  reads_.push_back({table, std::move(asked.rows), std::move(pulled)});
   return out;
 }
 

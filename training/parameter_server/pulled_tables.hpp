@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -24,9 +26,17 @@ struct server_table {
 /// order.
 class pulled_tables : public models::table_source {
 public:
+  /// Returns rows of a table, [m, d...].
+  /// @param table index among the tables.
+  /// @param rows  ascending, none twice.
+  using reader = std::function<tensor(std::size_t table,
+                                      const std::vector<std::int64_t>& rows)>;
+
+  /// Reads with `server_variable::lookup`.
   /// @param tables must outlive this object.
-  explicit pulled_tables(std::span<const server_table> tables)
-    : tables_{tables} {}
+  explicit pulled_tables(std::span<const server_table> tables);
+  pulled_tables(std::span<const server_table> tables, reader read)
+    : tables_{tables}, reader_{std::move(read)} {}
 
   /// @errors also `job_error` if a server does not answer.
   tensor lookup(std::size_t parameter, const tensor& rows) override;
@@ -47,6 +57,7 @@ private:
   };
 
   std::span<const server_table> tables_;
+  reader reader_;
   std::vector<read> reads_;
 };
 

@@ -1,34 +1,49 @@
 #include "troupe/training/parameter_server/server_epoch.hpp"
 
 #include "troupe/actors/core/log.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
+#include "troupe/training/parameter_server/replica_steps.hpp"
+#include "troupe/training/parameter_server/training_chief.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <numeric>
+#include <exception>
 #include <span>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
+using namespace std::chrono_literals;
+using parameter_server::consistency;
 using parameter_server::consistency_kind;
 
 constexpr auto try_this = " (try a smaller learning rate, or on_nan skip, in "
                           "the tool --on-nan skip)";
-/// Steps of each replica that are scheduled and not done. A fit that is told to
-/// stop waits for them.
-constexpr std::uint64_t max_open_steps = 16;
 /// How often a wait looks at the flag that ends a fit.
 constexpr std::chrono::milliseconds stop_interval{100};
 /// Time for which a fit that was told to stop waits for a worker.
 constexpr std::chrono::seconds worker_timeout{5};
+/// Time that the steps of a closure should take. A fit that is told to stop
+/// waits for them.
+constexpr auto lease_time = 250ms;
+constexpr std::uint64_t max_lease_steps = 1024;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
     .count();
+}
+
+/// Returns how many of `count` batches a replica gets, of which batch c R + r
+/// is that of replica r.
+std::uint64_t steps_of(std::uint32_t replica, std::uint32_t replicas,
+                       std::uint64_t count) {
+  return count / replicas + (replica < count % replicas ? 1 : 0);
+}
+
+std::string not_finite_text(std::uint64_t step) {
+  return "the loss or gradient of step " + std::to_string(step)
+         + " is not finite";
 }
 
 } // namespace
@@ -46,30 +61,20 @@ server_epoch::server_epoch(cluster_coordinator& coordinator,
     table_rule_{options.table_consistency},
     first_{first},
     first_step_{first_step},
-    shown_{shown},
-    counted_{first.index} {}
+    shown_{shown} {}
 
 epoch_totals server_epoch::train(std::uint32_t replicas,
                                  std::uint64_t max_steps, epoch_totals totals) {
   totals_ = std::move(totals);
   size_ = batches_->training->size().value();
-  end_ =
-    first_.index + std::min(max_steps, size_ - std::min(size_, first_.index));
-  results_.resize(size_);
+  count_ = std::min(max_steps, size_ - std::min(size_, first_.index));
+  replicas_ = replicas;
   const auto begin = std::chrono::steady_clock::now();
-  switch (options_.consistency.kind) {
-    case consistency_kind::asynchronous:
-      train_asynchronously(replicas);
-      break;
-    case consistency_kind::bounded:
-      train_with_bound(replicas);
-      break;
-    case consistency_kind::synchronous:
-      train_synchronously(replicas);
-      break;
-  }
+  if (options_.consistency.kind == consistency_kind::synchronous)
+    train_synchronously();
+  else
+    train_with_clocks();
   coordinator_.join();
-  list_late_results();
   totals_.seconds += seconds_since(begin);
   return totals_;
 }
@@ -77,155 +82,271 @@ epoch_totals server_epoch::train(std::uint32_t replicas,
 epoch_totals server_epoch::score() {
   size_ = batches_->validation->size().value();
   const auto begin = std::chrono::steady_clock::now();
+  std::vector<result> all;
   for (std::uint64_t i = 0; i < size_; ++i)
-    results_.emplace_back(schedule(task(batch_task::kind::score, i)));
-  count_all_results();
+    all.push_back(schedule(score_task{i, size_}));
+  for (std::uint64_t i = 0; i < size_; ++i) {
+    wait_for_all({all[i]});
+    count(decode_metrics(all[i].get(), 1, batches_->metrics.sum_count())[0], i);
+  }
   totals_.seconds = seconds_since(begin);
   return totals_;
 }
 
-void server_epoch::train_asynchronously(std::uint32_t replicas) {
-  const auto max_open = max_open_steps * replicas;
-  for (auto i = first_.index; i < end_ && !is_stopped(); ++i) {
-    schedule_step(i);
-    for (count_results(); i + 1 - counted_ >= max_open; count_results())
-      wait_for_some({&*results_[counted_], 1}, 1);
+// -- steps of one replica each ------------------------------------------------
+
+void server_epoch::train_with_clocks() {
+  begin_training();
+  metrics_.resize(count_);
+  for (std::uint32_t r = 0; r < replicas_; ++r)
+    leases_.push_back({.steps = steps_of(r, replicas_, count_)});
+  for (;;) {
+    if (is_stopped()) { // no batch before one that has begun is left out
+      const auto last = std::ranges::max(leases_, {}, &lease::end).end;
+      for (auto& one : leases_)
+        one.steps = std::min(one.steps, last);
+    }
+    std::vector<result> running;
+    for (std::uint32_t r = 0; r < replicas_; ++r) {
+      begin_lease(r);
+      if (leases_[r].running)
+        running.push_back(*leases_[r].running);
+    }
+    if (running.empty())
+      return;
+    wait_for_some(running, 1);
+    for (std::uint32_t r = 0; r < replicas_; ++r)
+      end_lease(r);
+    count_done();
   }
-  count_all_results();
 }
 
-/// Batch c R + r is step c of replica r. A replica waits for its step before,
-/// and for all steps of all replicas that its next step must see.
-void server_epoch::train_with_bound(std::uint32_t replicas) {
-  const std::uint64_t staleness = options_.consistency.max_staleness;
-  std::vector<std::uint64_t> next(replicas); // batch of each replica
-  std::iota(next.begin(), next.end(), first_.index);
-  const auto may_begin = [&](std::uint64_t i) {
-    const auto clock = i / replicas;
-    return i < end_ && (i < replicas || is_over(i - replicas))
-           && (clock <= staleness
-               || counted_ >= (clock - staleness) * replicas);
+void server_epoch::begin_lease(std::uint32_t replica) {
+  auto& one = leases_[replica];
+  if (one.running || one.end == one.steps)
+    return;
+  one.end += std::min(one.length, one.steps - one.end);
+  one.begun = std::chrono::steady_clock::now();
+  // A replica that is bounded waits for others, which must be executed too.
+  const bool is_bounded =
+    options_.consistency.kind == consistency_kind::bounded;
+  auto task = task_of(replica, one.done, one.end);
+  steps_ = std::max(steps_, task.batch_of(one.end - 1) + 1);
+  one.running = schedule(task, {.waits_for_others = is_bounded});
+}
+
+void server_epoch::end_lease(std::uint32_t replica) {
+  auto& one = leases_[replica];
+  if (!one.running || one.running->status() == remote_value_status::not_ready)
+    return;
+  // A closure is cancelled before the error of another one is known.
+  if (one.running->status() == remote_value_status::aborted)
+    coordinator_.join(); // throws it
+  const auto steps = one.end - one.done;
+  auto found =
+    decode_metrics(one.running->get(), steps, batches_->metrics.sum_count());
+  const auto task = task_of(replica, one.done, one.end);
+  for (std::uint64_t i = 0; i < steps; ++i)
+    metrics_[task.batch_of(one.done + i)] = std::move(found[i]);
+  one.done = one.end;
+  one.running.reset();
+  const auto taken = std::chrono::steady_clock::now() - one.begun;
+  if (taken < lease_time / 2)
+    one.length = std::min(2 * one.length, max_lease_steps);
+  else if (taken > lease_time)
+    one.length = std::max<std::uint64_t>(1, one.length / 2);
+}
+
+/// Counts the batches below the lowest clock of the replicas, in their order.
+void server_epoch::count_done() {
+  const auto is_done = [&](std::uint64_t batch) {
+    return batch / replicas_ < leases_[batch % replicas_].done;
   };
-  auto begun = first_.index; // the last batch that has begun is before it
-  while (first_.index + steps_ < end_) {
-    // A fit can be continued only if no batch is left out.
-    if (is_stopped())
-      end_ = begun;
-    count_results();
-    bool has_begun = false;
-    for (auto& i : next)
-      if (may_begin(i)) {
-        schedule_step(i);
-        begun = std::max(begun, i + 1);
-        i += replicas;
-        has_begun = true;
-      }
-    std::vector<result> open;
-    for (const auto i : next)
-      if (i >= replicas && !is_over(i - replicas))
-        open.push_back(*results_[i - replicas]);
-    if (!has_begun && !open.empty())
-      wait_for_some(open, 1);
-  }
-  count_all_results();
+  for (; counted_ < count_ && is_done(counted_); ++counted_)
+    count(metrics_[counted_], first_step_ + counted_);
 }
 
-void server_epoch::train_synchronously(std::uint32_t replicas) {
-  const auto required = replicas - options_.consistency.backup_workers;
-  const auto kind = table_rule_ ? batch_task::kind::contribute_dense
-                                : batch_task::kind::contribute;
-  // The others, tables, get their updates from the closures.
-  const auto variables = std::span{network_->variables()}.first(
-    table_rule_ ? 1 : network_->variables().size());
-  for (auto i = first_.index; i < end_ && !is_stopped(); ++i) {
-    auto next = task(kind, i);
-    next.replicas = replicas;
-    next.learning_rate = learning_rate(next.step);
-    std::vector<result> parts;
-    for (next.replica = 0; next.replica < replicas; ++next.replica)
-      parts.push_back(schedule(next));
-    wait_for_some(parts, required);
-    std::vector<std::uint32_t> contributors;
-    std::vector<step_metrics> metrics;
-    for (std::uint32_t r = 0; r < replicas; ++r) {
-      if (parts[r].status() == remote_value_status::ready
-          && contributors.size() < required) {
-        contributors.push_back(r);
-        metrics.push_back(metrics_of(parts[r]));
-      } else {
-        late_.push_back({next.step, r, parts[r]});
-      }
-    }
-    if (contributors.size() < required) { // others were cancelled
-      coordinator_.join();                // throws the error
-      throw closure_cancelled{};
-    }
-    step_metrics total;
-    sum_metrics(metrics, total);
-    const bool is_finite = total.sums[metric_list::skipped] == 0;
-    if (!is_finite) // each replica skips the step
-      total.sums[metric_list::skipped] = static_cast<double>(replicas);
-    count(total, next.step);
-    ++steps_; // also if the answer of a server is lost
-    if (!is_finite || total.examples == 0)
-      contributors.clear();
-    for (const auto& one : variables)
-      network_->optimizer().apply_contributions(
-        one, next.step, contributors,
-        {.learning_rate = next.learning_rate,
-         .scale =
-           total.examples > 0 ? 1 / static_cast<float>(total.examples) : 1});
-    list_late_results();
-    wait_for_tables(next.step + 1);
+// -- synchronous steps --------------------------------------------------------
+
+void server_epoch::train_synchronously() {
+  begin_training();
+  const auto& servers = network_->values().state()->servers;
+  const auto steps = std::make_shared<synchronous_steps>(rules_of_steps());
+  try {
+    const training_chief chief{
+      *servers, chief_of(steps),
+      [steps](const job_error& e) { steps->fail(std::make_exception_ptr(e)); }};
+    std::vector<result> replicas;
+    for (std::uint32_t r = 0; r < replicas_; ++r)
+      replicas.push_back(schedule_synchronous(r, steps));
+    wait_for_decisions(*steps);
+    if (steps_ < count_) // the replicas wait for a decision
+      servers->end_training(network_->optimizer().number());
+    wait_for_all(replicas);
+    count(steps->wait(0ms));
+  } catch (...) {
+    end_after_error(*servers);
+    throw;
   }
 }
 
-/// Waits until the tables have all updates that a synchronous step must see:
-/// those of all replicas, also of late ones, in the steps that are more than
-/// `max_staleness` before it.
-void server_epoch::wait_for_tables(std::uint64_t step) {
-  if (!table_rule_ || table_rule_->kind != consistency_kind::bounded)
-    return;
-  std::vector<result> late_updates;
-  for (const auto& one : late_)
-    if (one.step + table_rule_->max_staleness < step)
-      late_updates.push_back(one.metrics);
-  if (late_updates.empty())
-    return;
-  wait_for_some(late_updates, late_updates.size());
-  list_late_results();
+/// Replicas that wait for a decision shall end, too.
+void server_epoch::end_after_error(parameter_servers& servers) const {
+  try {
+    servers.end_training(network_->optimizer().number());
+  } catch (const std::exception& e) {
+    log(log_level::debug, std::string{"after an error of a fit: "} + e.what());
+  }
 }
 
-batch_task server_epoch::task(batch_task::kind what,
-                              std::uint64_t index) const {
-  return {.what = what,
-          .epoch = what == batch_task::kind::score ? 0 : first_.epoch,
-          .index = index,
-          .batches = size_,
-          .step = step_of(index)};
+synchronous_steps::rules server_epoch::rules_of_steps() const {
+  // The functions outlive this object if the chief ends late.
+  const auto rate = [network = network_, schedule = options_.schedule,
+                     first = first_step_](std::uint64_t step) {
+    return schedule ? schedule->at(first + step)
+                    : network->optimizer().rule().learning_rate();
+  };
+  const auto on_not_finite = [stops = options_.on_nan == on_nan::stop,
+                              first = first_step_](std::uint64_t step) {
+    if (stops)
+      throw std::runtime_error(not_finite_text(first + step) + try_this);
+  };
+  return {replicas_, table_rule_.has_value(), rate, on_not_finite};
 }
 
-server_epoch::result server_epoch::schedule(const batch_task& what) const {
+lead_training
+server_epoch::chief_of(const std::shared_ptr<synchronous_steps>& steps) const {
+  lead_training out{.training = training_,
+                    .replicas = replicas_,
+                    .backup_workers = options_.consistency.backup_workers};
+  out.factors = [steps](std::uint64_t step,
+                        const std::vector<std::uint32_t>& contributors) {
+    try {
+      return steps->decide(step, contributors);
+    } catch (...) {
+      steps->fail(std::current_exception());
+      throw;
+    }
+  };
+  out.on_decided = [steps](std::uint64_t count) { steps->on_decided(count); };
+  return out;
+}
+
+server_epoch::result server_epoch::schedule_synchronous(
+  std::uint32_t replica,
+  const std::shared_ptr<synchronous_steps>& steps) const {
+  const auto router = network_->values().state()->servers->router();
+  const auto sums = batches_->metrics.sum_count();
+  const auto on_report = [=, training = training_,
+                          count = count_](const tensors& what) {
+    try {
+      auto report = decode_replica_report(what, sums);
+      const auto next = report.step + 1;
+      if (next > count)
+        throw std::invalid_argument("a worker has made a step too many");
+      steps->on_report(replica, std::move(report));
+      tell_chief(router, training, replica, next);
+    } catch (...) {
+      steps->fail(std::current_exception());
+    }
+  };
+  return schedule(task_of(replica, 0, count_),
+                  {.on_report = on_report, .waits_for_others = true});
+}
+
+/// Waits until all steps are decided, or all that have begun when the fit is
+/// told to stop.
+void server_epoch::wait_for_decisions(synchronous_steps& steps) {
+  for (bool is_closed = false; steps_ < count_;) {
+    if (is_stopped() && !std::exchange(is_closed, true))
+      steps.close();
+    const bool is_last = is_closed && steps.is_quiet();
+    count(steps.wait(is_last ? 0ms : stop_interval));
+    static_cast<void>(coordinator_.done()); // throws the error of a closure
+    if (is_last)
+      return;
+  }
+}
+
+void server_epoch::count(const synchronous_steps::news& x) {
+  for (const auto& total : x.decided)
+    count(total, first_step_ + steps_++);
+  for (const auto& one : x.dropped) {
+    const auto step = first_step_ + one.step;
+    const auto subject = "replica " + std::to_string(one.replica) + " in step "
+                         + std::to_string(step);
+    const bool is_finite =
+      one.metrics && one.metrics->sums[metric_list::skipped] == 0;
+    if (one.metrics && !is_finite)
+      report_not_finite("the loss or gradient of " + subject + " is not finite",
+                        "it changed no table");
+    if (options_.on_dropped)
+      options_.on_dropped(
+        {step, one.replica, one.examples, is_finite && one.examples > 0});
+  }
+}
+
+// -- closures -----------------------------------------------------------------
+
+void server_epoch::begin_training() {
+  const auto& variables = network_->variables();
+  std::vector<consistency> rules(variables.size(), options_.consistency);
+  if (table_rule_)
+    std::fill(rules.begin() + 1, rules.end(), *table_rule_);
+  training_ = network_->values().state()->servers->begin_training(
+    *network_->training(), rules, replicas_, network_->optimizer().number());
+}
+
+train_task server_epoch::task_of(std::uint32_t replica, std::uint64_t begin,
+                                 std::uint64_t end) const {
+  train_task out{.training = training_,
+                 .replica = replica,
+                 .replicas = replicas_,
+                 .first = begin,
+                 .last = end,
+                 .is_synchronous =
+                   options_.consistency.kind == consistency_kind::synchronous,
+                 .has_own_tables = table_rule_.has_value(),
+                 .epoch = first_.epoch,
+                 .index = first_.index,
+                 .batches = size_,
+                 .model_step = first_step_};
+  out.throws_on_nan = !out.is_synchronous && options_.on_nan == on_nan::stop;
+  if (!out.is_synchronous || out.has_own_tables)
+    for (auto step = begin; step < end; ++step)
+      out.learning_rates.push_back(
+        learning_rate(first_step_ + out.batch_of(step)));
+  return out;
+}
+
+server_epoch::result server_epoch::schedule(train_task what,
+                                            closure_options options) const {
   if (coordinator_.has_nodes()) {
-    auto task = what;
-    task.description = batches_->description(*network_, what.what);
-    return coordinator_.schedule_named(batch_closure, encode(task));
+    what.description = batches_->description_of_fit(*network_);
+    return coordinator_.schedule_named(replica_closure, encode(what),
+                                       std::move(options));
+  }
+  return coordinator_.schedule_with(
+    std::move(options),
+    [network = network_, batches = batches_, what](closure_context& self) {
+      return encode(replica_steps{*network, *batches, what, self}.run(),
+                    batches->metrics.sum_count());
+    });
+}
+
+server_epoch::result server_epoch::schedule(score_task what) const {
+  if (coordinator_.has_nodes()) {
+    what.description = batches_->description_of_evaluation(*network_);
+    return coordinator_.schedule_named(score_closure, encode(what));
   }
   return coordinator_.schedule([network = network_, batches = batches_, what] {
-    return encode(network->run(what, *batches));
+    return encode({network->score(what, *batches)},
+                  batches->metrics.sum_count());
   });
-}
-
-step_metrics server_epoch::metrics_of(const result& from) const {
-  return decode_step_metrics(from.get(), batches_->metrics.sum_count());
 }
 
 bool server_epoch::is_stopped() const {
   return options_.stop && *options_.stop;
-}
-
-std::uint64_t server_epoch::step_of(std::uint64_t index) const {
-  return first_step_ + index - first_.index;
 }
 
 float server_epoch::learning_rate(std::uint64_t step) const {
@@ -233,99 +354,39 @@ float server_epoch::learning_rate(std::uint64_t step) const {
                            : network_->optimizer().rule().learning_rate();
 }
 
-bool server_epoch::check_finite(const step_metrics& report,
-                                std::uint64_t step) const {
-  if (report.sums[metric_list::skipped] == 0)
-    return true;
-  report_not_finite("step " + std::to_string(step), "its update was skipped");
-  return false;
-}
-
-bool server_epoch::check_finite_late(const step_metrics& report,
-                                     const late_result& late) const {
-  if (report.sums[metric_list::skipped] == 0)
-    return true;
-  report_not_finite("replica " + std::to_string(late.replica) + " in step "
-                      + std::to_string(late.step),
-                    "it changed no table");
-  return false;
-}
-
-void server_epoch::report_not_finite(const std::string& subject,
+void server_epoch::report_not_finite(const std::string& text,
                                      const std::string& effect) const {
-  const auto text = "the loss or gradient of " + subject + " is not finite";
   if (options_.on_nan == on_nan::stop)
     throw std::runtime_error(text + try_this);
   log(log_level::warning, text + "; " + effect);
 }
 
 void server_epoch::count(const step_metrics& report, std::uint64_t step) {
-  if (!check_finite(report, step))
-    return;
+  if (report.sums[metric_list::skipped] != 0)
+    return report_not_finite(not_finite_text(step), "its update was skipped");
   totals_.add(report);
   if (shown_)
     shown_->step(report.examples, report.sums);
 }
 
-void server_epoch::schedule_step(std::uint64_t index) {
-  auto next = task(batch_task::kind::train, index);
-  next.learning_rate = learning_rate(next.step);
-  next.throws_on_nan = options_.on_nan == on_nan::stop;
-  results_[index] = schedule(next);
-  ++steps_;
-}
-
-/// @errors throws the error if a closure has thrown or none can be done.
-void server_epoch::wait_for_some(std::span<const result> some,
-                                 std::size_t count) const {
-  std::chrono::milliseconds without_worker{0};
-  while (!coordinator_.wait_for_some(some, count, stop_interval)) {
-    static_cast<void>(coordinator_.done());
-    const bool lacks_worker = is_stopped() && coordinator_.workers().empty();
-    without_worker = lacks_worker ? without_worker + stop_interval
-                                  : decltype(without_worker){};
-    if (without_worker > worker_timeout)
-      throw no_worker_left{};
-  }
+/// Waits for some closures, at most until the fit has to look whether it was
+/// told to stop.
+/// @errors throws the error if a closure has thrown, or if none can be done.
+bool server_epoch::wait_for_some(std::span<const result> some,
+                                 std::size_t count) {
+  const bool is_over = coordinator_.wait_for_some(some, count, stop_interval);
   static_cast<void>(coordinator_.done());
+  const bool lacks_worker =
+    !is_over && is_stopped() && coordinator_.workers().empty();
+  without_worker_ = lacks_worker ? without_worker_ + stop_interval : 0ms;
+  if (without_worker_ > worker_timeout)
+    throw no_worker_left{};
+  return is_over;
 }
 
-bool server_epoch::is_over(std::uint64_t index) const {
-  const auto& found = results_[index];
-  return index < first_.index
-         || (found && found->status() != remote_value_status::not_ready);
-}
-
-void server_epoch::count_results() {
-  for (; counted_ < size_ && is_over(counted_); ++counted_) {
-    // A closure is cancelled before the error of another one is known.
-    if (results_[counted_]->status() == remote_value_status::aborted)
-      coordinator_.join(); // throws it
-    count(metrics_of(*results_[counted_]), step_of(counted_));
+void server_epoch::wait_for_all(const std::vector<result>& all) {
+  while (!wait_for_some(all, all.size())) {
   }
-}
-
-void server_epoch::count_all_results() {
-  // One after the other, so that the progress is shown.
-  for (count_results(); counted_ < size_ && results_[counted_]; count_results())
-    wait_for_some({&*results_[counted_], 1}, 1);
-  coordinator_.join();
-}
-
-/// Lists the late contributions that have arrived. Their updates of tables
-/// count, so they must be finite too.
-void server_epoch::list_late_results() {
-  std::erase_if(late_, [&](const late_result& x) {
-    if (x.metrics.status() != remote_value_status::ready)
-      return false;
-    const auto metrics = metrics_of(x.metrics);
-    const bool has_updated_tables =
-      table_rule_ && check_finite_late(metrics, x) && metrics.examples > 0;
-    if (options_.on_dropped)
-      options_.on_dropped(
-        {x.step, x.replica, metrics.examples, has_updated_tables});
-    return true;
-  });
 }
 
 } // namespace troupe

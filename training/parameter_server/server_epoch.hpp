@@ -1,13 +1,17 @@
 #pragma once
 
+#include "troupe/actors/protocol/shard_router_actor.hpp"
 #include "troupe/strategies/parameter_server/consistency.hpp"
 #include "troupe/training/loop/model/model_state.hpp"
 #include "troupe/training/loop/options/progress.hpp"
 #include "troupe/training/parameter_server/cluster_coordinator.hpp"
+#include "troupe/training/parameter_server/server_batches.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"
+#include "troupe/training/parameter_server/server_tasks.hpp"
+#include "troupe/training/parameter_server/synchronous_steps.hpp"
 
-#include <cstddef>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +22,8 @@
 
 namespace troupe {
 
+class parameter_servers;
+
 /// A fit was told to stop, and its closures cannot end, as there is no worker.
 struct no_worker_left : std::runtime_error {
   no_worker_left()
@@ -25,8 +31,14 @@ struct no_worker_left : std::runtime_error {
                          "could end its steps"} {}
 };
 
-/// Schedules the closures of one epoch, or of one evaluation, of a
-/// `server_model`, in the order that the kind of consistency demands.
+/// Trains a `server_model` on batches of one epoch, or evaluates it. A training
+/// of the servers lasts from the first batch to the last one.
+///
+///   synchronous  one closure for each replica makes all of its steps. This
+///                process is the chief, which decides them
+///   otherwise    closures make some steps of a replica at a time, one closure
+///                after the other for each replica. So the fit can stop where
+///                no batch is left out
 class server_epoch {
 public:
   /// @param first      the first batch on which it trains.
@@ -50,49 +62,49 @@ public:
   /// Evaluates all batches of the validation data.
   epoch_totals score();
 
-  /// Number of steps so far.
+  /// Number of steps so far. After an error, no later step has begun.
   std::uint64_t steps() const { return steps_; }
 
 private:
   using result = remote_value<tensors>;
-  /// A contribution that was not waited for.
-  struct late_result {
-    std::uint64_t step = 0;
-    std::uint32_t replica = 0;
-    result metrics;
+  /// The steps of one replica, without a chief.
+  struct lease {
+    std::uint64_t steps = 0; ///< That the replica has to make.
+    std::uint64_t done = 0;  ///< Steps whose metrics are known.
+    std::uint64_t end = 0;   ///< Its closures have got the steps below it.
+    std::uint64_t length = 1;
+    std::chrono::steady_clock::time_point begun{};
+    std::optional<result> running{}; ///< The closure that makes them.
   };
 
-  batch_task task(batch_task::kind what, std::uint64_t index) const;
-  result schedule(const batch_task& what) const;
-  step_metrics metrics_of(const result& from) const;
+  void train_with_clocks();
+  void begin_lease(std::uint32_t replica);
+  void end_lease(std::uint32_t replica);
+  void count_done();
+
+  void train_synchronously();
+  void end_after_error(parameter_servers& servers) const;
+  synchronous_steps::rules rules_of_steps() const;
+  lead_training chief_of(const std::shared_ptr<synchronous_steps>& steps) const;
+  result
+  schedule_synchronous(std::uint32_t replica,
+                       const std::shared_ptr<synchronous_steps>& steps) const;
+  void wait_for_decisions(synchronous_steps& steps);
+  void count(const synchronous_steps::news& x);
+
+  void begin_training();
+  train_task task_of(std::uint32_t replica, std::uint64_t begin,
+                     std::uint64_t end) const;
+  result schedule(train_task what, closure_options options) const;
+  result schedule(score_task what) const;
   bool is_stopped() const;
-  std::uint64_t step_of(std::uint64_t index) const;
   float learning_rate(std::uint64_t step) const;
   /// Adds the metrics of a step. @errors as `server_model::fit`.
   void count(const step_metrics& report, std::uint64_t step);
-  /// True if the loss and gradient of a report are finite. Else says so.
-  /// @errors throws std::runtime_error if they are not (`on_nan::stop`).
-  bool check_finite(const step_metrics& report, std::uint64_t step) const;
-  /// True if the loss and gradient of a late replica are finite. Else says so.
-  /// @errors throws std::runtime_error if they are not (`on_nan::stop`).
-  bool check_finite_late(const step_metrics& report,
-                         const late_result& late) const;
-  /// @errors throws std::runtime_error if a fit ends for this (`on_nan::stop`).
-  void report_not_finite(const std::string& subject,
+  void report_not_finite(const std::string& text,
                          const std::string& effect) const;
-  void schedule_step(std::uint64_t index);
-  void wait_for_some(std::span<const result> some, std::size_t count) const;
-  /// True if the step of a batch is done, or was before this object.
-  bool is_over(std::uint64_t index) const;
-  /// Counts the results that are there, in their order.
-  void count_results();
-  /// Waits until all closures are done, and counts them.
-  void count_all_results();
-  void train_asynchronously(std::uint32_t replicas);
-  void train_with_bound(std::uint32_t replicas);
-  void train_synchronously(std::uint32_t replicas);
-  void wait_for_tables(std::uint64_t step);
-  void list_late_results();
+  bool wait_for_some(std::span<const result> some, std::size_t count);
+  void wait_for_all(const std::vector<result>& all);
 
   cluster_coordinator& coordinator_;
   const std::shared_ptr<const server_network> network_;
@@ -103,13 +115,17 @@ private:
   const data::position first_;
   const std::uint64_t first_step_;
   progress* const shown_;
-  std::uint64_t size_ = 0; ///< Batches of the epoch.
-  std::uint64_t end_ = 0;  ///< No step begins from this batch on.
+  std::uint64_t size_ = 0;  ///< Batches of the epoch.
+  std::uint64_t count_ = 0; ///< Batches on which it trains.
   std::uint64_t steps_ = 0;
-  /// By batch. None: it is not scheduled. Unused by synchronous steps.
-  std::vector<std::optional<result>> results_;
-  std::uint64_t counted_; ///< All batches before it were counted.
-  std::vector<late_result> late_;
+  std::uint64_t training_ = 0; ///< Number of the training.
+  std::uint32_t replicas_ = 1;
+  std::vector<lease> leases_; ///< By replica.
+  /// Metrics by batch, and how many were counted. Unused by synchronous steps.
+  std::vector<step_metrics> metrics_;
+  std::uint64_t counted_ = 0;
+  /// Time without a worker since the fit was told to stop.
+  std::chrono::milliseconds without_worker_{0};
   epoch_totals totals_;
 };
 

@@ -12,6 +12,7 @@
 #include "troupe/training/loop/model/model_state.hpp"
 #include "troupe/training/loop/options/metric_list.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
+#include "troupe/training/parameter_server/server_batches.hpp"
 #include "troupe/training/parameter_server/server_epoch.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"
 #include "troupe/training/support/atomic_file.hpp"

@@ -59,8 +59,9 @@ struct server_fit_options {
   /// function may call `copy_to`; a fit with `resume` can continue from that
   /// state.
   std::function<void()> on_pause{};
-  /// When it is true, no further step begins, but for those before a step that
-  /// has begun. The fit ends with `fit_end::interrupted` when they are done.
+  /// When it is true, no further step begins, but for those that a replica has
+  /// got, about a quarter of a second of them, and those of other replicas
+  /// before. The fit ends with `fit_end::interrupted` when they are done.
   const std::atomic<bool>* stop = nullptr;
   /// True: continues the interrupted fit of this model, or of the model of
   /// which it has a copy (`copy_from`), with the batch after its last one. A
@@ -75,37 +76,38 @@ struct server_fit_options {
   /// if `consistency` is synchronous. Then each replica of a step updates the
   /// tables on its own. None: as `consistency` says.
   std::optional<parameter_server::consistency> table_consistency{};
-  /// Number of replicas: `synchronous` and `bounded` use it. Zero: as many as
-  /// the coordinator has workers when the fit begins.
+  /// Number of replicas. Zero: as many as the coordinator has workers when the
+  /// fit begins.
   std::uint32_t replicas = 0;
   /// Called for each contribution that did not count, on the thread of `fit`.
   std::function<void(const dropped_contribution&)> on_dropped{};
 };
 
-/// A network whose parameters are on parameter servers. The steps are closures:
-/// each reads the parameters, computes the gradient of a batch or of a
-/// replica's part of it, and sends it to the servers.
+/// A network whose parameters are on parameter servers. Workers train R
+/// replicas of it. In a step a replica reads the parameters, computes the
+/// gradient of a batch or of its part of it, and pushes it to the servers.
 ///
-///   asynchronous  a step does not wait for others, so its gradient belongs to
-///                 parameters that others have changed meanwhile
-///   bounded       batch c R + r is step c of replica r, of R replicas. Its
-///                 parameters contain all steps of all replicas below
-///                 c - `max_staleness`, and all earlier ones of replica r
+///   asynchronous  batch c R + r is step c of replica r. It does not wait for
+///                 others, so its gradient belongs to parameters that others
+///                 have changed meanwhile
+///   bounded       the same, but its parameters contain all steps of all
+///                 replicas below c - `max_staleness`
 ///   synchronous   the servers add the gradients of all replicas, and make one
 ///                 update. With `backup_workers` b they do so when R - b
 ///                 replicas have contributed; the others do not count
 ///
-/// The coordinator keeps these rules: it schedules a step when the servers have
-/// answered those that the step must see.
+/// The servers keep these rules: they answer a read when the parameters have
+/// all steps that the replica must see. The process of the coordinator decides
+/// which contributions count in a synchronous step.
 ///
 /// A table of the network is a table of the servers, which keep only its rows
 /// that were updated. A step reads the rows of its batch, each once, and sends
 /// the gradient of these rows.
 ///
-/// With `table_consistency` the other parameters are synchronous. The closure
-/// of a replica in a step contributes to their update, and updates the tables
-/// when it ends. It divides the gradient of the replica's part of the batch by
-/// the number of examples of the whole batch. So with `sgd` without momentum
+/// With `table_consistency` the other parameters are synchronous. A replica
+/// contributes to their update, and updates the tables at once. It divides the
+/// gradient of its part of the batch by the number of examples of the whole
+/// batch. So with `sgd` without momentum
 /// the updates of all replicas have together the size of a synchronous one.
 /// With other rules each moves its rows by a step of its own. The tables that a
 /// replica reads for step c contain
@@ -115,11 +117,10 @@ struct server_fit_options {
 ///                 c - `max_staleness`
 ///
 /// Both also contain what other replicas have changed in the same step before
-/// the read. Without backup workers a step begins when all closures of the
-/// steps before have ended, so the kinds do not differ. With backup workers the
+/// the read. Without backup workers a step begins when all replicas have made
+/// those before, so the kinds do not differ. With backup workers the
 /// contribution of a late replica is dropped, but its update of the tables
-/// counts, and with `bounded` the coordinator schedules no step that must see
-/// it before it is there.
+/// counts, and with `bounded` no step that must see it reads before.
 ///
 /// A replica whose loss or gradient is not finite changes no table and makes no
 /// contribution. With `on_nan::skip` the other parameters are not updated in
@@ -151,12 +152,10 @@ public:
   /// R. Larger ones count as not finite here (`on_nan`), while `model::fit`
   /// tests the sum of the replicas. The number of workers and servers has no
   /// effect. One replica has these bits with
-  /// `table_consistency` too, if no step is skipped. With `bounded` and one
-  /// replica they have the bits of one replica if no step is skipped
-  /// (`on_nan`); with `asynchronous` too, if there is one worker, which is a
-  /// thread and has one closure in flight. In these cases a fit that was
-  /// interrupted and resumed ends with the bits of one that was not. In all
-  /// others each batch counts once all the same.
+  /// `table_consistency` too, if no step is skipped. So has one replica with
+  /// the other kinds, if no step is skipped (`on_nan`). In these cases a fit
+  /// that was interrupted and resumed ends with the bits of one that was not.
+  /// In all others each batch counts once all the same.
   /// @param coordinator of the strategy of this model. All its closures must be
   ///        done, and no other thread may train or evaluate with it. If its
   ///        workers are on nodes, its closures are those of

@@ -2,16 +2,14 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
-#include "troupe/data/pipeline/row_range.hpp"
-#include "troupe/tensors/base/exact_numbers.hpp"
 #include "troupe/tensors/base/kernels.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/feed/batch_inputs.hpp"
 #include "troupe/training/loop/model/example_losses.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
-#include "troupe/training/strategies/replica/worker_difference.hpp"
-#include "troupe/training/support/describe_model.hpp"
+#include "troupe/training/parameter_server/server_batches.hpp"
+#include "troupe/training/parameter_server/server_tasks.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -124,50 +122,6 @@ variables_of(const server_variable& values,
   return out;
 }
 
-/// Checks that a worker on a node trains as the coordinator's program says.
-void check_description(const batch_task& task, const std::string& own) {
-  const auto text = difference("the coordinator", task.description, own);
-  if (!text.empty())
-    throw std::invalid_argument(
-      "a worker has " + text
-      + "; all workers must train the same model on the same data with the "
-        "same options as the coordinator's program");
-}
-
-/// Reads one batch with the cursor of the calling worker.
-batch read(const data::dataset& from, std::optional<data::cursor>& at,
-           const batch_task& task) {
-  if (from.size() != task.batches)
-    throw std::invalid_argument(
-      "the coordinator's dataset has " + std::to_string(task.batches)
-      + " batches, that of this worker "
-      + (from.size() ? std::to_string(*from.size()) : "no end"));
-  if (!at)
-    at.emplace(from.prefetch(0).iterate());
-  at->restore({task.epoch, task.index});
-  auto found = at->next();
-  if (!found)
-    throw std::invalid_argument("there is no batch "
-                                + std::to_string(task.index));
-  return std::move(*found);
-}
-
-/// Returns how many of the variables of a network, of which the first one holds
-/// all parameters but tables, get a contribution. The others get an update.
-std::size_t contributed_variables(batch_task::kind what,
-                                  std::size_t variables) {
-  switch (what) {
-    case batch_task::kind::contribute:
-      return variables;
-    case batch_task::kind::contribute_dense:
-      return 1;
-    case batch_task::kind::train:
-    case batch_task::kind::score:
-      break;
-  }
-  return 0;
-}
-
 /// True if the sum of so many gradients, each as large as this one, is finite.
 bool has_finite_sum(const parameter_gradient& gradient,
                     std::uint32_t replicas) {
@@ -179,63 +133,6 @@ bool has_finite_sum(const parameter_gradient& gradient,
 }
 
 } // namespace
-
-server_batches::server_batches(metric_list list, std::vector<float> weights,
-                               std::optional<data::dataset> for_training,
-                               std::optional<data::dataset> for_validation)
-  : metrics{std::move(list)},
-    class_weights{std::move(weights)},
-    training{std::move(for_training)},
-    validation{std::move(for_validation)},
-    cursors{[](std::uint32_t) { return batch_cursors{}; }} {}
-
-namespace {
-
-/// Describes the values that are read and updated: another model of the same
-/// program can have the same network.
-std::string description_of_variables(const server_network& network) {
-  std::string out;
-  for (const auto& one : network.variables())
-    out += (one.is_table() ? "table: " : "variable: ") + one.name() + ' '
-           + to_string(one.spec()) + '\n';
-  return out;
-}
-
-std::string description_of_fit(const server_network& network,
-                               const server_batches& from) {
-  const auto& rule = network.optimizer().rule();
-  auto out = "optimizer: " + std::string{rule.name()}
-             + exact_text(rule.numbers())
-             + "\nseed: " + std::to_string(network.seed())
-             + "\nclass weights:" + (from.class_weights.empty() ? " none" : "");
-  for (const auto weight : from.class_weights)
-    out += ' ' + exact_text(weight);
-  return out + '\n' + describe(from.training_identity());
-}
-
-} // namespace
-
-const data_identity& server_batches::training_identity() const {
-  auto& out = training_identity_;
-  std::call_once(out.once, [&] { out.value = identify(*training); });
-  return out.value;
-}
-
-const std::string& server_batches::description(const server_network& network,
-                                               batch_task::kind what) const {
-  const bool scores = what == batch_task::kind::score;
-  auto& out = scores ? of_evaluation_ : of_fit_;
-  std::call_once(out.once, [&] {
-    const auto& net = network.net();
-    out.value =
-      describe_model(net.description()) + description_of_variables(network)
-      + "precision: " + describe_precision(net.precision(), {}) + "\nloss: "
-      + network.used_loss().name + "\nmetrics: " + metrics.description() + '\n'
-      + (scores ? describe(identify(*validation), " of the validation data")
-                : description_of_fit(network, *this));
-  });
-  return out.value;
-}
 
 server_network::server_network(const parameter_server_strategy& strategy,
                                const std::string* name,
@@ -255,6 +152,7 @@ server_network::server_network(const parameter_server_strategy& strategy,
                          initial_values(net_, dense_, layout_, seed_), tables_)
            : *values,
       tables_)},
+    training_{std::make_shared<const training_layout>(variables_)},
     optimizer_{strategy, rule, variables_.front()},
     copies_{[](std::uint32_t) { return worker_copies{}; }} {
   const auto& found = variables_.front();
@@ -279,26 +177,6 @@ server_network::server_network(const parameter_server_strategy& strategy,
                                const model_options& options)
   : server_network{strategy, nullptr, &values, architecture, rule, options} {}
 
-step_metrics server_network::run(const batch_task& task,
-                                 const server_batches& from) const {
-  const bool scores = task.what == batch_task::kind::score;
-  const auto& set = scores ? from.validation : from.training;
-  if (!set)
-    throw std::invalid_argument(scores ? "this worker has no validation data"
-                                       : "this worker has no training data");
-  if (!task.description.empty())
-    check_description(task, from.description(*this, task.what));
-  auto& at = from.cursors.local();
-  const auto rows = read(*set, scores ? at.validation : at.training, task);
-  if (scores)
-    return score(rows, from);
-  if (task.replicas == 1)
-    return train(task, rows, rows.rows(), from);
-  return train(
-    task, select_rows(rows, shard_of(rows.rows(), task.replica, task.replicas)),
-    rows.rows(), from);
-}
-
 server_network::worker_copy server_network::make_copy() const {
   worker_copy out{layout_of(net_, dense_),
                   std::vector<variable>(net_.parameters().size())};
@@ -307,18 +185,15 @@ server_network::worker_copy server_network::make_copy() const {
   return out;
 }
 
-/// Reads the parameters but tables. The caller must not change them.
-/// @returns a copy that no other closure uses: a worker can begin another one
-///          while this one reads rows of tables.
-std::shared_ptr<server_network::worker_copy> server_network::pull() const {
-  auto read = values().value();
+std::shared_ptr<server_network::worker_copy>
+server_network::copy_with(tensor values) const {
   auto& all = copies_.local();
   auto unused = std::ranges::find_if(
     all, [](const auto& one) { return one.use_count() == 1; });
   if (unused == all.end())
     unused = all.insert(unused, std::make_shared<worker_copy>(make_copy()));
   auto own = *unused;
-  own->dense.use_values(std::move(read));
+  own->dense.use_values(std::move(values));
   return own;
 }
 
@@ -328,64 +203,53 @@ tensor server_network::forward(const batch& rows, const worker_copy& own,
                       {.training = training, .tables = &tables});
 }
 
-step_metrics server_network::train(const batch_task& task, const batch& rows,
-                                   std::int64_t step_examples,
-                                   const server_batches& from) const {
-  const std::span variables{variables_};
-  const auto contributed = contributed_variables(task.what, variables.size());
-  step_metrics report;
+server_network::replica_gradients
+server_network::gradients(const batch& rows, const replica_step& which,
+                          worker_copy& own, pulled_tables& tables,
+                          const server_batches& from) const {
+  replica_gradients out;
+  auto& report = out.report;
   report.reset(from.metrics.sum_count());
   report.examples = static_cast<std::uint64_t>(rows.rows());
   if (report.examples == 0) {
-    for (const auto& one : variables.first(contributed))
-      optimizer_.contribute(
-        one.is_table() ? parameter_gradient{sparse_rows::zeros(one.spec())}
-                       : parameter_gradient{tensor::zeros(one.spec().dims)},
-        one, task.step, task.replica);
-    return report;
+    out.gradients.emplace_back(tensor::zeros(values().spec().dims));
+    for (const auto& one : tables_)
+      out.gradients.emplace_back(sparse_rows::zeros(one.values.spec()));
+    return out;
   }
-  const auto own = pull();
-  current_context().random = {seed_, task.replica, task.step, 0};
+  current_context().random = {seed_, which.replica, which.step, 0};
   tape t;
-  pulled_tables tables{tables_};
-  const auto outputs = forward(rows, *own, tables, true);
+  const auto outputs = forward(rows, own, tables, true);
   const auto losses = example_losses(
     *loss_, outputs, rows, weights_of_classes(rows.labels, from.class_weights));
   report.sums[metric_list::loss_sum] = models::total(losses);
   from.metrics.add(outputs, rows.labels, report.sums);
-  auto gradients =
-    tables.gradient_into_variables(t, losses, own->dense.variables());
-  gradients.insert(gradients.begin(), own->dense.gradients());
+  out.gradients =
+    tables.gradient_into_variables(t, losses, own.dense.variables());
+  out.gradients.insert(out.gradients.begin(), own.dense.gradients());
   if (!std::isfinite(report.sums[metric_list::loss_sum])
-      || !std::ranges::all_of(gradients, [&](const parameter_gradient& x) {
-           return has_finite_sum(x, task.replicas);
+      || !std::ranges::all_of(out.gradients, [&](const parameter_gradient& x) {
+           return has_finite_sum(x, which.replicas);
          })) {
-    if (task.throws_on_nan)
-      throw std::runtime_error(
-        "the loss or gradient of step " + std::to_string(task.step)
-        + " is not finite (try a smaller learning rate, or on_nan skip, in the "
-          "tool --on-nan skip)");
     report.sums[metric_list::skipped] = 1;
-    return report;
+    out.gradients.clear();
   }
-  for (std::size_t i = 0; i < contributed; ++i)
-    optimizer_.contribute(gradients[i], variables[i], task.step, task.replica);
-  optimizer_.apply(std::span{std::as_const(gradients)}.subspan(contributed),
-                   variables.subspan(contributed),
-                   {.learning_rate = task.learning_rate,
-                    .scale = 1 / static_cast<float>(step_examples)});
-  return report;
+  return out;
 }
 
-step_metrics server_network::score(const batch& rows,
+step_metrics server_network::score(const score_task& task,
                                    const server_batches& from) const {
+  if (!task.description.empty())
+    check_equal_programs(task.description,
+                         from.description_of_evaluation(*this));
+  const auto rows = from.read_validation(task.index, task.batches);
   step_metrics report;
   report.reset(from.metrics.sum_count());
   report.examples = static_cast<std::uint64_t>(rows.rows());
   if (report.examples == 0)
     return report;
   pulled_tables tables{tables_};
-  const auto own = pull();
+  const auto own = copy_with(values().value());
   const auto outputs = forward(rows, *own, tables, false);
   report.sums[metric_list::loss_sum] =
     models::total(example_losses(*loss_, outputs, rows));

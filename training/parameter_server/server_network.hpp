@@ -1,69 +1,26 @@
 #pragma once
 
-#include "troupe/data/pipeline/dataset.hpp"
+#include "troupe/data/pipeline/batch.hpp"
 #include "troupe/models/losses.hpp"
 #include "troupe/models/network.hpp"
+#include "troupe/strategies/step_commit/step_report.hpp"
 #include "troupe/tensors/variable.hpp"
-#include "troupe/training/loop/options/metric_list.hpp"
 #include "troupe/training/model.hpp"
-#include "troupe/training/parameter_server/batch_task.hpp"
 #include "troupe/training/parameter_server/parameter_server_strategy.hpp"
 #include "troupe/training/parameter_server/per_worker.hpp"
 #include "troupe/training/parameter_server/pulled_tables.hpp"
 #include "troupe/training/parameter_server/server_optimizer.hpp"
-#include "troupe/training/support/data_identity.hpp"
+#include "troupe/training/parameter_server/training_layout.hpp"
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace troupe {
 
-/// Name of the registered closure that executes a `batch_task`.
-inline constexpr auto batch_closure = "batch";
-
-/// Positions of a worker in the datasets of a `server_batches`.
-struct batch_cursors {
-  std::optional<data::cursor> training, validation;
-};
-
-class server_network;
-
-/// The batches of which closures compute, and what they report.
-struct server_batches {
-  server_batches(metric_list metrics, std::vector<float> class_weights,
-                 std::optional<data::dataset> training,
-                 std::optional<data::dataset> validation);
-
-  /// Describes what the closures of a fit compute, or those of an evaluation:
-  /// the network, its variables, its precision and loss, the metrics and the
-  /// data, and for a fit the update rule, the seed and the class weights. One
-  /// "name: value" a line.
-  /// @cost the first call reads two batches.
-  const std::string& description(const server_network& network,
-                                 batch_task::kind what) const;
-
-  /// Identifies the training data. @cost the first call reads two batches.
-  const data_identity& training_identity() const;
-
-  const metric_list metrics;
-  const std::vector<float> class_weights;
-  const std::optional<data::dataset> training, validation;
-  const per_worker<batch_cursors> cursors;
-
-private:
-  /// A value that the first call of a function computes.
-  template <class T>
-  struct computed_once {
-    std::once_flag once;
-    T value;
-  };
-  mutable computed_once<std::string> of_fit_, of_evaluation_;
-  mutable computed_once<data_identity> training_identity_;
-};
+struct score_task;
+struct server_batches;
 
 /// A network whose parameters are on parameter servers, and the computation of
 /// its closures. All parameters but the tables are one variable. Each table is
@@ -85,14 +42,40 @@ public:
   server_network(const server_network&) = delete;
   server_network& operator=(const server_network&) = delete;
 
-  /// Executes a task, in a closure. If the loss or an element of the gradient
-  /// is not finite, or the sum over all replicas might not be, it changes
-  /// nothing, neither a table nor another parameter, and sets the sum
-  /// `metric_list::skipped`. The gradient of an update is divided by the number
-  /// of examples of the whole batch.
-  /// @errors throws std::invalid_argument if the dataset has another number of
-  ///         batches than the task says.
-  step_metrics run(const batch_task& task, const server_batches& from) const;
+  /// The parameters but tables as a worker has read them, and their gradients.
+  struct worker_copy {
+    parameters dense;
+    std::vector<variable> variables; ///< Of the network. Tables: none.
+  };
+  /// Returns a copy with these values, which no other closure of the worker
+  /// uses. It can execute other closures while this one reads rows of tables.
+  /// @param values of `values()`. The caller must not change them.
+  std::shared_ptr<worker_copy> copy_with(tensor values) const;
+
+  /// Which gradient a replica computes.
+  struct replica_step {
+    std::uint64_t step = 0; ///< Of the model.
+    std::uint32_t replica = 0;
+    std::uint32_t replicas = 1; ///< That contribute to the sum.
+  };
+  struct replica_gradients {
+    step_metrics report;
+    /// Of `variables()`. Empty: the loss or an element of the gradient is not
+    /// finite, or the sum over all replicas might not be. Then the report has
+    /// the sum `metric_list::skipped`.
+    parameter_gradients gradients;
+  };
+  /// Computes the sum of the gradients over the examples of a replica, in a
+  /// closure. Those of `values()` are in `own`, which a later call changes.
+  /// @param rows of the replica. There may be none.
+  replica_gradients gradients(const batch& rows, const replica_step& which,
+                              worker_copy& own, pulled_tables& tables,
+                              const server_batches& from) const;
+
+  /// Computes the loss and the metrics of a batch, in a closure.
+  /// @errors throws std::invalid_argument if the worker has other data or
+  ///         another model than the coordinator.
+  step_metrics score(const score_task& task, const server_batches& from) const;
 
   const models::network& net() const { return net_; }
   const models::loss& used_loss() const { return *loss_; }
@@ -105,6 +88,10 @@ public:
   const std::vector<server_table>& tables() const { return tables_; }
   /// Returns `values` and the tables.
   const std::vector<server_variable>& variables() const { return variables_; }
+  /// Returns the layout of a training of `variables()`.
+  const std::shared_ptr<const training_layout>& training() const {
+    return training_;
+  }
   const server_optimizer& optimizer() const { return optimizer_; }
 
 private:
@@ -113,24 +100,11 @@ private:
                  const models::model_description& architecture,
                  const update_rule& rule, const model_options& options);
 
-  /// The parameters as a worker has read them, and their gradients.
-  struct worker_copy {
-    parameters dense;
-    std::vector<variable> variables; ///< Of the network. Tables: none.
-  };
-
   using worker_copies = std::vector<std::shared_ptr<worker_copy>>;
 
   worker_copy make_copy() const;
-  std::shared_ptr<worker_copy> pull() const;
   tensor forward(const batch& rows, const worker_copy& own,
                  pulled_tables& tables, bool training) const;
-  /// @param rows          of the replica.
-  /// @param step_examples examples of the whole batch.
-  step_metrics train(const batch_task& task, const batch& rows,
-                     std::int64_t step_examples,
-                     const server_batches& from) const;
-  step_metrics score(const batch& rows, const server_batches& from) const;
 
   const models::network net_;
   const models::loss* const loss_;
@@ -139,6 +113,7 @@ private:
   const parameters layout_; ///< Where each parameter is in the variable.
   const std::vector<server_table> tables_;
   const std::vector<server_variable> variables_;
+  const std::shared_ptr<const training_layout> training_;
   const server_optimizer optimizer_;
   /// By worker. A copy is in use if the closure that uses it holds a handle
   /// too.

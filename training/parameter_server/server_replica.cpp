@@ -179,6 +179,17 @@ void server_replica::note_versions(const closure_environment::step_pull& asked,
     to[asked.what.parts[i]] = answer.versions[i];
 }
 
+std::uint64_t server_replica::newest_version(std::uint32_t variable) const {
+  std::uint64_t out = 0;
+  const auto parts = layout_->variables()[variable].servers().size();
+  for (std::uint32_t i = 0; i < parts; ++i) {
+    const training_layout::variable_part part{variable, i};
+    out = std::max(out,
+                   versions_[layout_->shard_of(part)][layout_->index_of(part)]);
+  }
+  return out;
+}
+
 void server_replica::push(std::uint64_t step,
                           std::span<const parameter_gradient> gradients,
                           const parameter_server::update_factors& factors) {

@@ -56,6 +56,10 @@ public:
   /// steps before it can be decided without this replica.
   std::uint64_t next_step() const { return next_step_; }
 
+  /// Returns the newest version of the parts of a variable that was read last.
+  /// That of a synchronous one counts the decisions on steps.
+  std::uint64_t newest_version(std::uint32_t variable) const;
+
 private:
   void note_versions(const closure_environment::step_pull& asked,
                      const parameter_server::pulled& answer);

@@ -1,7 +1,8 @@
 #include "troupe/training/parameter_server/server_training.hpp"
 
 #include "troupe/actors/faults/process_fault_injector.hpp"
-#include "troupe/training/parameter_server/batch_task.hpp"
+#include "troupe/training/parameter_server/replica_steps.hpp"
+#include "troupe/training/parameter_server/server_batches.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"
 
 #include <memory>
@@ -25,12 +26,21 @@ void register_server_training(
         metrics_of(network->used_loss(), what.metrics), what.class_weights,
         what.batches, what.validation);
       return registered_closures{
-        {batch_closure, [network, batches, faults = what.faults](
-                          closure_context&, const tensors& inputs) {
-           const auto task = decode_batch_task(inputs);
-           if (faults && task.what != batch_task::kind::score)
-             faults->on_step(task.step);
-           return encode(network->run(task, *batches));
+        {replica_closure,
+         [network, batches, faults = what.faults](closure_context& self,
+                                                  const tensors& inputs) {
+           replica_steps steps{*network, *batches, decode_train_task(inputs),
+                               self, [faults](std::uint64_t step) {
+                                 if (faults)
+                                   faults->on_step(step);
+                               }};
+           return encode(steps.run(), batches->metrics.sum_count());
+         }},
+        {score_closure,
+         [network, batches](closure_context&, const tensors& inputs) {
+           const auto task = decode_score_task(inputs);
+           return encode({network->score(task, *batches)},
+                         batches->metrics.sum_count());
          }}};
     }},
     to_servers);

@@ -213,7 +213,9 @@ void random_coordinator_job::schedule() {
   }
   if (kept_.errors.contains(ordinal + 1))
     count("errors found in the records");
-  perform(machine_->schedule(std::make_shared<const std::uint64_t>(task)));
+  const bool waits_for_others = task % 5 == 4;
+  perform(machine_->schedule(std::make_shared<const std::uint64_t>(task),
+                             waits_for_others));
 }
 
 /// The program saves its state. It goes on there if it comes back.

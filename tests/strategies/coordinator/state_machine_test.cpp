@@ -55,6 +55,44 @@ TEST(Coordinator, RunsClosuresInOrderOnFreePlaces) {
   EXPECT_TRUE(machine.on_worker(w0, 5).empty()); // known
 }
 
+TEST(Coordinator, RunsClosuresThatWaitForOthersWithoutAPlace) {
+  state_machine machine{3};
+  machine.schedule(nullptr);
+  machine.schedule(nullptr);
+  const auto first = all<send_run>(machine.on_worker(w0, 1));
+  ASSERT_EQ(first.size(), 1u); // the place is taken
+  EXPECT_FALSE(first[0].run.waits_for_others);
+  for (std::uint64_t ordinal : {2, 3}) {
+    const auto next = all<send_run>(machine.schedule(nullptr, true));
+    ASSERT_EQ(next.size(), 1u);
+    EXPECT_EQ(next[0].worker, w0);
+    EXPECT_EQ(next[0].run.execution.ordinal, ordinal);
+    EXPECT_TRUE(next[0].run.waits_for_others);
+  }
+  // The worker with the fewest of them gets the next one.
+  machine.on_worker(w1, 1); // has closure 1
+  EXPECT_EQ(all<send_run>(machine.schedule(nullptr, true)).at(0).worker, w1);
+  // Those of a lost worker begin again on the others, with the lowest first.
+  const auto moved = all<send_run>(machine.on_worker_lost(w0));
+  ASSERT_EQ(moved.size(), 2u);
+  EXPECT_EQ(moved[0].run.execution, (execution{2, 2}));
+  EXPECT_EQ(moved[1].run.execution, (execution{3, 2}));
+  // The end of one frees no place.
+  EXPECT_TRUE(
+    all<send_run>(machine.on(w1, ended{{2, 2}, {}}, nullptr)).empty());
+  EXPECT_EQ(all<send_run>(machine.on(w1, ended{{1, 1}, {}}, nullptr)).size(),
+            1u);
+}
+
+/// A worker with fewer closures beside its places is preferred.
+TEST(Coordinator, RunsClosuresBesideTheFewestThatWaitForOthers) {
+  state_machine machine{3};
+  machine.on_worker(w0, 1);
+  machine.on_worker(w1, 1);
+  EXPECT_EQ(all<send_run>(machine.schedule(nullptr, true)).at(0).worker, w0);
+  EXPECT_EQ(all<send_run>(machine.schedule(nullptr)).at(0).worker, w1);
+}
+
 TEST(Coordinator, ReportsTheResultOfAClosureWithoutEffectsAtOnce) {
   state_machine machine{3};
   machine.on_worker(w0, 1);

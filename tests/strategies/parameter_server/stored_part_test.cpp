@@ -248,6 +248,21 @@ TEST(StoredPart, RejectsImpossibleSteps) {
   part.apply(contribution(100, 0, {1}));
 }
 
+TEST(StoredPart, CountsAStepThatIsSkipped) {
+  const update_rule rule = adam{.learning_rate = 0.1F};
+  stored_part skipping{floats({2}, {1, 2})}, expected{floats({2}, {1, 2})};
+  skipping.apply({.what = kind::count_step, .rule = rule});
+  expected.apply(step_of(0, {}, rule));
+  EXPECT_EQ(skipping.steps(0), 1u);
+  EXPECT_EQ(skipping.version(), expected.version());
+  EXPECT_EQ(values(skipping.value()), (std::vector<float>{1, 2}));
+  for (auto* one : {&skipping, &expected}) {
+    one->apply(contribution(1, 0, {4, -4}));
+    one->apply(step_of(1, {0}, rule));
+  }
+  EXPECT_EQ(values(skipping.value()), values(expected.value()));
+}
+
 TEST(StoredPart, RestoresTheStateOfAnOptimizer) {
   const update_rule rule = adam{.learning_rate = 0.1F};
   stored_part original{floats({2}, {1, 2})};

@@ -83,8 +83,11 @@ TEST(ClusterCoordinator, TellsTheReportsOfAClosure) {
   fixture f;
   std::promise<float> reported;
   std::promise<void> heard;
-  const auto done = f.coordinator.schedule_with_reports(
-    [&](const tensors& what) { reported.set_value(what.at(0).item<float>()); },
+  const auto done = f.coordinator.schedule_with(
+    {.on_report =
+       [&](const tensors& what) {
+         reported.set_value(what.at(0).item<float>());
+       }},
     [&](closure_context& self) {
       self.report({tensor::full({}, 3)});
       heard.get_future().wait_for(patience); // before the end
@@ -95,6 +98,25 @@ TEST(ClusterCoordinator, TellsTheReportsOfAClosure) {
   EXPECT_EQ(value.get(), 3);
   heard.set_value();
   EXPECT_EQ(done.get(), 0u);
+}
+
+/// The worker has one place. Two closures read until another one has ended.
+TEST(ClusterCoordinator, RunsClosuresThatWaitForOthersBesideAllOthers) {
+  fixture f{{.servers = 1, .workers = 1}};
+  const auto x = f.on.make_variable("x", tensor::zeros({}));
+  const auto wait_until = [x](float wanted) {
+    return [x, wanted] {
+      while (x.value().item<float>() < wanted) {
+      }
+    };
+  };
+  const closure_options options{.waits_for_others = true};
+  const auto last = f.coordinator.schedule_with(options, wait_until(2));
+  const auto other = f.coordinator.schedule_with(options, wait_until(2));
+  f.coordinator.schedule([x] { x.assign_add(tensor::full({}, 1)); });
+  f.coordinator.schedule([x] { x.assign_add(tensor::full({}, 1)); });
+  last.get();
+  other.get();
 }
 
 TEST(ClusterCoordinator, MakesTheChangesOfAClosureAtItsEnd) {

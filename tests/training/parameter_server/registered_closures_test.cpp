@@ -181,11 +181,11 @@ TEST(RegisteredClosures, TellTheirReportsInOrder) {
   fixture f;
   std::mutex lock;
   std::vector<float> seen;
-  const auto done =
-    f.coordinator->schedule_named("report", {}, [&](const tensors& what) {
+  const auto done = f.coordinator->schedule_named(
+    "report", {}, {.on_report = [&](const tensors& what) {
       const std::lock_guard hold{lock};
       seen.push_back(what.at(0).item<float>());
-    });
+    }});
   EXPECT_TRUE(done.get().empty());
   const std::lock_guard hold{lock};
   EXPECT_EQ(seen, (std::vector<float>{0, 1, 2, 3}));

@@ -22,7 +22,7 @@ namespace {
 using namespace troupe;
 using test::collected_warnings, test::text_of;
 
-models::model_description line() {
+models::model_description one_unit() {
   return {
     .name = "line", .input = {2}, .layers = models::stack(models::dense{1})};
 }
@@ -55,14 +55,14 @@ void with_servers(const models::model_description& net, const update_rule& rule,
 
 TEST(ServerFitEnd, WeightsThatAreNotFiniteAreAnError) {
   const adam rule{.learning_rate = 3e38F};
-  model alone{line(), rule, squares};
+  model alone{one_unit(), rule, squares};
   const auto batches = rows_of().take(1);
   const auto expected = text_of([&] { alone.fit(batches); });
   EXPECT_EQ(expected,
             "the weights of \"dense_1/kernel\" are not finite after 1 step "
             "(try a smaller learning rate)");
   with_servers(
-    line(), rule, squares, [&](auto&, auto& trained, auto& coordinator) {
+    one_unit(), rule, squares, [&](auto&, auto& trained, auto& coordinator) {
       EXPECT_EQ(text_of([&] { trained.fit(coordinator, batches); }), expected);
       // The position is that of the end, as after a fit of `model`.
       EXPECT_EQ(trained.steps(), 1u);
@@ -102,14 +102,14 @@ TEST(ServerFitEnd, ALearningRateOf0IsWarnedAbout) {
   };
   fit_options of_model;
   zero(of_model);
-  model alone{line(), sgd{.learning_rate = 1e-3F}, squares};
+  model alone{one_unit(), sgd{.learning_rate = 1e-3F}, squares};
   alone.fit(rows_of(), of_model);
   const auto expected = said_by([&] { alone.fit(rows_of(), of_model); });
   EXPECT_NE(expected.find("the learning rate was 0 in all 2 steps"),
             expected.npos);
   server_fit_options of_servers;
   zero(of_servers);
-  with_servers(line(), sgd{.learning_rate = 1e-3F}, squares,
+  with_servers(one_unit(), sgd{.learning_rate = 1e-3F}, squares,
                [&](auto&, auto& trained, auto& coordinator) {
                  EXPECT_EQ(said_by([&] {
                              trained.fit(coordinator, rows_of(), of_servers);
@@ -124,7 +124,7 @@ TEST(ServerFitEnd, ALearningRateOf0IsWarnedAbout) {
 
 TEST(ServerFitEnd, AnEpochWithoutAnUpdateIsWarnedAbout) {
   with_servers(
-    line(), sgd{.learning_rate = 1e-3F}, squares,
+    one_unit(), sgd{.learning_rate = 1e-3F}, squares,
     [](auto&, auto& trained, auto& coordinator) {
       const auto said = said_by([&] {
         trained.fit(coordinator,
@@ -146,14 +146,14 @@ TEST(ServerFitEnd, AScheduleThatOverflowsIsRefusedBefore) {
   };
   fit_options of_model;
   overflows(of_model);
-  model alone{line(), sgd{}, squares};
+  model alone{one_unit(), sgd{}, squares};
   const auto expected = text_of([&] { alone.fit(rows_of(), of_model); });
   EXPECT_NE(expected.find("no finite learning rate at step 199"),
             expected.npos);
   server_fit_options of_servers;
   overflows(of_servers);
   with_servers(
-    line(), sgd{}, squares, [&](auto&, auto& trained, auto& coordinator) {
+    one_unit(), sgd{}, squares, [&](auto&, auto& trained, auto& coordinator) {
       EXPECT_EQ(
         text_of([&] { trained.fit(coordinator, rows_of(), of_servers); }),
         expected);

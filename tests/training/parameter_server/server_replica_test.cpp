@@ -131,12 +131,13 @@ TEST(ServerReplica, MakesSynchronousStepsThatTheChiefDecides) {
   auto led = self->request(router, patience, chief);
   std::vector<remote_value<void>> all;
   for (std::uint32_t r = 0; r < replicas; ++r)
-    all.push_back(f.coordinator.schedule_with_reports(
-      [&, r](const tensors& what) {
-        caf::anon_send(
-          router, parameter_server::contributed{
-                    r, std::uint64_t(what.at(0).item<std::int64_t>()), number});
-      },
+    all.push_back(f.coordinator.schedule_with(
+      {.on_report =
+         [&, r](const tensors& what) {
+           const auto next = what.at(0).item<std::int64_t>();
+           caf::anon_send(router, parameter_server::contributed{
+                                    r, std::uint64_t(next), number});
+         }},
       [&, r](closure_context& context) {
         auto me = f.replica(number, r);
         const std::array reads{server_replica::read{0, {}},

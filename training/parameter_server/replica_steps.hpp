@@ -1,0 +1,65 @@
+#pragma once
+
+#include "troupe/training/parameter_server/cluster_coordinator.hpp"
+#include "troupe/training/parameter_server/server_batches.hpp"
+#include "troupe/training/parameter_server/server_network.hpp"
+#include "troupe/training/parameter_server/server_replica.hpp"
+#include "troupe/training/parameter_server/server_tasks.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace troupe {
+
+/// Makes the steps of a replica of a training, in a closure: reads the
+/// parameters from the servers, computes the gradient of a batch, or of the
+/// replica's part of it, and contributes it.
+///
+///   synchronous  the read waits until the step before is decided. Each step is
+///                reported. An execution that takes the place of another one
+///                begins with the first step that is not decided, since the
+///                chief may lack the report. A step that was decided without
+///                this replica is left out, unless it updates tables of its own
+///   otherwise    an execution that takes the place of another one begins with
+///                the first step of the task. The servers keep the
+///                contributions of the first execution
+///   end          also when another training has begun
+class replica_steps {
+public:
+  /// @param on_step called with the number of each step of the model that
+  ///        begins. Empty: no effect.
+  replica_steps(const server_network& network, const server_batches& batches,
+                train_task task, closure_context& self,
+                std::function<void(std::uint64_t step)> on_step = {});
+
+  /// @returns by step of the task: its metrics. Empty if the steps are
+  ///          synchronous.
+  /// @errors throws std::invalid_argument if the worker has another dataset or
+  ///         model than the coordinator; std::runtime_error if the loss or
+  ///         gradient is not finite (`train_task::throws_on_nan`); what
+  ///         `server_replica::pull` throws.
+  std::vector<step_metrics> run();
+
+private:
+  std::uint64_t find_first_step();
+  /// Reads the parameters but tables.
+  tensor pull(std::uint64_t step);
+  tensor pull_rows(std::uint64_t step, std::size_t table,
+                   const std::vector<std::int64_t>& rows);
+  void make_all_steps();
+  void make_step(std::uint64_t step, const tensor& values);
+  parameter_server::update_factors factors_of(std::uint64_t step,
+                                              std::int64_t rows) const;
+
+  const server_network& network_;
+  const server_batches& batches_;
+  const train_task task_;
+  closure_context& self_;
+  const std::function<void(std::uint64_t)> on_step_;
+  server_replica replica_;
+  std::vector<step_metrics> metrics_;
+};
+
+} // namespace troupe
