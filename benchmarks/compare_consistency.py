@@ -32,9 +32,8 @@ def train(args, consistency, seed):
             [str(args.build / "troupe"), "train", "--model", "lenet", "--data",
              f"mnist:{args.mnist}", "--epochs", "5", "--workers", "4", "--servers", "2",
              "--consistency", consistency, "--optimizer", args.optimizer, "--schedule",
-             args.schedule, "--learning-rate", str(args.learning_rate), "--in-flight",
-             str(args.in_flight), "--seed", str(seed),
-             "--quiet", "--summary", str(summary)],
+             args.schedule, "--learning-rate", str(args.learning_rate),
+             "--seed", str(seed), "--quiet", "--summary", str(summary)],
             capture_output=True, text=True, timeout=900)
         if done.returncode:
             sys.exit(done.stderr[-2000:])
@@ -52,13 +51,11 @@ def main():
     parser.add_argument("--optimizer", default="adam:beta1=0", help="of all runs (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.0003,
                         help="of all runs (default: %(default)s)")
-    parser.add_argument("--in-flight", type=int, default=1,
-                        help="batches that a worker has at a time (default: %(default)s)")
     parser.add_argument("--schedule", default="cosine",
                         help="learning rates of all runs (default: %(default)s)")
     args = parser.parse_args()
-    print(f"`{args.optimizer}`, learning rate {args.learning_rate}, schedule `{args.schedule}`, {args.seeds} seeds, "
-          f"{args.in_flight} in flight\n\n"
+    print(f"`{args.optimizer}`, learning rate {args.learning_rate}, schedule `{args.schedule}`, "
+          f"{args.seeds} seeds\n\n"
           "| consistency | mean staleness | accuracy, %: mean (min to max) | minus that of "
           f"`{REFERENCE}`, points | within {MAX_LOSS} |\n|---|---|---|---|---|", flush=True)
     means = {}

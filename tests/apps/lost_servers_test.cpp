@@ -410,9 +410,6 @@ TEST_F(LostServers, RejectsOptionsThatDoNotFit) {
   rejects("--servers 1 --save-steps 0", {"--save-steps"});
   rejects("--save-steps 5", {"--save-steps 5", "--save FILE"});
   rejects("--workers 2 --save-steps 5", {"--save-steps 5", "--save FILE"});
-  rejects("--in-flight 1", {"--in-flight 1", "--servers"});
-  rejects("--servers 1 --in-flight 0", {"--in-flight"});
-  rejects("--servers 1 --in-flight 1025", {"--in-flight"});
   rejects("--evaluator --save m.troupe", {"--evaluator", "--servers"});
   rejects("--servers 1 --save-steps 5", {"--save-steps 5", "--save FILE"});
   rejects("--workers 2 --servers 2 --replication 2 --restarts 1 --save-steps 5",

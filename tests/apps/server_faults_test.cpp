@@ -58,11 +58,11 @@ protected:
 /// A server answers requests only as the primary of a shard.
 TEST_F(ServerFaults, KillsOfAWorkerAndAPrimaryChangeNoBit) {
   const auto done = train(R"({"kind": "kill", "process": 1, "step": 60},
-             {"kind": "kill", "process": 3, "message": 1500})",
+             {"kind": "kill", "process": 3, "message": 700})",
                           2, "--replication 2 --restarts 2");
   for (const auto* text :
        {"fault: process 1: faults[0], kill of process 1 at step 60",
-        "fault: process 3: faults[1], kill of process 3 at message 1500",
+        "fault: process 3: faults[1], kill of process 3 at message 700",
         "worker 0 was killed; it is started again",
         "ps 0 was killed; it is started again",
         "is lost; its copies are replaced"})

@@ -25,7 +25,6 @@ struct train_option_limits {
   static constexpr std::uint64_t replicas = 4096;
   static constexpr std::uint64_t workers = 128;
   static constexpr std::uint64_t servers = 128;
-  static constexpr std::uint64_t in_flight = 1024;
 };
 
 /// The options of a training run, as a user gives them to `troupe train`. None:

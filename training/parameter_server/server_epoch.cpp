@@ -3,6 +3,7 @@
 #include "troupe/actors/core/log.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 #include "troupe/training/parameter_server/replica_steps.hpp"
+#include "troupe/training/parameter_server/staleness_warning.hpp"
 #include "troupe/training/parameter_server/training_chief.hpp"
 
 #include <algorithm>
@@ -365,6 +366,8 @@ void server_epoch::count(const step_metrics& report, std::uint64_t step) {
   if (report.sums[metric_list::skipped] != 0)
     return report_not_finite(not_finite_text(step), "its update was skipped");
   totals_.add(report);
+  if (++counted_steps_ <= staleness_warning::first_steps)
+    first_totals_.add(report);
   if (shown_)
     shown_->step(report.examples, report.sums);
 }

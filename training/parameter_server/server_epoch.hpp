@@ -62,6 +62,8 @@ public:
   /// Evaluates all batches of the validation data.
   epoch_totals score();
 
+  /// Sums over the first `staleness_warning::first_steps` steps that count.
+  const epoch_totals& first_steps() const { return first_totals_; }
   /// Number of steps so far. After an error, no later step has begun.
   std::uint64_t steps() const { return steps_; }
 
@@ -126,7 +128,8 @@ private:
   std::uint64_t counted_ = 0;
   /// Time without a worker since the fit was told to stop.
   std::chrono::milliseconds without_worker_{0};
-  epoch_totals totals_;
+  epoch_totals totals_, first_totals_;
+  std::uint64_t counted_steps_ = 0;
 };
 
 } // namespace troupe

@@ -15,6 +15,7 @@
 #include "troupe/training/parameter_server/server_batches.hpp"
 #include "troupe/training/parameter_server/server_epoch.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"
+#include "troupe/training/parameter_server/staleness_warning.hpp"
 #include "troupe/training/support/atomic_file.hpp"
 #include "troupe/training/support/describe_model.hpp"
 #include "troupe/training/support/sha256.hpp"
@@ -22,6 +23,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -289,6 +291,20 @@ void add_rates(rate_warning& to, const server_fit_options& options,
     to.add(rate_of(options, network, i));
 }
 
+/// Returns what measures the staleness of the gradients of a fit. Empty: none
+/// is stale.
+std::function<parameter_server::gradient_staleness()>
+staleness_of(const server_fit_options& options, const server_network& network) {
+  if (options.consistency.kind == consistency_kind::synchronous)
+    return {};
+  return [servers = network.values().state()->servers] {
+    parameter_server::gradient_staleness sum;
+    for (const auto& one : servers->status())
+      sum += one.staleness;
+    return sum;
+  };
+}
+
 /// Returns the record of an epoch that is complete, without validation.
 epoch_record record_of(const fit_position& at, std::uint64_t steps,
                        const metric_list& metrics, double learning_rate) {
@@ -365,6 +381,8 @@ history server_model::fit(cluster_coordinator& coordinator,
   };
   bool begins_epoch = true;
   rate_warning rates;
+  staleness_warning staleness{staleness_of(options, network)};
+  std::optional<double> first_loss;
   const auto first_step = self.steps;
   while (end == fit_end::done && at.epochs_done() < options.epochs) {
     if (std::exchange(begins_epoch, false))
@@ -390,6 +408,8 @@ history server_model::fit(cluster_coordinator& coordinator,
       throw;
     }
     add_steps();
+    if (!first_loss)
+      first_loss = run.first_steps().mean_loss();
     at.next_batch.index += run.steps();
     steps_left -= run.steps();
     add_rates(rates, options, network, run.steps(), self.steps);
@@ -413,6 +433,7 @@ history server_model::fit(cluster_coordinator& coordinator,
         record.validation_accuracy = accuracy_in(record.validation_metrics);
       }
       warn_if_without_update(record);
+      staleness.warn(*first_loss, record);
       at.next_batch = {at.next_batch.epoch + 1, 0};
       at.totals = {};
       at.epochs.push_back(record);

@@ -274,11 +274,9 @@ private:
         return std::make_unique<cluster_coordinator>(
           strategy,
           coordinator_options{
-            // With 2, a worker begins its next closure while the last one is
-            // recorded.
-            .in_flight = arguments_.in_flight > 0
-                           ? static_cast<std::uint32_t>(arguments_.in_flight)
-                           : 2,
+            // In an evaluation a worker begins its next batch while the last
+            // one is recorded.
+            .in_flight = 2,
             .nodes = workers_,
             .closures = server_training_closures,
             .arguments = write_worker_task(

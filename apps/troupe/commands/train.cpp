@@ -170,8 +170,6 @@ void check_has_no_servers(const train_arguments& arguments) {
                                   "this option; give --servers, or leave it "
                                   "out");
   };
-  if (arguments.in_flight > 0)
-    reject("--in-flight " + std::to_string(arguments.in_flight));
   if (arguments.evaluator)
     reject("--evaluator");
   for (const auto& [option, every] :

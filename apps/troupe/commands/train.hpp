@@ -16,8 +16,6 @@ struct train_arguments {
   /// state, from which the run can go on. Zero: the option is not given.
   std::uint64_t save_steps = 0;
   std::uint64_t save_epochs = 0; ///< Zero: the option is not given.
-  /// Closures that a worker has at once. Zero: the option is not given.
-  std::uint64_t in_flight = 0;
   /// An evaluator evaluates the versions of the saved model.
   bool evaluator = false;
   /// Restarts of processes that a signal has ended.

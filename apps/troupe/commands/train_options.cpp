@@ -320,12 +320,6 @@ void add_fault_options(CLI::App& command, train_arguments& arguments) {
 
 void add_server_options(CLI::App& command, train_arguments& arguments) {
   begin_group(command, of_servers);
-  add_number(command, "--in-flight", arguments.in_flight, 1,
-             train_option_limits::in_flight,
-             "With parameter servers: batches that each worker has at once. "
-             "With 1, it waits for the chief between two batches, and its "
-             "gradients are less stale [2]")
-    ->type_name("N");
   command.add_flag("--evaluator", arguments.evaluator,
                    "With parameter servers: start a process that evaluates "
                    "each version of the file of --save, which is also saved at "

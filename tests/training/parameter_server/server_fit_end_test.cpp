@@ -3,14 +3,18 @@
 #include "troupe/tests/support/collected_warnings.hpp"
 #include "troupe/tests/support/error_text.hpp"
 #include "troupe/tests/support/small_clicks.hpp"
+#include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -136,6 +140,48 @@ TEST(ServerFitEnd, AnEpochWithoutAnUpdateIsWarnedAbout) {
                 said.npos)
         << said;
     });
+}
+
+/// The loss cannot fall. Batch 0, of replica 0, is held back until replica 1
+/// has made a step.
+TEST(ServerFitEnd, ALossThatDoesNotFallIsWarnedAboutWithTheStaleness) {
+  std::promise<void> has_stepped;
+  auto is_free = has_stepped.get_future().share();
+  const data::dataset batches{6, 0, [](std::uint64_t i) {
+                                batch out{.inputs = tensor::full({2, 2}, 1),
+                                          .labels = tensor::full({2, 1}, 9),
+                                          .global_rows = 2};
+                                out.inputs.mutable_data<float>()[0] = float(i);
+                                return out;
+                              }};
+  std::atomic<bool> is_open = false;
+  const models::metric holding{
+    .name = "holding",
+    .add = [&](const tensor&, const tensor&, std::span<double>) {
+      const auto number = current_context().random.step;
+      if (number == 0)
+        is_free.wait_for(test::patience);
+      else if (number == 3 && !is_open.exchange(true))
+        has_stepped.set_value();
+    }};
+  const auto text_of_fit = [&](const parameter_server::consistency& kind) {
+    runtime actors;
+    const parameter_server_strategy on{actors, {.workers = 2}};
+    cluster_coordinator coordinator{on};
+    server_model trained{on, "net", one_unit(), sgd{.learning_rate = 1e-9F},
+                         squares};
+    return said_by([&] {
+      trained.fit(
+        coordinator, batches,
+        {.epochs = 2, .metrics = std::vector{holding}, .consistency = kind});
+    });
+  };
+  const auto text = text_of_fit({});
+  EXPECT_NE(text.find("the loss has not fallen: it was "), text.npos) << text;
+  EXPECT_NE(text.find(" in epoch 1. Between the read of a replica"), text.npos);
+  EXPECT_EQ(text.find(" in epoch 2. "), text.npos) << "only once";
+  EXPECT_EQ(text_of_fit({parameter_server::consistency_kind::synchronous}),
+            "no error");
 }
 
 TEST(ServerFitEnd, AScheduleThatOverflowsIsRefusedBefore) {
