@@ -61,12 +61,19 @@ public:
   }
 
   std::vector<step_values> pull_step(std::span<const step_pull> all) override {
-    step_values_.assign(all.size(), {});
-    wait_for(all);
-    return std::exchange(step_values_, {});
+    return push_step({}, all);
   }
 
-  void push_step(std::span<const step_push> all) override { wait_for(all); }
+  std::vector<step_values> push_step(std::span<const step_push> all,
+                                     std::span<const step_pull> next) override {
+    check_stopped();
+    step_values_.assign(next.size(), {});
+    begin_wait(all.size() + next.size());
+    request_all(all);
+    request_all(next);
+    await_answers();
+    return std::exchange(step_values_, {});
+  }
 
   void report(tensors what) override {
     check_stopped();
@@ -131,18 +138,15 @@ private:
       throw job_error{*std::exchange(failure_, {})};
   }
 
-  /// Sends the requests of a replica, and waits for the answers.
+  /// Sends the requests of a replica.
   template <class Request>
-  void wait_for(std::span<const Request> all) {
-    check_stopped();
-    begin_wait(all.size());
+  void request_all(std::span<const Request> all) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       replicas_.insert({all[i].what.training, replica_of(all[i])});
       auto one = all[i];
       one.what.by = execution;
       request(one, i);
     }
-    await_answers();
   }
   static std::uint32_t replica_of(const step_pull& x) { return x.what.replica; }
   static std::uint32_t replica_of(const step_push& x) {

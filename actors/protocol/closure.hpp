@@ -75,8 +75,13 @@ public:
   /// Contributes to steps of a training, at once, and not when the closure has
   /// ended. Waits until the shards have acknowledged all pushes. The gradients
   /// must not change until their steps are decided.
+  /// @param next pulls that may wait for these pushes. They are sent without
+  ///        waiting.
+  /// @returns the answers to these pulls.
   /// @errors as `pull_step`
-  virtual void push_step(std::span<const step_push> all) = 0;
+  virtual std::vector<step_values>
+  push_step(std::span<const step_push> all,
+            std::span<const step_pull> next) = 0;
 
   /// Tells the listener of the closure something before its end. Reports keep
   /// their order.

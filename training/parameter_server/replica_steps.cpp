@@ -2,15 +2,24 @@
 
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/data/pipeline/row_range.hpp"
+#include "troupe/training/parameter_server/parameter_servers.hpp"
 #include "troupe/training/parameter_server/pulled_tables.hpp"
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace troupe {
+
+namespace {
+
+/// Reads all parameters but tables.
+const std::array all_values{server_replica::read{0, {}}};
+
+} // namespace
 
 replica_steps::replica_steps(const server_network& network,
                              const server_batches& batches, train_task task,
@@ -38,16 +47,18 @@ std::vector<step_metrics> replica_steps::run() {
 }
 
 void replica_steps::make_all_steps() {
+  const bool leaves_out = task_.is_synchronous && !task_.has_own_tables;
   auto step = find_first_step();
+  auto values = pull(step);
   while (step < task_.last) {
-    const auto values = pull(step);
     const auto decided = replica_.newest_version(0);
-    if (task_.is_synchronous && !task_.has_own_tables && decided > step) {
+    if (leaves_out && decided > step) {
       step = decided; // read again: another server may lack the decision
-      continue;
+      values = pull(step);
+    } else {
+      values = make_step(step, values);
+      ++step;
     }
-    make_step(step, values);
-    ++step;
   }
 }
 
@@ -58,9 +69,10 @@ std::uint64_t replica_steps::find_first_step() {
   return std::max(task_.first, found - std::min<std::uint64_t>(found, 1));
 }
 
+/// Reads the parameters but tables. Empty: there is no such step.
 tensor replica_steps::pull(std::uint64_t step) {
-  const std::array all{server_replica::read{0, {}}};
-  return std::move(replica_.pull(step, all)[0]);
+  return step < task_.last ? std::move(replica_.pull(step, all_values)[0])
+                           : tensor{};
 }
 
 tensor replica_steps::pull_rows(std::uint64_t step, std::size_t table,
@@ -70,7 +82,9 @@ tensor replica_steps::pull_rows(std::uint64_t step, std::size_t table,
   return std::move(replica_.pull(step, all)[0]);
 }
 
-void replica_steps::make_step(std::uint64_t step, const tensor& values) {
+/// @param values of the parameters but tables.
+/// @returns those for the next step. Empty: it is not of this task.
+tensor replica_steps::make_step(std::uint64_t step, const tensor& values) {
   const auto number = task_.batch_of(step);
   if (on_step_)
     on_step_(task_.model_step + number);
@@ -91,20 +105,41 @@ void replica_steps::make_step(std::uint64_t step, const tensor& values) {
       return pull_rows(step, table, wanted);
     }};
   const auto own = network_.copy_with(values);
-  auto [report, gradients] =
-    network_.gradients(rows, which, *own, tables, batches_);
-  if (gradients.empty() && task_.throws_on_nan)
+  auto found = network_.gradients(rows, which, *own, tables, batches_);
+  if (found.gradients.empty() && task_.throws_on_nan)
     throw std::runtime_error(
       "the loss or gradient of step " + std::to_string(which.step)
       + " is not finite (try a smaller learning rate, or on_nan skip, in the "
         "tool --on-nan skip)");
-  if (!gradients.empty() && report.examples > 0) // the copy is used again
+  try {
+    return contribute(step, all_rows, std::move(found));
+  } catch (...) {
+    network_.discard(own);
+    throw;
+  }
+}
+
+/// Contributes to a step, and reads for the next one. Nothing reads the
+/// gradient after that, unless it is sent to backups later, or waits for a
+/// decision.
+tensor replica_steps::contribute(std::uint64_t step, std::int64_t rows,
+                                 server_network::replica_gradients&& found) {
+  auto& [report, gradients] = found;
+  const bool is_last = step + 1 == task_.last;
+  const bool has_backups =
+    network_.values().state()->servers->options().copies > 1;
+  if (!gradients.empty() && (has_backups || (is_last && task_.is_synchronous)))
     gradients[0] = gradients[0].dense().clone();
-  replica_.push(step, gradients, factors_of(step, all_rows));
-  if (task_.is_synchronous)
-    self_.report(encode(replica_report{step, all_rows, report}));
-  else
+  const auto factors = factors_of(step, rows);
+  if (!task_.is_synchronous) {
     metrics_.push_back(std::move(report));
+    const auto next = std::span{all_values}.first(is_last ? 0 : 1);
+    auto read = replica_.push(step, gradients, factors, next);
+    return is_last ? tensor{} : std::move(read[0]);
+  }
+  replica_.push(step, gradients, factors);
+  self_.report(encode(replica_report{step, rows, report}));
+  return pull(step + 1);
 }
 
 parameter_server::update_factors

@@ -44,12 +44,13 @@ public:
 
 private:
   std::uint64_t find_first_step();
-  /// Reads the parameters but tables.
   tensor pull(std::uint64_t step);
   tensor pull_rows(std::uint64_t step, std::size_t table,
                    const std::vector<std::int64_t>& rows);
   void make_all_steps();
-  void make_step(std::uint64_t step, const tensor& values);
+  tensor make_step(std::uint64_t step, const tensor& values);
+  tensor contribute(std::uint64_t step, std::int64_t rows,
+                    server_network::replica_gradients&& found);
   parameter_server::update_factors factors_of(std::uint64_t step,
                                               std::int64_t rows) const;
 

@@ -197,6 +197,10 @@ server_network::copy_with(tensor values) const {
   return own;
 }
 
+void server_network::discard(const std::shared_ptr<worker_copy>& copy) const {
+  std::erase(copies_.local(), copy);
+}
+
 tensor server_network::forward(const batch& rows, const worker_copy& own,
                                pulled_tables& tables, bool training) const {
   return net_.forward(inputs_of(rows, net_, {}), own.variables,

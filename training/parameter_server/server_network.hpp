@@ -51,6 +51,8 @@ public:
   /// uses. It can execute other closures while this one reads rows of tables.
   /// @param values of `values()`. The caller must not change them.
   std::shared_ptr<worker_copy> copy_with(tensor values) const;
+  /// No closure uses a copy again, because its gradient may still be sent.
+  void discard(const std::shared_ptr<worker_copy>& copy) const;
 
   /// Which gradient a replica computes.
   struct replica_step {

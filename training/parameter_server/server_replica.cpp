@@ -91,46 +91,53 @@ std::uint64_t server_replica::find_step() {
 }
 
 tensors server_replica::pull(std::uint64_t step, std::span<const read> all) {
-  /// Where the value of a part goes.
-  struct piece {
-    std::size_t read = 0;
-    std::uint32_t part = 0;
-    tensor rows; ///< Of the part. Empty: all.
-  };
+  const auto how = divide(step, all);
+  return join(all, how, self_.pull_step(how.asked));
+}
+
+server_replica::divided_reads
+server_replica::divide(std::uint64_t step, std::span<const read> all) const {
+  divided_reads out;
+  out.routed.resize(all.size());
   std::vector<std::vector<std::pair<std::uint32_t, piece>>> by_shard(
     layout_->servers());
-  std::vector<parameter_server::routed_rows> routed(all.size());
   for (std::size_t r = 0; r < all.size(); ++r) {
     const auto v = all[r].variable;
     const auto& variable = layout_->variables()[v];
-    const bool has_rows = all[r].rows.has_value();
-    if (has_rows)
-      routed[r] = parameter_server::route(variable.sharding(), variable.name(),
-                                          *all[r].rows);
+    auto& routed = out.routed[r];
+    if (all[r].rows)
+      routed = parameter_server::route(variable.sharding(), variable.name(),
+                                       *all[r].rows);
     for (std::uint32_t i = 0; i < variable.servers().size(); ++i) {
-      if (has_rows && routed[r].rows(i).empty())
+      if (all[r].rows && routed.rows(i).empty())
         continue;
       by_shard[layout_->shard_of({v, i})].push_back(
         {layout_->index_of({v, i}),
-         {r, i, has_rows ? numbers_of(routed[r].rows(i)) : tensor{}}});
+         {r, i, all[r].rows ? numbers_of(routed.rows(i)) : tensor{}}});
     }
   }
-  std::vector<closure_environment::step_pull> asked;
   for (std::uint32_t shard = 0; shard < by_shard.size(); ++shard) {
     auto& pieces = by_shard[shard];
     if (pieces.empty())
       continue;
     std::ranges::sort(pieces, {}, [](const auto& x) { return x.first; });
-    auto& one = asked.emplace_back();
+    auto& one = out.asked.emplace_back();
     one.what = {shard, training_, replica_, step, {}, {}};
-    for (const auto& [index, x] : pieces) {
+    auto& places = out.pieces.emplace_back();
+    for (auto& [index, x] : pieces) {
       one.what.parts.push_back(index);
       one.what.has_rows.push_back(x.rows ? 1 : 0);
       if (x.rows)
         one.rows.push_back(x.rows);
+      places.push_back(std::move(x));
     }
   }
-  auto answers = self_.pull_step(asked);
+  return out;
+}
+
+tensors
+server_replica::join(std::span<const read> all, const divided_reads& how,
+                     std::vector<closure_environment::step_values>&& answers) {
   std::vector<tensors> parts(all.size());
   tensors out(all.size());
   for (std::size_t r = 0; r < all.size(); ++r) {
@@ -143,12 +150,11 @@ tensors server_replica::pull(std::uint64_t step, std::span<const read> all) {
         variable.spec().type};
   }
   next_step_ = std::numeric_limits<std::uint64_t>::max();
-  for (std::size_t i = 0; i < asked.size(); ++i) {
+  for (std::size_t i = 0; i < how.asked.size(); ++i) {
     next_step_ = std::min(next_step_, answers[i].answer.next_step);
-    note_versions(asked[i], answers[i].answer);
-    const auto& pieces = by_shard[asked[i].what.shard];
-    for (std::size_t p = 0; p < pieces.size(); ++p) {
-      const auto& x = pieces[p].second;
+    note_versions(how.asked[i], answers[i].answer);
+    for (std::size_t p = 0; p < how.pieces[i].size(); ++p) {
+      const auto& x = how.pieces[i][p];
       auto& value = answers[i].values[p];
       const auto& variable = layout_->variables()[all[x.read].variable];
       check_value(variable, x.part,
@@ -159,7 +165,7 @@ tensors server_replica::pull(std::uint64_t step, std::span<const read> all) {
         parts[x.read][x.part] = std::move(value);
       else
         parameter_server::scatter_rows(
-          {value.raw(), value.bytes()}, routed[x.read].positions(x.part),
+          {value.raw(), value.bytes()}, how.routed[x.read].positions(x.part),
           parameter_server::row_bytes(variable.spec()),
           {out[x.read].mutable_address(), out[x.read].bytes()});
     }
@@ -190,9 +196,19 @@ std::uint64_t server_replica::newest_version(std::uint32_t variable) const {
   return out;
 }
 
-void server_replica::push(std::uint64_t step,
-                          std::span<const parameter_gradient> gradients,
-                          const parameter_server::update_factors& factors) {
+tensors server_replica::push(std::uint64_t step,
+                             std::span<const parameter_gradient> gradients,
+                             const parameter_server::update_factors& factors,
+                             std::span<const read> next) {
+  const auto how = divide(step + 1, next);
+  auto answers =
+    self_.push_step(pushes_of(step, gradients, factors), how.asked);
+  return next.empty() ? tensors{} : join(next, how, std::move(answers));
+}
+
+std::vector<closure_environment::step_push> server_replica::pushes_of(
+  std::uint64_t step, std::span<const parameter_gradient> gradients,
+  const parameter_server::update_factors& factors) const {
   std::vector<closure_environment::step_push> all;
   for (std::uint32_t v = 0; v < layout_->variables().size(); ++v) {
     auto operands = operands_by_part(
@@ -209,7 +225,7 @@ void server_replica::push(std::uint64_t step,
                      std::move(operands[i])});
     }
   }
-  self_.push_step(all);
+  return all;
 }
 
 } // namespace troupe

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/protocol/closure.hpp"
+#include "troupe/strategies/parameter_server/row_routing.hpp"
 #include "troupe/tensors/parameter_gradient.hpp"
 #include "troupe/training/parameter_server/training_layout.hpp"
 
@@ -47,9 +48,14 @@ public:
   /// acknowledged it.
   /// @param gradients by variable. Empty, or an empty one: the replica has none
   ///        for this step. They must not change until the step is decided.
+  /// @param next read for the step after it. Like `pull`, but in one round trip
+  ///        with the push. So it must not wait for what the caller does later.
+  /// @returns as `pull`
   /// @errors as `find_step`
-  void push(std::uint64_t step, std::span<const parameter_gradient> gradients,
-            const parameter_server::update_factors& factors);
+  tensors push(std::uint64_t step,
+               std::span<const parameter_gradient> gradients,
+               const parameter_server::update_factors& factors,
+               std::span<const read> next = {});
 
   /// Returns the first step to which some server lacks a contribution of this
   /// replica, as the last `pull` or `find_step` has found. With backup workers,
@@ -61,6 +67,25 @@ public:
   std::uint64_t newest_version(std::uint32_t variable) const;
 
 private:
+  /// Where the value of a part goes.
+  struct piece {
+    std::size_t read = 0;
+    std::uint32_t part = 0;
+    tensor rows{}; ///< Of the part. Empty: all.
+  };
+  /// Reads, as they are divided among the servers.
+  struct divided_reads {
+    std::vector<closure_environment::step_pull> asked;
+    /// Of each of them: pieces in the order of its parts.
+    std::vector<std::vector<piece>> pieces;
+    std::vector<parameter_server::routed_rows> routed; ///< By read.
+  };
+  divided_reads divide(std::uint64_t step, std::span<const read> all) const;
+  tensors join(std::span<const read> all, const divided_reads& how,
+               std::vector<closure_environment::step_values>&& answers);
+  std::vector<closure_environment::step_push>
+  pushes_of(std::uint64_t step, std::span<const parameter_gradient> gradients,
+            const parameter_server::update_factors& factors) const;
   void note_versions(const closure_environment::step_pull& asked,
                      const parameter_server::pulled& answer);
 

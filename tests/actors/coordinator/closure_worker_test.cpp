@@ -287,13 +287,13 @@ TEST(ClosureWorker, PullsAndPushesForTheStepsOfAReplica) {
         self.report({tensor::full({}, 5)});
         const std::vector<push> pushes{{{0, 1, {4, 6, 0}, 6, {}}, {}},
                                        {{1, 1, {4, 6, 0}, 6, {}}, {}}};
-        self.push_step(pushes);
+        self.push_step(pushes, {});
         self.report({tensor::full({}, 6)});
         try {
           // The error does not wait for the answer of the other shard.
           const std::vector<push> last{{{0, 1, {4, 9, 0}, 6, {}}, {}},
                                        {{1, 1, {4, 8, 0}, 6, {}}, {}}};
-          self.push_step(last);
+          self.push_step(last, {});
         } catch (const job_error& e) {
           problem = e.what();
         }
@@ -334,7 +334,7 @@ TEST(ClosureWorker, ReleasesTheReplicaOfAClosureThatIsStopped) {
       [&](closure_environment& self) -> coordinator::payload {
         begun->set_value();
         const closure_environment::step_push push{{0, 1, {4, 9, 0}, 0, {}}, {}};
-        self.push_step({&push, 1}); // is not answered
+        self.push_step({&push, 1}, {}); // is not answered
         return {};
       },
       nullptr);

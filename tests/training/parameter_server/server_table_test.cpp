@@ -200,7 +200,10 @@ public:
   std::vector<step_values> pull_step(std::span<const step_pull>) override {
     return {};
   }
-  void push_step(std::span<const step_push>) override {}
+  std::vector<step_values> push_step(std::span<const step_push>,
+                                     std::span<const step_pull>) override {
+    return {};
+  }
   void report(tensors) override {}
   void change(const address&, parameter_server::part_change one) override {
     changes.push_back(one.rows);
