@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/group/replica_group.hpp"
-#include "troupe/actors/membership/actor/peer_table.hpp"
+#include "troupe/actors/membership/peers/peer_table.hpp"
 #include "troupe/simulation/simulated_network.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "troupe/actors/collectives/nccl/communicator/device_offer.hpp"
 #include "troupe/actors/group/replica_group.hpp"
-#include "troupe/actors/membership/actor/job_launcher.hpp"
+#include "troupe/actors/membership/peers/job_launcher.hpp"
 #include "troupe/net/base/address.hpp"
 #include "troupe/net/base/log_function.hpp"
 #include "troupe/net/session/connection_options.hpp"

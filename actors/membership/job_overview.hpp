@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/membership/actor/peer_table.hpp"
+#include "troupe/actors/membership/peers/peer_table.hpp"
 #include "troupe/actors/protocol/job_status.hpp"
 
 #include <memory>

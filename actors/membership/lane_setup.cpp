@@ -1,8 +1,8 @@
 #include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/core/shared_arena.hpp"
-#include "troupe/actors/membership/actor/join_hello.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/elastic_group/lane_failure.hpp"
+#include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/net/transport/lane_set.hpp"
 
 #include <caf/send.hpp>

@@ -1,6 +1,6 @@
-#include "troupe/actors/membership/actor/join_hello.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/elastic_group/lane_failure.hpp"
+#include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/actors/membership/spare.hpp"
 #include "troupe/actors/membership/vacancy_finder.hpp"
 #include "troupe/actors/runtime/runtime.hpp"

@@ -1,8 +1,8 @@
 #include "troupe/actors/membership/state_lanes.hpp"
 
 #include "troupe/actors/core/job_error.hpp"
-#include "troupe/actors/membership/actor/join_hello.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
+#include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/net/transport/lane_set.hpp"
 
 #include <future>

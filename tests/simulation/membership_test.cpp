@@ -1,5 +1,5 @@
-#include "troupe/actors/membership/actor/join_hello.hpp"
 #include "troupe/actors/membership/actor/membership_actor.hpp"
+#include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/simulation/simulated_network.hpp"
 #include "troupe/tests/support/sanitizers.hpp"
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/actors/core/failure_text.hpp"
-#include "troupe/actors/membership/actor/job_launcher.hpp"
-#include "troupe/actors/membership/actor/peer_table.hpp"
+#include "troupe/actors/membership/peers/job_launcher.hpp"
+#include "troupe/actors/membership/peers/peer_table.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/net/base/log_function.hpp"
 #include "troupe/net/io/process_handle.hpp"

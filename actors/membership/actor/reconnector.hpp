@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/membership/actor/membership_actor.hpp"
-#include "troupe/actors/membership/actor/reconnection.hpp"
+#include "troupe/actors/membership/peers/reconnection.hpp"
 
 #include <map>
 #include <memory>
@@ -12,7 +12,7 @@ namespace troupe {
 
 /// Makes the connections between the members of a running job again that end
 /// although neither process is known to have ended
-/// (actors/membership/actor/reconnection.hpp). It passes events to the
+/// (actors/membership/peers/reconnection.hpp). It passes events to the
 /// membership actor, which owns it, and dials by the functions of its options.
 class reconnector {
 public:

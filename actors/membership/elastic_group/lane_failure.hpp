@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/core/job_error.hpp"
-#include "troupe/actors/membership/actor/peer_table.hpp"
+#include "troupe/actors/membership/peers/peer_table.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-#include "troupe/actors/membership/actor/join_hello.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
+#include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/tests/actors/membership/clusters.hpp"
 
 #include <future>

@@ -1,6 +1,6 @@
 #include "losses.hpp"
 #include "troupe/actors/flight/flight_recorder.hpp"
-#include "troupe/actors/membership/actor/join_hello.hpp"
+#include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/tests/support/tcp_proxy.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"

@@ -1,5 +1,5 @@
 #include "losses.hpp"
-#include "troupe/actors/membership/actor/join_hello.hpp"
+#include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/net/session/endpoint.hpp"
 #include "troupe/tests/support/timeouts.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/membership/actor/reconnect_admission.hpp"
+#include "troupe/actors/membership/peers/reconnect_admission.hpp"
 #include "troupe/net/codec/decode_error.hpp"
 #include "troupe/net/io/process_handle.hpp"
 #include "troupe/net/session/hello.hpp"

@@ -1,4 +1,4 @@
-#include "troupe/actors/membership/actor/reconnection.hpp"
+#include "troupe/actors/membership/peers/reconnection.hpp"
 
 #include <gtest/gtest.h>
 

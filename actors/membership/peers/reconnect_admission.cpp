@@ -1,4 +1,4 @@
-#include "troupe/actors/membership/actor/reconnect_admission.hpp"
+#include "troupe/actors/membership/peers/reconnect_admission.hpp"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "troupe/actors/membership/actor/packet_reporter.hpp"
+#include "troupe/actors/membership/peers/packet_reporter.hpp"
 #include "troupe/net/codec/codec.hpp"
 
 #include <gtest/gtest.h>

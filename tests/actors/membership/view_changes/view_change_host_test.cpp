@@ -1,4 +1,4 @@
-#include "troupe/actors/membership/actor/view_change_host.hpp"
+#include "troupe/actors/membership/view_changes/view_change_host.hpp"
 
 #include <gtest/gtest.h>
 

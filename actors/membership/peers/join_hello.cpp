@@ -1,4 +1,4 @@
-#include "troupe/actors/membership/actor/join_hello.hpp"
+#include "troupe/actors/membership/peers/join_hello.hpp"
 
 #include "troupe/net/codec/codec.hpp"
 
