@@ -13,6 +13,7 @@
 #include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/actors/membership/peers/reconnect_admission.hpp"
 #include "troupe/actors/membership/stream_admission.hpp"
+#include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/net/cluster/launcher_link.hpp"
 #include "troupe/net/cluster/survivors_ruling.hpp"
 #include "troupe/net/codec/codec.hpp"
@@ -478,22 +479,22 @@ struct elastic_job::impl {
 
   static void accept(const caf::actor_addr& membership, const net::hello& from,
                      std::shared_ptr<net::connection> connection) {
-    const auto it = caf::actor_cast<caf::actor>(membership);
+    const auto it = caf::actor_cast<membership_actor>(membership);
     if (reconnect_request again; it && !read_reconnect_hello(from, again)) {
-      caf::anon_send(it, membership_event{membership_event::accepted_again{
+      caf::anon_send(it, membership_event::accepted_again{
                            std::move(connection),
-                           {again.dialer.task, again.dialer.incarnation}}});
+                           {again.dialer.task, again.dialer.incarnation}});
       return;
     }
     membership::join_request request;
     if (!it || read_join_hello(from, request))
       return;
     if (from.purpose == "join")
-      caf::anon_send(it, membership_event{membership_event::candidate_accepted{
-                           std::move(connection), request}});
+      caf::anon_send(it, membership_event::candidate_accepted{
+                           std::move(connection), request});
     else
-      caf::anon_send(it, membership_event{membership_event::accepted{
-                           std::move(connection), request}});
+      caf::anon_send(
+        it, membership_event::accepted{std::move(connection), request});
   }
 
   std::shared_ptr<const net::process_handle>
@@ -617,8 +618,7 @@ struct elastic_job::impl {
     wait_for([&] { return peers.view.view_id > 0; });
     if (!it.life->joins) {
       first_lanes[it.life->number] = open_lanes(it, peers.view);
-      caf::anon_send(it.membership,
-                     membership_event{membership_event::lanes_open{}});
+      caf::anon_send(it.membership, membership_event::lanes_open{});
     }
     wait_for([&] { return peers.started; });
     it.has_started = true;
@@ -628,7 +628,7 @@ struct elastic_job::impl {
     auto& life = *it.life;
     const auto first = life.peers->get([&] { return life.peers->view; });
     const auto tell = [actor = it.membership](auto event) {
-      caf::anon_send(actor, membership_event{std::move(event)});
+      caf::anon_send(actor, std::move(event));
     };
     elastic_group_options settings;
     settings.peers = life.peers;
@@ -673,7 +673,7 @@ struct elastic_job::impl {
   void leave(process& it) {
     auto& peers = *it.life->peers;
     std::unique_lock hold{peers.lock};
-    caf::anon_send(it.membership, membership_event{membership_event::leave{}});
+    caf::anon_send(it.membership, membership_event::leave{});
     peers.wait(hold, wait_clock::now() + options.shutdown_timeout,
                [&] { return peers.may_close; });
     std::vector<std::shared_ptr<net::connection>> connections;

@@ -127,7 +127,7 @@ struct simulated_processes::impl {
     };
     wait_for([](const peer_table& x) { return x.view.view_id > 0; });
     for (const auto& x : members)
-      caf::anon_send(x, membership_event{membership_event::lanes_open{}});
+      caf::anon_send(x, membership_event::lanes_open{});
     wait_for([](const peer_table& x) { return x.started; });
   }
 
@@ -166,10 +166,10 @@ struct simulated_processes::impl {
       [actor = members.back().address()](
         const net::hello& from, std::shared_ptr<net::connection> connection) {
         membership::join_request request;
-        const auto it = caf::actor_cast<caf::actor>(actor);
+        const auto it = caf::actor_cast<membership_actor>(actor);
         if (it && !read_join_hello(from, request))
-          caf::anon_send(it, membership_event{membership_event::accepted{
-                               std::move(connection), request}});
+          caf::anon_send(
+            it, membership_event::accepted{std::move(connection), request});
       });
   }
 

@@ -97,8 +97,8 @@ void cluster::impl::register_admission() {
        auto* connection =
          std::get_if<std::shared_ptr<net::connection>>(&accepted);
        if (connection && !read_join_hello(hello, request))
-         caf::anon_send(actor, membership_event{membership_event::accepted{
-                                 std::move(*connection), request}});
+         caf::anon_send(
+           actor, membership_event::accepted{std::move(*connection), request});
      }}));
   registrations_.push_back(router_->serve(
     options.job, "join",
@@ -109,9 +109,8 @@ void cluster::impl::register_admission() {
        auto* connection =
          std::get_if<std::shared_ptr<net::connection>>(&accepted);
        if (connection && !read_join_hello(hello, request))
-         caf::anon_send(actor,
-                        membership_event{membership_event::candidate_accepted{
-                          std::move(*connection), request}});
+         caf::anon_send(actor, membership_event::candidate_accepted{
+                                 std::move(*connection), request});
      }}));
   registrations_.push_back(router_->serve(
     options.job, "reconnect",
@@ -123,9 +122,9 @@ void cluster::impl::register_admission() {
          std::get_if<std::shared_ptr<net::connection>>(&accepted);
        if (connection && !read_reconnect_hello(hello, request))
          caf::anon_send(actor,
-                        membership_event{membership_event::accepted_again{
+                        membership_event::accepted_again{
                           std::move(*connection),
-                          {request.dialer.task, request.dialer.incarnation}}});
+                          {request.dialer.task, request.dialer.incarnation}});
      }}));
   const auto status = status_handler();
   registrations_.push_back(router_->serve(

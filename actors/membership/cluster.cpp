@@ -198,39 +198,35 @@ cluster::impl::make_elastic_group(const replica_group_options& group_options) {
        },
      .on_stopped =
        [actor = membership_] {
-         caf::anon_send(actor,
-                        membership_event{membership_event::replicas_stopped{}});
+         caf::anon_send(actor, membership_event::replicas_stopped{});
        },
      .on_ask =
        [actor = membership_] {
-         caf::anon_send(actor,
-                        membership_event{membership_event::ask_to_join{}});
+         caf::anon_send(actor, membership_event::ask_to_join{});
        },
      .request_results =
        [actor = membership_](std::uint64_t call) {
-         caf::anon_send(
-           actor, membership_event{membership_event::request_results{call}});
+         caf::anon_send(actor, membership_event::request_results{call});
        },
      .on_leaving =
        [actor = membership_](std::uint64_t view_id,
                              const std::vector<std::uint64_t>& incarnations) {
-         caf::anon_send(actor, membership_event{membership_event::leaving{
-                                 view_id, incarnations}});
+         caf::anon_send(actor,
+                        membership_event::leaving{view_id, incarnations});
        },
      .on_renewal_wanted =
        [actor = membership_](std::uint64_t view_id) {
-         caf::anon_send(
-           actor, membership_event{membership_event::renewal_wanted{view_id}});
+         caf::anon_send(actor, membership_event::renewal_wanted{view_id});
        },
      .on_no_lanes =
        [actor = membership_](std::uint64_t view_id, std::uint64_t incarnation,
                              bool is_newer) {
-         caf::anon_send(actor, membership_event{membership_event::no_lanes{
-                                 view_id, incarnation, is_newer}});
+         caf::anon_send(
+           actor, membership_event::no_lanes{view_id, incarnation, is_newer});
        },
      .on_giving_up =
        [actor = membership_] {
-         caf::anon_send(actor, membership_event{membership_event::leave{true}});
+         caf::anon_send(actor, membership_event::leave{true});
        },
      .joins = options.join_running_job,
      .task = options.task,
@@ -327,7 +323,7 @@ void cluster::impl::leave() noexcept {
     return;
   std::unique_lock hold{peers_->lock};
   if (membership_)
-    caf::anon_send(membership_, membership_event{membership_event::leave{}});
+    caf::anon_send(membership_, membership_event::leave{});
   else
     peers_->may_close = true; // the start failed before
   peers_->wait(hold, peer_table::clock::now() + options.shutdown_timeout,

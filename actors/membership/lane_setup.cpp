@@ -116,9 +116,8 @@ void cluster::impl::dial_stream(std::uint64_t view_id,
         });
         // Delayed, since a peer that ends the start refuses streams and its
         // reason may not have arrived yet. No effect after the start.
-        caf::delayed_anon_send(
-          actor, max_reason_delay,
-          membership_event{membership_event::aborted{ec::stalled, why}});
+        caf::delayed_anon_send(actor, max_reason_delay,
+                               membership_event::aborted{ec::stalled, why});
       });
   } catch (const std::invalid_argument& e) { // the leader sent the address
     fail(ec::protocol,

@@ -282,8 +282,7 @@ void cluster::impl::fail_lanes(ec code, const std::string& text,
 /// @returns the text, which may come from a peer, in printable characters.
 std::string cluster::impl::abort_start(ec code, const std::string& text) {
   auto reason = net::printable(text, net::max_sentence_bytes);
-  caf::anon_send(membership_,
-                 membership_event{membership_event::aborted{code, reason}});
+  caf::anon_send(membership_, membership_event::aborted{code, reason});
   return reason;
 }
 
@@ -363,7 +362,7 @@ void cluster::impl::wait_for_view() {
 }
 
 void cluster::impl::wait_for_start() {
-  caf::anon_send(membership_, membership_event{membership_event::lanes_open{}});
+  caf::anon_send(membership_, membership_event::lanes_open{});
   wait_for_membership([this] { return peers_->started; });
 }
 

@@ -32,7 +32,7 @@ struct process_life {
   enum class fate { alive, dead, isolated, left } fate = fate::alive;
   membership::join_request request;
   std::shared_ptr<peer_table> table;
-  caf::actor actor;
+  membership_actor actor;
   std::vector<membership::view> views; ///< In the order in which it took them.
   bool opened_lanes = false;
   caf::timespan ended{}; ///< Time at which it died or was isolated.
@@ -314,7 +314,7 @@ private:
     };
     const auto actor = spawn_membership(sim_.sys, settings);
     sim_.own(actor);
-    life->actor = caf::actor_cast<caf::actor>(actor);
+    life->actor = actor;
     if (process != outsider)
       net_.listen(
         process, hello,
@@ -322,15 +322,15 @@ private:
                                std::shared_ptr<net::connection> connection) {
           membership::join_request request;
           ASSERT_FALSE(read_join_hello(from, request));
-          caf::anon_send(target, membership_event{membership_event::accepted{
-                                   std::move(connection), request}});
+          caf::anon_send(
+            target, membership_event::accepted{std::move(connection), request});
         });
     return life;
   }
 
   template <class Event>
   static void tell(const process_life& life, const Event& event) {
-    caf::anon_send(life.actor, membership_event{event});
+    caf::anon_send(life.actor, event);
   }
 
   /// Notes the views of a process. It opens its lanes some time after the first

@@ -3,9 +3,10 @@
 #include "troupe/actors/core/close_code.hpp"
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/group/world.hpp"
-#include "troupe/actors/membership/actor/reconnector.hpp"
 #include "troupe/actors/membership/peers/join_hello.hpp"
+#include "troupe/actors/membership/peers/membership_internal_actor.hpp"
 #include "troupe/actors/membership/peers/packet_reporter.hpp"
+#include "troupe/actors/membership/peers/reconnector.hpp"
 #include "troupe/actors/membership/peers/rejection_text.hpp"
 #include "troupe/actors/membership/view_changes/view_change_host.hpp"
 #include "troupe/actors/membership/view_changes/view_change_text.hpp"
@@ -80,7 +81,7 @@ constexpr auto lane_timeout = 5s;
 /// Passes what arrives on a channel to the actor.
 class channel_listener final : public net::channel_listener {
 public:
-  channel_listener(const membership_actor& owner, std::uint32_t task,
+  channel_listener(const membership_internal_actor& owner, std::uint32_t task,
                    std::uint64_t connection, std::uint32_t channel)
     : owner_{owner.address()},
       task_{task},
@@ -101,8 +102,8 @@ public:
 private:
   template <class Event>
   void tell(Event&& event) {
-    if (const auto owner = caf::actor_cast<caf::actor>(owner_))
-      caf::anon_send(owner, membership_event{std::forward<Event>(event)});
+    if (const auto owner = caf::actor_cast<membership_internal_actor>(owner_))
+      caf::anon_send(owner, std::forward<Event>(event));
   }
 
   caf::actor_addr owner_; ///< Weak: the actor owns the channel.
@@ -132,7 +133,7 @@ keep(net::endpoint::dial_result&& result) {
 
 struct membership_state : view_change_host::owner, reconnector::owner {
   static inline const char* name = "membership";
-  using pointer = membership_actor::stateful_pointer<membership_state>;
+  using pointer = membership_internal_actor::stateful_pointer<membership_state>;
 
   /// The connection to another process.
   struct peer {
@@ -299,9 +300,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     // The leader may say more: that the process has ended, or why the job does
     // not begin.
     if (participant && x.task > 0 && !has_started)
-      self->delayed_send(
-        self, peer_loss_delay,
-        membership_event{membership_event::peer_lost{x.task, code, x.reason}});
+      self->delayed_send(self, peer_loss_delay,
+                         membership_event::peer_lost{x.task, code, x.reason});
   }
 
   /// The connection to a process has ended for good.
@@ -342,8 +342,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (!has_ended && x.further_checks > 0)
       self->delayed_send(
         self, is_early ? early_check_interval : end_check_interval,
-        membership_event{membership_event::end_check{
-          x.incarnation, x.process, x.further_checks - 1, x.task}});
+        membership_event::end_check{x.incarnation, x.process,
+                                    x.further_checks - 1, x.task});
   }
   void on(const membership_event::end_check& x) { check_end(x); }
 
@@ -484,10 +484,9 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
 
   void dial(std::uint32_t task) {
-    auto on_done = [owner = membership_actor{self},
+    auto on_done = [owner = membership_internal_actor{self},
                     task](net::endpoint::dial_result&& x) {
-      caf::anon_send(owner, membership_event{membership_event::dialed{
-                              task, keep(std::move(x))}});
+      caf::anon_send(owner, membership_event::dialed{task, keep(std::move(x))});
     };
     if (options.joins) {
       if (!candidate || peers.contains(task))
@@ -592,9 +591,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       return give_way();
     if (peers.empty() && candidate->knows_job()
         && !std::exchange(awaits_connections, true))
-      self->delayed_send(
-        self, candidate_reconnect_time,
-        membership_event{membership_event::connections_overdue{}});
+      self->delayed_send(self, candidate_reconnect_time,
+                         membership_event::connections_overdue{});
     dial_later(task);
   }
 
@@ -684,25 +682,24 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     const view_change::process_id process{candidate.task,
                                           candidate.incarnation};
     try {
-      options.dial_again(
-        {candidate.task,
-         candidate.incarnation,
-         candidate.host,
-         candidate.port,
-         {},
-         0},
-        candidate_answer_timeout,
-        [owner = membership_actor{self},
-         process](net::endpoint::dial_result&& result) {
-          caf::anon_send(owner,
-                         membership_event{membership_event::candidate_dialed{
-                           process, keep(std::move(result))}});
-        });
+      options.dial_again({candidate.task,
+                          candidate.incarnation,
+                          candidate.host,
+                          candidate.port,
+                          {},
+                          0},
+                         candidate_answer_timeout,
+                         [owner = membership_internal_actor{self},
+                          process](net::endpoint::dial_result&& result) {
+                           caf::anon_send(owner,
+                                          membership_event::candidate_dialed{
+                                            process, keep(std::move(result))});
+                         });
     } catch (const std::invalid_argument& e) { // the candidate sent the address
       auto result = std::make_shared<net::endpoint::dial_result>();
       result->reason = e.what();
-      self->send(self, membership_event{membership_event::candidate_dialed{
-                         process, std::move(result)}});
+      self->send(
+        self, membership_event::candidate_dialed{process, std::move(result)});
     }
   }
 
@@ -991,18 +988,27 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     return is_any_dialed;
   }
 
-  void pass_later(milliseconds delay, membership_event event) override {
+  void pass_later(milliseconds delay,
+                  const membership_event::dial_again& event) override {
+    tell_later(delay, event);
+  }
+  void pass_later(milliseconds delay,
+                  const membership_event::not_reconnected& event) override {
+    tell_later(delay, event);
+  }
+  template <class Event>
+  void tell_later(milliseconds delay, const Event& event) {
     if (delay > 0ms)
-      self->delayed_send(self, delay, std::move(event));
+      self->delayed_send(self, delay, event);
     else
-      self->send(self, std::move(event));
+      self->send(self, event);
   }
   membership_options::dial_callback
   dial_callback(const view_change::process_id& process) override {
-    return [owner = membership_actor{self},
+    return [owner = membership_internal_actor{self},
             process](net::endpoint::dial_result&& x) {
-      caf::anon_send(owner, membership_event{membership_event::dialed_again{
-                              process, keep(std::move(x))}});
+      caf::anon_send(
+        owner, membership_event::dialed_again{process, keep(std::move(x))});
     };
   }
   milliseconds time() const override {
@@ -1114,8 +1120,8 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   }
   void perform(membership::started&) {
     has_started = true;
-    pass_later(packet_reporter::interval,
-               membership_event{membership_event::packet_reports_due{}});
+    tell_later(packet_reporter::interval,
+               membership_event::packet_reports_due{});
     note_installed(options.peers->view);
     if (candidate) {
       ++watchdog; // the group has timeouts of its own
@@ -1324,7 +1330,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       return true;
     if (listener)
       listener();
-    const membership_event end{membership_event::stop_overdue{view_id}};
+    const membership_event::stop_overdue end{view_id};
     // If members are lost, or a lane is cut, that ends the run. If members
     // leave, the run in which all have agreed on that is about to end.
     // Otherwise nothing else ends it.
@@ -1447,9 +1453,9 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     if (dial_silent_members(silent_tasks))
       return;
     if (report_half(silent_tasks))
-      self->delayed_send(self, launcher_timeout,
-                         membership_event{membership_event::undecided{
-                           options.peers->view.view_id, silent_tasks}});
+      self->delayed_send(
+        self, launcher_timeout,
+        membership_event::undecided{options.peers->view.view_id, silent_tasks});
     else if (!ask_for_survivors(silent_tasks))
       give_up(silent_tasks);
   }
@@ -1495,7 +1501,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
     asked.question = open_question;
     asked.deadline = now() + answer_timeout;
     asked.silent_tasks = silent_tasks;
-    pass_later(answer_interval, membership_event{std::move(asked)});
+    tell_later(answer_interval, asked);
     return true;
   }
   void on(const membership_event::survivors_asked& x) {
@@ -1507,7 +1513,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
       return;
     const auto answer = options.launcher->answer_to(x.question);
     if (!answer && now() < x.deadline)
-      return pass_later(answer_interval, membership_event{x});
+      return tell_later(answer_interval, x);
     open_question = 0;
     if (answer && *answer)
       view_changes.on_survivors(x.living);
@@ -1598,7 +1604,7 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   /// Reports to the other processes how many packets they were sent. If a
   /// report cannot be sent, the next one replaces it.
   void on(const membership_event::packet_reports_due& x) {
-    pass_later(packet_reporter::interval, membership_event{x});
+    tell_later(packet_reporter::interval, x);
     end_recovery_if_to_stop();
     for (auto& [task, one] : peers) {
       const auto sent = options.peers->get([this, at = task] {
@@ -1791,17 +1797,41 @@ struct membership_state : view_change_host::owner, reconnector::owner {
   std::string last_rejection;
 };
 
-membership_actor::behavior_type membership_role(membership_state::pointer self,
-                                                membership_options options) {
+membership_internal_actor::behavior_type
+membership_role(membership_state::pointer self, membership_options options) {
   auto& state = self->state;
   state.self = self;
   state.options = std::move(options);
   state.begun = state.now();
   state.start();
+  using namespace membership_event;
   return {
-    [&state](const membership_event& x) {
-      std::visit([&state](const auto& event) { state.on(event); }, x.what);
-    },
+    [&state](const accepted& x) { state.on(x); },
+    [&state](const candidate_accepted& x) { state.on(x); },
+    [&state](const accepted_again& x) { state.on(x); },
+    [&state](const lanes_open& x) { state.on(x); },
+    [&state](const aborted& x) { state.on(x); },
+    [&state](const ask_to_join& x) { state.on(x); },
+    [&state](const request_results& x) { state.on(x); },
+    [&state](const replicas_stopped& x) { state.on(x); },
+    [&state](const renewal_wanted& x) { state.on(x); },
+    [&state](const no_lanes& x) { state.on(x); },
+    [&state](const leaving& x) { state.on(x); },
+    [&state](const leave& x) { state.on(x); },
+    [&state](const received& x) { state.on(x); },
+    [&state](const closed& x) { state.on(x); },
+    [&state](const dialed& x) { state.on(x); },
+    [&state](const candidate_dialed& x) { state.on(x); },
+    [&state](const dialed_again& x) { state.on(x); },
+    [&state](const peer_lost& x) { state.on(x); },
+    [&state](const end_check& x) { state.on(x); },
+    [&state](const dial_again& x) { state.on(x); },
+    [&state](const not_reconnected& x) { state.on(x); },
+    [&state](const stop_overdue& x) { state.on(x); },
+    [&state](const undecided& x) { state.on(x); },
+    [&state](const survivors_asked& x) { state.on(x); },
+    [&state](const packet_reports_due& x) { state.on(x); },
+    [&state](const connections_overdue& x) { state.on(x); },
     [&state](atom::watchdog, std::uint64_t number) {
       state.on_watchdog(number);
     },

@@ -242,7 +242,7 @@ private:
 
   template <class Event>
   void tell(Event&& event) {
-    caf::anon_send(leader, membership_event{std::forward<Event>(event)});
+    caf::anon_send(leader, std::forward<Event>(event));
   }
 
   void wait_for(std::uint32_t task, membership::message_kind kind) {
@@ -386,8 +386,7 @@ public:
   /// Lets the process ask for the results from a call on, and waits until it
   /// has done so.
   void ask(std::uint64_t call) {
-    caf::anon_send(actor,
-                   membership_event{membership_event::request_results{call}});
+    caf::anon_send(actor, membership_event::request_results{call});
     to_member->wait_for<membership::call_results>(
       result_channel, [call](const std::vector<std::byte>& payload) {
         std::optional<membership::call_results> out{std::in_place};

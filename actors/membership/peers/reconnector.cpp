@@ -1,4 +1,4 @@
-#include "troupe/actors/membership/actor/reconnector.hpp"
+#include "troupe/actors/membership/peers/reconnector.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -101,13 +101,12 @@ void reconnector::perform(const reconnection::reaction& effects) {
 }
 
 void reconnector::perform(const reconnection::dial& x) {
-  owner_.pass_later(x.delay,
-                    membership_event{membership_event::dial_again{x.process}});
+  owner_.pass_later(x.delay, membership_event::dial_again{x.process});
 }
 
 void reconnector::perform(const reconnection::set_timer& x) {
-  owner_.pass_later(x.delay, membership_event{membership_event::not_reconnected{
-                               x.process, x.number}});
+  owner_.pass_later(x.delay,
+                    membership_event::not_reconnected{x.process, x.number});
 }
 
 void reconnector::perform(const reconnection::lost& x) {

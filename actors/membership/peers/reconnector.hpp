@@ -1,6 +1,7 @@
 #pragma once
 
-#include "troupe/actors/membership/actor/membership_actor.hpp"
+#include "troupe/actors/membership/peers/membership_internal_actor.hpp"
+#include "troupe/actors/membership/peers/membership_options.hpp"
 #include "troupe/actors/membership/peers/reconnection.hpp"
 
 #include <map>
@@ -33,9 +34,12 @@ public:
   class owner {
   public:
     virtual ~owner() = default;
-    /// Passes the event to `reconnector::on` after the delay.
+    /// Passes the event to `reconnector::on` after the delay, which may be
+    /// zero.
     virtual void pass_later(std::chrono::milliseconds delay,
-                            membership_event event) = 0;
+                            const membership_event::dial_again& event) = 0;
+    virtual void pass_later(std::chrono::milliseconds delay,
+                            const membership_event::not_reconnected& event) = 0;
     /// Returns a function that passes the result of a dial to
     /// `reconnector::on`.
     virtual membership_options::dial_callback
