@@ -7,7 +7,7 @@
 #include "troupe/actors/group/group_environment.hpp"
 #include "troupe/actors/group/recovering_group.hpp"
 #include "troupe/actors/group/world.hpp"
-#include "troupe/actors/membership/actor/membership_actor.hpp"
+#include "troupe/actors/membership/actor/spawn_membership.hpp"
 #include "troupe/actors/membership/elastic_group/elastic_group.hpp"
 #include "troupe/actors/membership/elastic_group/lane_failure.hpp"
 #include "troupe/actors/membership/peers/join_hello.hpp"

@@ -3,7 +3,7 @@
 #include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/core/fiber.hpp"
 #include "troupe/actors/group/world.hpp"
-#include "troupe/actors/membership/actor/membership_actor.hpp"
+#include "troupe/actors/membership/actor/spawn_membership.hpp"
 #include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/actors/protocol/group_options.hpp"

@@ -2,7 +2,7 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/actors/membership/peers/reconnect_admission.hpp"
-#include "troupe/actors/membership/peers/rejection_text.hpp"
+#include "troupe/actors/membership/roles/rejection_text.hpp"
 #include "troupe/actors/membership/status_service.hpp"
 #include "troupe/actors/membership/stream_admission.hpp"
 #include "troupe/actors/runtime/runtime.hpp"

@@ -3,7 +3,7 @@
 #include "troupe/actors/collectives/nccl/communicator/communicator_channels.hpp"
 #include "troupe/actors/collectives/nccl/nccl_setup.hpp"
 #include "troupe/actors/group/world.hpp"
-#include "troupe/actors/membership/actor/membership_actor.hpp"
+#include "troupe/actors/membership/actor/spawn_membership.hpp"
 #include "troupe/actors/membership/cluster.hpp"
 #include "troupe/actors/membership/job_overview.hpp"
 #include "troupe/actors/membership/state_lanes.hpp"

@@ -1,4 +1,4 @@
-#include "troupe/actors/membership/actor/membership_actor.hpp"
+#include "troupe/actors/membership/actor/spawn_membership.hpp"
 #include "troupe/actors/membership/peers/join_hello.hpp"
 #include "troupe/simulation/simulated_network.hpp"
 #include "troupe/tests/support/sanitizers.hpp"

@@ -8,11 +8,13 @@ namespace troupe {
 void view_change_host::begin(const membership::view& first,
                              std::uint64_t self) {
   machine_.emplace(first, self);
+  has_begun_ = true;
 }
 
 void view_change_host::begin(const view_change::numbered_proposal& decision,
                              std::uint64_t self) {
   machine_.emplace(decision, self);
+  has_begun_ = true;
 }
 
 void view_change_host::on_lost(std::uint64_t incarnation, bool was_silent) {

@@ -72,6 +72,9 @@ public:
   /// This process takes no further part: it leaves, or the job ends.
   void end() { machine_.reset(); }
 
+  /// True from `begin` on, also after `end`.
+  bool has_begun() const { return has_begun_; }
+
   // The functions below have no effect before `begin` and after `end`. A
   // message that arrives before `begin` is sent again by its sender.
 
@@ -133,6 +136,7 @@ private:
   owner& owner_;
   /// Empty: the job has not begun, or this process takes no further part.
   std::optional<view_change::state_machine> machine_;
+  bool has_begun_ = false;
   std::uint64_t timer_ = 0; ///< Number of the last timer.
   /// The tasks of the last `no_majority` of this view.
   std::vector<std::uint32_t> silent_;

@@ -1,5 +1,5 @@
 #include "troupe/actors/group/world.hpp"
-#include "troupe/actors/membership/actor/membership_actor.hpp"
+#include "troupe/actors/membership/actor/spawn_membership.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/tests/support/loopback_channel.hpp"

@@ -1,4 +1,4 @@
-#include "troupe/actors/membership/peers/rejection_text.hpp"
+#include "troupe/actors/membership/roles/rejection_text.hpp"
 
 namespace troupe {
 
