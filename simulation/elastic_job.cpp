@@ -817,7 +817,7 @@ struct elastic_job::impl {
                           std::uint32_t task, std::uint64_t incarnation) {
     peers.update([&] {
       for (const auto* purpose : lane_purposes)
-        peers.streams[{view_id, task, incarnation, purpose}] = nullptr;
+        peers.streams.add({view_id, task, incarnation, purpose}, nullptr);
     });
   }
 
@@ -829,7 +829,7 @@ struct elastic_job::impl {
     const auto fail = [is_done, peers = it.life->peers, view_id,
                        task](const std::string& why) {
       if (!std::exchange(*is_done, true))
-        peers->update([&] { peers->stream_failures[{view_id, task}] = why; });
+        peers->update([&] { peers->streams.note_failure(view_id, task, why); });
     };
     at(std::chrono::ceil<milliseconds>(deadline - wait_clock::now()),
        [fail, name = names[task]] { fail("could not connect to " + name); });
@@ -866,24 +866,14 @@ struct elastic_job::impl {
     auto& peers = *it.life->peers;
     const auto view_id = of.view_id;
     std::unique_lock hold{peers.lock};
-    const auto id_of = [&](const char* purpose) {
-      return peer_table::stream_id{view_id, peer.task, peer.incarnation,
-                                   purpose};
-    };
-    const auto all_open = [&] {
-      return std::ranges::all_of(lane_purposes, [&](const char* purpose) {
-        return peers.streams.contains(id_of(purpose));
-      });
-    };
+    const auto all_open = [&] { return peers.streams.has_all(view_id, peer); };
     const auto is_outdated = [&] {
       return it.has_started
              && (peers.stop.requested || peers.stop.end_of_runs
                  || peers.no_next_view || peers.view.view_id != view_id);
     };
     const auto has_failed = [&] {
-      const auto found = peers.stream_failures.lower_bound({view_id, 0});
-      return found != peers.stream_failures.end()
-             && found->first.first == view_id;
+      return !peers.streams.failure(view_id).empty();
     };
     peers.wait(hold, deadline, [&] {
       return all_open() || peers.failed || is_outdated()
@@ -899,8 +889,7 @@ struct elastic_job::impl {
         is_early ? std::vector<std::uint32_t>{}
                  : members_without_streams(peers, of, peer.task)};
     }
-    for (const auto* purpose : lane_purposes)
-      peers.streams.erase(id_of(purpose));
+    peers.streams.take_all(view_id, peer);
     const auto own = it.life->incarnation;
     auto taken =
       lane_ends.extract({key_of(view_id, own, peer.incarnation), own});

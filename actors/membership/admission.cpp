@@ -79,8 +79,9 @@ void cluster::impl::register_stream_services() {
          auto* stream = std::get_if<std::unique_ptr<net::stream>>(&accepted);
          if (stream && !read_stream_hello(hello, request, view_id))
            peers->update([&] {
-             peers->streams[{view_id, request.task, request.incarnation,
-                             hello.purpose}] = std::move(*stream);
+             peers->streams.add(
+               {view_id, request.task, request.incarnation, hello.purpose},
+               std::move(*stream));
            });
        }}));
 }

@@ -91,7 +91,8 @@ void cluster::impl::dial_stream(std::uint64_t view_id,
                                 const membership::member& peer,
                                 const std::string& purpose,
                                 peer_table::clock::time_point deadline) {
-  const peer_table::stream_id id{view_id, peer.task, peer.incarnation, purpose};
+  const stream_table::stream_id id{view_id, peer.task, peer.incarnation,
+                                   purpose};
   const auto& peer_name = options.names[peer.task];
   try {
     router_->endpoint().dial(
@@ -107,13 +108,11 @@ void cluster::impl::dial_stream(std::uint64_t view_id,
             : nullptr;
         if (stream)
           return peers->update(
-            [&] { peers->streams[id] = std::move(*stream); });
+            [&] { peers->streams.add(id, std::move(*stream)); });
         const auto why = dialer + " could not connect to " + name
-                         + " for stream " + std::get<3>(id) + ": "
-                         + attempt.reason;
-        peers->update([&] {
-          peers->stream_failures[{std::get<0>(id), std::get<1>(id)}] = why;
-        });
+                         + " for stream " + id.purpose + ": " + attempt.reason;
+        peers->update(
+          [&] { peers->streams.note_failure(id.view_id, id.task, why); });
         // Delayed, since a peer that ends the start refuses streams and its
         // reason may not have arrived yet. No effect after the start.
         caf::delayed_anon_send(actor, max_reason_delay,
@@ -133,21 +132,8 @@ peer_lanes cluster::impl::open_lane(const membership::view& of,
   const auto view_id = of.view_id;
   const auto& peer_name = options.names[peer.task];
   std::unique_lock hold{peers_->lock};
-  const auto id_of = [&](const char* purpose) {
-    return peer_table::stream_id{view_id, peer.task, peer.incarnation, purpose};
-  };
-  const auto all_open = [&] {
-    return std::ranges::all_of(lane_purposes, [&](const char* purpose) {
-      return peers_->streams.contains(id_of(purpose));
-    });
-  };
-  const auto failure = [&] {
-    const auto found = peers_->stream_failures.lower_bound({view_id, 0});
-    return found != peers_->stream_failures.end()
-               && found->first.first == view_id
-             ? found->second
-             : std::string{};
-  };
+  const auto all_open = [&] { return peers_->streams.has_all(view_id, peer); };
+  const auto failure = [&] { return peers_->streams.failure(view_id); };
   peers_->wait(hold, deadline, [&] {
     return all_open() || peers_->failed || is_outdated(view_id)
            || (joined_ && !failure().empty());
@@ -165,10 +151,7 @@ peer_lanes cluster::impl::open_lane(const membership::view& of,
     hold.unlock();
     fail_lanes(ec::stalled, why, std::move(missing));
   }
-  std::vector<std::unique_ptr<net::stream>> streams;
-  for (const auto* purpose : lane_purposes)
-    streams.push_back(
-      std::move(peers_->streams.extract(id_of(purpose)).mapped()));
+  auto streams = peers_->streams.take_all(view_id, peer);
   hold.unlock();
   net::lane_options lane_config;
   lane_config.policy =

@@ -1,7 +1,5 @@
 #include "troupe/actors/membership/elastic_group/lane_failure.hpp"
 
-#include <algorithm>
-
 namespace troupe {
 
 std::vector<std::uint32_t> members_without_streams(const peer_table& peers,
@@ -9,14 +7,10 @@ std::vector<std::uint32_t> members_without_streams(const peer_table& peers,
                                                    std::uint32_t first) {
   std::vector<std::uint32_t> failed, missing;
   for (const auto& x : of.members) {
-    if (peers.stream_failures.contains({of.view_id, x.task}))
+    if (peers.streams.has_failed(of.view_id, x.task))
       failed.push_back(x.task);
-    const auto is_open = [&](const char* purpose) {
-      return peers.streams.contains(
-        {of.view_id, x.task, x.incarnation, purpose});
-    };
     if (x.task >= first && x.incarnation != peers.own_incarnation
-        && !std::ranges::all_of(lane_purposes, is_open))
+        && !peers.streams.has_all(of.view_id, x))
       missing.push_back(x.task);
   }
   return failed.empty() ? missing : failed;

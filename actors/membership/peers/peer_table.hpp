@@ -4,11 +4,10 @@
 #include "troupe/actors/core/wait_clock.hpp"
 #include "troupe/actors/core/wait_strategy.hpp"
 #include "troupe/actors/flight/flight_recorder.hpp"
-#include "troupe/net/io/stream.hpp"
+#include "troupe/actors/membership/peers/stream_table.hpp"
 #include "troupe/net/session/connection.hpp"
 #include "troupe/strategies/membership/view_messages.hpp"
 
-#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -18,17 +17,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace troupe {
 
 class job_status_source;
-
-/// Purposes of the lanes between two processes of a job, by number of the lane.
-/// The first are those of the collectives, by `collective::lane_id`.
-inline constexpr std::array lane_purposes{"contributions", "results"};
 
 /// What a process knows of its job. The membership actor writes the table. The
 /// thread that joins and leaves, the replica group and the status service read
@@ -47,10 +41,6 @@ public:
     std::optional<std::pair<net::close_reason, std::string>> closed;
   };
   using clock = wait_clock;
-  /// Id of the view for which the stream was opened, task and incarnation of
-  /// the other process, and the stream's purpose.
-  using stream_id =
-    std::tuple<std::uint64_t, std::uint32_t, std::uint64_t, std::string>;
 
   /// What the membership actor and the replica group of this process tell each
   /// other during a view change. See `view_change_host` and `elastic_group`.
@@ -162,8 +152,7 @@ public:
   std::mutex lock;
   std::condition_variable changed;
   std::vector<peer_entry> entries; ///< By task.
-  /// Authenticated streams from which no lanes were made yet.
-  std::map<stream_id, std::unique_ptr<net::stream>> streams;
+  stream_table streams;
   /// Numbers of packets between this process and another one, by id of the view
   /// and task.
   std::map<std::pair<std::uint64_t, std::uint32_t>,
@@ -185,10 +174,6 @@ public:
   /// The job has ended, or too few members of the view answer to agree on the
   /// next one.
   bool no_next_view = false;
-  /// Why the streams to a member could not be opened, by id of the view and
-  /// task.
-  std::map<std::pair<std::uint64_t, std::uint32_t>, std::string>
-    stream_failures;
   /// Before the start: which tasks have an address whose host is unknown, and
   /// why. Each begins with "; ". Empty: none is known.
   std::string unknown_hosts;

@@ -169,12 +169,8 @@ void member_role::enter(const membership::view& next) {
   table.update([&] {
     table.view = next;
     table.stop.requested = table.no_next_view = false;
-    std::erase_if(table.streams, [&](const auto& x) {
-      return std::get<0>(x.first) < next.view_id;
-    });
+    table.streams.forget_before(next.view_id);
     std::erase_if(table.counts,
-                  [&](const auto& x) { return x.first.first < next.view_id; });
-    std::erase_if(table.stream_failures,
                   [&](const auto& x) { return x.first.first < next.view_id; });
   });
 }
