@@ -22,7 +22,8 @@ public:
   void start() override;
   void on(const membership_event::accepted& x) override;
   void on(const membership_event::dialed& x) override;
-  void on(const membership_event::lanes_open&) override {} // the group opens it
+  // `elastic_group` opens its lanes.
+  void on(const membership_event::lanes_open&) override {}
   void on(const process_id& sender,
           const membership::message& received) override;
   void dial(std::uint32_t task) override;

@@ -16,8 +16,8 @@ namespace troupe {
 
 /// The connections of a process to other members that have ended. Those that
 /// were cut are made again (`reconnector`). Those of processes of this host are
-/// watched until the process has ended. The rest are lost, which the view
-/// changes are told.
+/// watched until the process has ended. All others count as lost, which this
+/// object reports to the view changes.
 class lost_connections : reconnector::owner {
 public:
   using process_id = view_change::process_id;
