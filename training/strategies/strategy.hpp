@@ -7,13 +7,14 @@
 #include "troupe/training/strategies/calls/step_results.hpp"
 #include "troupe/training/strategies/replica/per_replica.hpp"
 #include "troupe/training/strategies/replica/replica_context.hpp"
+#include "troupe/training/strategies/replica/scalar_source.hpp"
+#include "troupe/training/strategies/strategy_run.hpp"
 
 #include <chrono>
 #include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -231,66 +232,6 @@ inline bool in_cross_replica_context() {
 
 // -- implementation of templates ----------------------------------------------
 
-namespace detail {
-
-/// Refers to an argument that can be neither copied nor moved into a
-/// `stored_call`.
-template <class T>
-struct reference_holder {
-  T& target;
-};
-
-template <class T>
-using stored = std::conditional_t<std::constructible_from<std::decay_t<T>, T>,
-                                  std::decay_t<T>,
-                                  reference_holder<std::remove_reference_t<T>>>;
-
-template <class T>
-stored<T> store(std::remove_reference_t<T>& x) {
-  if constexpr (std::constructible_from<std::decay_t<T>, T>)
-    return std::decay_t<T>(static_cast<T&&>(x));
-  else
-    return {x};
-}
-
-template <class T>
-T& value_of(T& x) {
-  return x;
-}
-template <class T>
-T& value_of(reference_holder<T>& x) {
-  return x.target;
-}
-
-/// A function and its arguments, which each replica calls. The step function
-/// shares ownership of this object, because a replica that is stuck in the
-/// function outlives `run`.
-template <class F, class... Args>
-struct stored_call {
-  stored_call(std::remove_reference_t<F>& f,
-              std::remove_reference_t<Args>&... xs)
-    : fn(store<F>(f)), args(store<Args>(xs)...) {}
-
-  decltype(auto) operator()(replica_context& self) {
-    return std::apply(
-      [&](auto&... xs) -> decltype(auto) {
-        const auto id = self.replica_id();
-        auto& f = value_of(fn);
-        if constexpr (std::invocable<decltype(f), replica_context&,
-                                     decltype(local(value_of(xs), id))...>)
-          return f(self, local(value_of(xs), id)...);
-        else
-          return f(local(value_of(xs), id)...);
-      },
-      args);
-  }
-
-  stored<F> fn;
-  std::tuple<stored<Args>...> args;
-};
-
-} // namespace detail
-
 template <class F, class... Args>
 auto strategy::run(F&& fn, Args&&... args) const {
   const auto call =
@@ -313,37 +254,10 @@ auto strategy::run(F&& fn, Args&&... args) const {
   }
 }
 
-namespace detail {
-
-/// Numbers as scalars.
-template <std::floating_point T>
-class scalar_source final : public value_source<tensor> {
-public:
-  explicit scalar_source(per_replica<T> numbers)
-    : numbers_{std::move(numbers)} {}
-  bool provides(std::uint32_t replica) const override {
-    return numbers_.provides(replica);
-  }
-
-private:
-  tensor make(std::uint32_t replica, const char* call) const override {
-    return tensor::full({}, numbers_.value_for(replica, call), dtype::float64);
-  }
-
-  const per_replica<T> numbers_;
-};
-
-} // namespace detail
-
 template <std::floating_point T>
 T strategy::reduce(reduce_op op, const per_replica<T>& x) const {
-  std::vector<tensor> parts;
-  for (const auto value : x)
-    parts.push_back(tensor::full({}, value, dtype::float64));
-  const per_replica<tensor> as_tensors{
-    std::move(parts), x.replica_ids(),
-    std::make_shared<detail::scalar_source<T>>(x)};
-  return static_cast<T>(reduce(op, as_tensors).template item<double>());
+  return static_cast<T>(
+    reduce(op, detail::scalars_of(x)).template item<double>());
 }
 
 template <class F>
