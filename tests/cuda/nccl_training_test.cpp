@@ -102,8 +102,7 @@ TEST_F(OnACard, TheLastWorkerGoesOnThroughNccl) {
         return;
       }
       weights = fit(on, stays);
-      EXPECT_TRUE(
-        static_cast<cluster*>(on.state()->cluster.get())->uses_nccl());
+      EXPECT_TRUE(on.state()->cluster->uses_nccl());
     }));
   EXPECT_EQ(weights, fit(one_device_strategy{"gpu:0", {.replicas = 2}}, stays));
 }

@@ -11,7 +11,7 @@ job_status strategy::explain(std::chrono::milliseconds timeout) const {
   if (const auto source = state_->group->status_source())
     out = source->status(timeout);
   if (state_->cluster) {
-    static_cast<const cluster*>(state_->cluster.get())->add_to(out);
+    state_->cluster->add_to(out);
   } else {
     out.job = "local";
     add_decisions(state_->recorder, out);

@@ -123,8 +123,7 @@ job_outcome fit_with_ends(std::uint32_t workers, std::uint32_t replica,
         throw;
       }
       own.weights = it.weights_sha256();
-      own.view =
-        static_cast<cluster*>(on.state()->cluster.get())->current_view();
+      own.view = on.state()->cluster->current_view();
     });
   for (const auto& x : thrown)
     out.errors.push_back(exception_text(x));

@@ -380,9 +380,7 @@ TEST(ExplainCluster, AfterALossHasTheViewChangeWithItsPhases) {
 TEST(ExplainCluster, AnyMemberAnswersStatusQueriesAfterTheLossOfTheChief) {
   std::vector<std::string> texts(3);
   fit_without_the_chief([&](const strategy& on, std::uint32_t w) {
-    const auto& job = static_cast<cluster*>(on.state()->cluster.get())
-                        ->implementation()
-                        .options;
+    const auto& job = on.state()->cluster->implementation().options;
     runtime client;
     texts[w] = query_status(client, to_string(job.addresses[3 - w]));
   });

@@ -21,9 +21,7 @@ namespace troupe::test {
 
 /// What the process of a worker knows of its job.
 inline peer_table& peers_of(const strategy& on) {
-  return *static_cast<cluster*>(on.state()->cluster.get())
-            ->implementation()
-            .peers();
+  return *on.state()->cluster->implementation().peers();
 }
 
 /// Closes the control connections of a worker to all others, as if its process

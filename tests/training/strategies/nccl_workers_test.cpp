@@ -211,8 +211,7 @@ TEST(NcclWorkers, TheLastWorkerGoesOnWithBothReplicas) {
       }
       weights = fit(on, leaves[0]);
       EXPECT_GT(on.state()->views, 0u);
-      EXPECT_TRUE(
-        static_cast<cluster*>(on.state()->cluster.get())->uses_nccl());
+      EXPECT_TRUE(on.state()->cluster->uses_nccl());
     }));
   EXPECT_EQ(weights, fit(turns(2), leaves[0]));
 }

@@ -116,8 +116,7 @@ fit_with_faults(proxied_workers& workers, const fault_function& fault,
     }});
     out[w].past = it.fit(uneven_batches(), how);
     out[w].weights = it.weights_sha256();
-    out[w].view =
-      static_cast<cluster*>(on.state()->cluster.get())->current_view();
+    out[w].view = on.state()->cluster->current_view();
   });
   if (thrown)
     *thrown = exceptions;
@@ -396,8 +395,7 @@ TEST(FitReconnects, ALoopOfOnesOwnGoesOnAndAllStayMembers) {
     found[w].past = it.fit(uneven_batches(), two_epochs());
     found[w].steps = steps_to(it.steps());
     found[w].weights = it.weights_sha256();
-    found[w].view =
-      static_cast<cluster*>(on.state()->cluster.get())->current_view();
+    found[w].view = on.state()->cluster->current_view();
   });
   expect_nothing_thrown(thrown);
   EXPECT_EQ(three.proxies[0]->cuts(), 1);

@@ -123,8 +123,7 @@ private:
 void on_next_view(strategy_state& state) {
   state.placement = state.group->replica_placement();
   if (state.cluster)
-    if (const auto now =
-          transports_of(*static_cast<const cluster*>(state.cluster.get()));
+    if (const auto now = transports_of(*state.cluster);
         now != "none") // the last worker keeps what it has used
       state.transport = now;
   if (!state.is_one_process) // whose replicas stay the same

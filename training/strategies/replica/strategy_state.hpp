@@ -17,6 +17,7 @@
 
 namespace troupe {
 
+class cluster;
 class flight_recorder;
 class replica_context;
 class state_source;
@@ -84,7 +85,7 @@ struct strategy_state {
   std::size_t bytes_per_pack = 0; ///< `communication_options::bytes_per_pack`.
   std::string transport = "none"; ///< Transport of tensors to other workers.
   /// The cluster that `group` runs on. Null: a job of one process.
-  std::shared_ptr<void> cluster;
+  std::shared_ptr<const troupe::cluster> cluster;
   /// Gives the state to processes that join, while the replicas go on. Null: it
   /// is copied when they have joined.
   std::shared_ptr<state_source> source;
