@@ -27,7 +27,7 @@ message_kind message_kind_of(collective::packet_kind x) {
 } // namespace
 
 struct lane_transport::delayed_packet {
-  collective::packet_header_bytes header;
+  packet_header_bytes header;
   /// Bytes to copy, or in a zero-copy buffer.
   std::span<const std::byte> bytes;
   std::vector<std::byte> copy{}; ///< Empty if the packet is zero-copy.
@@ -37,7 +37,7 @@ struct lane_transport::delayed_packet {
   bool is_second_copy = false;
   clock::time_point due{};
 
-  static delayed_packet copied(const collective::packet_header_bytes& header,
+  static delayed_packet copied(const packet_header_bytes& header,
                                std::span<const std::byte> bytes) {
     delayed_packet out{header, {}, {bytes.begin(), bytes.end()}};
     out.bytes = out.copy; // valid in moved objects, too
@@ -62,8 +62,8 @@ struct lane_transport::lane_state {
   /// Packets that were received and popped, without those that repeat another.
   std::uint64_t received = 0;
   /// Header of the front packet for the state machine. None: it is not known.
-  std::optional<collective::packet_header_bytes> front{};
-  collective::packet_header_bytes last{}; ///< Header of the last popped packet.
+  std::optional<packet_header_bytes> front{};
+  packet_header_bytes last{}; ///< Header of the last popped packet.
   bool front_repeats = false; ///< The front packet repeats the last one.
   /// Packets are missing: since when, and how many had been received then.
   /// None: none are missing.
@@ -72,7 +72,7 @@ struct lane_transport::lane_state {
   std::optional<net::lane::closed_state> lost{};
   std::optional<delayed_packet> delayed{}; ///< None: no packet is delayed.
 
-  void take_front(const collective::packet_header_bytes& arrived);
+  void take_front(const packet_header_bytes& arrived);
   void check_missing(std::uint64_t reported, clock::time_point now,
                      std::chrono::nanoseconds timeout);
   void set_lost(const std::string& problem) {
@@ -82,7 +82,7 @@ struct lane_transport::lane_state {
 
 /// Checks the number of a packet that has become the front packet.
 void lane_transport::lane_state::take_front(
-  const collective::packet_header_bytes& arrived) {
+  const packet_header_bytes& arrived) {
   auto header = collective::read(arrived);
   const auto number = std::exchange(header.number, std::uint16_t{0});
   const auto bytes = write(header);
@@ -185,16 +185,16 @@ std::span<std::byte> lane_transport::reserve(std::uint32_t process,
 }
 
 /// Returns the header with the number of the next packet.
-collective::packet_header_bytes
+packet_header_bytes
 lane_transport::numbered(std::uint32_t process, collective::lane_id lane_id,
-                         const collective::packet_header_bytes& header) {
+                         const packet_header_bytes& header) {
   auto out = collective::read(header);
   out.number = static_cast<std::uint16_t>(state_of(process, lane_id).sent);
   return write(out);
 }
 
 void lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
-                          const collective::packet_header_bytes& header,
+                          const packet_header_bytes& header,
                           std::size_t bytes) {
   auto& lane = lane_of(process, lane_id);
   const auto sent = numbered(process, lane_id, header);
@@ -209,7 +209,7 @@ void lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
 }
 
 bool lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
-                          const collective::packet_header_bytes& header,
+                          const packet_header_bytes& header,
                           std::span<const std::byte> bytes) {
   if (faults_ && reserve(process, lane_id).empty())
     return false;
@@ -222,10 +222,10 @@ bool lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
   return true;
 }
 
-bool lane_transport::send_zero_copy(
-  std::uint32_t process, collective::lane_id lane_id,
-  const collective::packet_header_bytes& header,
-  std::span<const std::byte> bytes) {
+bool lane_transport::send_zero_copy(std::uint32_t process,
+                                    collective::lane_id lane_id,
+                                    const packet_header_bytes& header,
+                                    std::span<const std::byte> bytes) {
   if (faults_ && reserve(process, lane_id).empty())
     return false;
   const auto sent = numbered(process, lane_id, header);
@@ -243,7 +243,7 @@ bool lane_transport::send_zero_copy(
 /// Asks the fault injector about a packet. None: the packet has no fault.
 std::optional<fault_injector::injected_fault>
 lane_transport::fault_of(std::uint32_t process,
-                         const collective::packet_header_bytes& header) const {
+                         const packet_header_bytes& header) const {
   if (!faults_)
     return std::nullopt;
   const auto packet = collective::read(header);
@@ -294,8 +294,8 @@ bool lane_transport::is_blocked(std::uint32_t process,
 
 // -- receiving ----------------------------------------------------------------
 
-const collective::packet_header_bytes*
-lane_transport::front(std::uint32_t process, collective::lane_id lane_id) {
+const packet_header_bytes* lane_transport::front(std::uint32_t process,
+                                                 collective::lane_id lane_id) {
   auto& state = state_of(process, lane_id);
   if (state.lost)
     return nullptr;

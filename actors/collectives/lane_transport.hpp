@@ -70,18 +70,17 @@ public:
   std::span<std::byte> reserve(std::uint32_t process,
                                collective::lane_id lane_id) override;
   void send(std::uint32_t process, collective::lane_id lane_id,
-            const collective::packet_header_bytes& header,
-            std::size_t bytes) override;
+            const packet_header_bytes& header, std::size_t bytes) override;
   bool send(std::uint32_t process, collective::lane_id lane_id,
-            const collective::packet_header_bytes& header,
+            const packet_header_bytes& header,
             std::span<const std::byte> bytes) override;
 
   bool send_zero_copy(std::uint32_t process, collective::lane_id lane_id,
-                      const collective::packet_header_bytes& header,
+                      const packet_header_bytes& header,
                       std::span<const std::byte> bytes) override;
 
-  const collective::packet_header_bytes*
-  front(std::uint32_t process, collective::lane_id lane_id) override;
+  const packet_header_bytes* front(std::uint32_t process,
+                                   collective::lane_id lane_id) override;
   std::size_t front_bytes(std::uint32_t process,
                           collective::lane_id lane_id) override {
     return lane_of(process, lane_id).front_bytes();
@@ -104,12 +103,11 @@ private:
   struct lane_state;
   lane_state& state_of(std::uint32_t process, collective::lane_id lane_id);
   bool is_blocked(std::uint32_t process, collective::lane_id lane_id);
-  collective::packet_header_bytes
-  numbered(std::uint32_t process, collective::lane_id lane_id,
-           const collective::packet_header_bytes& header);
+  packet_header_bytes numbered(std::uint32_t process,
+                               collective::lane_id lane_id,
+                               const packet_header_bytes& header);
   std::optional<fault_injector::injected_fault>
-  fault_of(std::uint32_t process,
-           const collective::packet_header_bytes& header) const;
+  fault_of(std::uint32_t process, const packet_header_bytes& header) const;
   void send_faulty(std::uint32_t process, collective::lane_id lane_id,
                    const fault_injector::injected_fault& fault,
                    delayed_packet&& packet);

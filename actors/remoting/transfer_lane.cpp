@@ -10,7 +10,7 @@ namespace {
 /// Maximum number of packets that one call of `progress` sends or receives.
 constexpr int max_packets_per_call = 64;
 
-static_assert(tensor_transfer::max_packet_bytes == net::max_packet_bytes);
+static_assert(max_packet_bytes == net::max_packet_bytes);
 
 } // namespace
 

@@ -3,8 +3,6 @@
 #include "troupe/strategies/tree/fold.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 namespace troupe::collective {
 
@@ -66,15 +64,12 @@ chunking chunking_of(std::size_t elements, dtype type, std::uint32_t processes,
 
 // -- headers ------------------------------------------------------------------
 
-static_assert(std::endian::native == std::endian::little);
-static_assert(sizeof(packet_header) == sizeof(packet_header_bytes));
-
 packet_header_bytes write(const packet_header& header) {
-  return std::bit_cast<packet_header_bytes>(header);
+  return encode_header(header);
 }
 
 packet_header read(const packet_header_bytes& bytes) {
-  return std::bit_cast<packet_header>(bytes);
+  return decode_header<packet_header>(bytes);
 }
 
 gather_spec write(const tensor_spec& spec) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/strategies/collective_options.hpp"
+#include "troupe/strategies/packet_codec.hpp"
 #include "troupe/strategies/placement.hpp"
 #include "troupe/strategies/spec_codec.hpp"
 #include "troupe/tensors/tensor.hpp"
@@ -27,9 +28,6 @@ enum class output_placement : std::uint8_t { separate, in_place };
 /// replicas of the process.
 std::vector<replica_range> subtrees_of(const placement& placed,
                                        std::uint32_t process);
-
-/// Maximum payload of a packet, in bytes.
-inline constexpr std::size_t max_packet_bytes = std::size_t{256} * 1024;
 
 /// Maximum size of a tensor contributed to a gather, in bytes.
 inline constexpr std::size_t max_gather_bytes = std::size_t{1} << 30;
@@ -106,7 +104,6 @@ struct packet_header {
   friend bool operator==(const packet_header&, const packet_header&) = default;
 };
 
-using packet_header_bytes = std::array<std::byte, 64>;
 packet_header_bytes write(const packet_header& header);
 /// Reads a header. Accepts any bytes: the caller compares the result with the
 /// expected header.

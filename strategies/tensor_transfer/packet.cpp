@@ -1,18 +1,13 @@
 #include "troupe/strategies/tensor_transfer/packet.hpp"
 
-#include <bit>
-
 namespace troupe::tensor_transfer {
 
-static_assert(std::endian::native == std::endian::little);
-static_assert(sizeof(packet_header) == sizeof(packet_header_bytes));
-
 packet_header_bytes write(const packet_header& header) {
-  return std::bit_cast<packet_header_bytes>(header);
+  return encode_header(header);
 }
 
 packet_header read(const packet_header_bytes& bytes) {
-  return std::bit_cast<packet_header>(bytes);
+  return decode_header<packet_header>(bytes);
 }
 
 bool is_for_receiver(packet_kind kind) {

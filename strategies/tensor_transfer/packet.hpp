@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/strategies/packet_codec.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <array>
@@ -90,7 +91,6 @@ struct packet_header {
   friend bool operator==(const packet_header&, const packet_header&) = default;
 };
 
-using packet_header_bytes = std::array<std::byte, 64>;
 packet_header_bytes write(const packet_header& header);
 /// Reads a header. Accepts any bytes.
 packet_header read(const packet_header_bytes& bytes);
@@ -99,8 +99,6 @@ packet_header read(const packet_header_bytes& bytes);
 /// are for its sender, or the kind is unknown.
 bool is_for_receiver(packet_kind kind);
 
-/// Maximum payload of a packet, in bytes.
-inline constexpr std::size_t max_packet_bytes = std::size_t{256} * 1024;
 /// Maximum number of transfers that a sender has offered and that have not
 /// ended. The messages that a connection with 65 channels may have in flight,
 /// 16 for each channel, are fewer. So the messages of a stopped role do not

@@ -97,8 +97,8 @@ protected:
                                      payload);
   }
 
-  static collective::packet_header_bytes header(std::uint64_t step,
-                                                std::uint16_t number = 0) {
+  static packet_header_bytes header(std::uint64_t step,
+                                    std::uint16_t number = 0) {
     return write(
       collective::packet_header{.step = step, .elements = 8, .number = number});
   }
