@@ -1,5 +1,7 @@
 #include "troupe/simulation/fault_plan.hpp"
 
+#include "troupe/actors/faults/message_fault.hpp"
+
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -11,10 +13,6 @@ namespace {
 /// Maximum number of messages between the first message of a step and a fault
 /// that is set for that step.
 constexpr std::size_t max_messages_before_fault = 12;
-
-bool is_replica(const role_id& role, std::uint32_t replica) {
-  return role == role_id{role_id::kind::replica, replica};
-}
 
 std::uint64_t step_of(const fault& one) {
   return std::get<at_step>(*one.when).step;
@@ -45,12 +43,6 @@ random_fault_injector::random_fault_injector(const faults& plan,
     else
       (one.kind == fault_kind::kill ? kills_ : network_faults_)
         .push_back({{}, one});
-}
-
-bool random_fault_injector::happens(double probability) {
-  // 53 bits, the precision of a double: the conversion is exact on all
-  // machines.
-  return static_cast<double>(rng_() >> 11) * 0x1p-53 < probability;
 }
 
 /// In the first call in which `sent` is true, draws the number of messages
@@ -84,32 +76,15 @@ random_fault_injector::on_send(const role_id& sender, const role_id& receiver,
     return counted && *counted >= step_of(one);
   };
   for (auto& one : kills_)
-    schedule(one, is_replica(sender, *one.planned.replica)
+    schedule(one, sender == replica_id(*one.planned.replica)
                     && has_begun(one.planned));
   for (auto& one : network_faults_)
     schedule(one, is_hosted_by(sender, *one.planned.process)
                     && has_begun(one.planned));
   injected_fault out;
-  for (const auto& fault : message_faults_) {
-    if ((fault.replica && !is_replica(sender, *fault.replica)
-         && !is_replica(receiver, *fault.replica))
-        || !happens(*fault.probability))
-      continue;
-    switch (fault.kind) {
-      case fault_kind::drop:
-        out.dropped = true;
-        break;
-      case fault_kind::duplicate:
-        out.duplicated = true;
-        break;
-      case fault_kind::delay:
-        out.delay = faults::duration{static_cast<faults::duration::rep>(
-          1 + rng_() % static_cast<std::uint64_t>(fault.duration.count()))};
-        break;
-      default: // `problem_of` has rejected it
-        break;
-    }
-  }
+  for (const auto& fault : message_faults_)
+    if (occurs_to_message(fault, sender, receiver, rng_))
+      apply_fault(fault, rng_, out);
   fired.drops += out.dropped;
   fired.duplicates += out.duplicated && !out.dropped;
   fired.delays += out.delay.count() > 0 && !out.dropped;

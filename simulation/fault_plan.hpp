@@ -69,7 +69,6 @@ private:
   void schedule(scheduled_fault& fault, bool sent);
   bool take_if_due(scheduled_fault& fault) const;
   bool is_hosted_by(const role_id& role, std::uint32_t process) const;
-  bool happens(double probability);
 
   /// A fault of the plan that occurs once.
   struct single_fault : scheduled_fault {

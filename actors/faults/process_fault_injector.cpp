@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/log.hpp"
 #include "troupe/actors/faults/fault_plan_json.hpp"
+#include "troupe/actors/faults/message_fault.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,10 +14,6 @@ namespace troupe::injection {
 namespace {
 
 using std::chrono::nanoseconds;
-
-bool is_replica(const role_id& role, std::uint32_t id) {
-  return role == role_id{role_id::kind::replica, id};
-}
 
 /// True if the fault is one of the whole process that it inflicts on itself.
 bool is_of_process(const fault& one) {
@@ -154,11 +151,6 @@ bool process_fault_injector::is_due(const fault& one, const event& of) const {
   return clock::now() - begin_ >= std::get<at_time>(when).time;
 }
 
-bool process_fault_injector::happens(double probability) {
-  // 53 bits, the precision of a double: the conversion is exact.
-  return static_cast<double>(rng_() >> 11) * 0x1p-53 < probability;
-}
-
 void process_fault_injector::apply_to_message(planned_fault& one,
                                               const event& of,
                                               injected_fault& out) {
@@ -166,28 +158,12 @@ void process_fault_injector::apply_to_message(planned_fault& one,
   if (what.when) {
     if (one.is_done || !is_due(what, of))
       return;
-  } else if ((what.replica && !is_replica(of.sender, *what.replica)
-              && !is_replica(of.receiver, *what.replica))
-             || (is_of_packets(what) && !of.is_packet)
-             || !happens(*what.probability)) {
+  } else if ((is_of_packets(what) && !of.is_packet)
+             || !occurs_to_message(what, of.sender, of.receiver, rng_)) {
     return;
   }
   note(one);
-  switch (what.kind) {
-    case fault_kind::drop:
-      out.dropped = true;
-      break;
-    case fault_kind::duplicate:
-      out.duplicated = true;
-      break;
-    case fault_kind::corrupt:
-      out.corrupted = true;
-      break;
-    default:
-      out.delay = nanoseconds{static_cast<nanoseconds::rep>(
-        1 + rng_() % static_cast<std::uint64_t>(what.duration.count()))};
-      break;
-  }
+  apply_fault(what, rng_, out);
 }
 
 /// Returns the time for which the replica that sends has to wait: once in each

@@ -70,7 +70,6 @@ private:
   bool concerns_this_process(const fault& one) const;
   injected_fault on_event(const event& of);
   bool is_due(const fault& one, const event& of) const;
-  bool happens(double probability);
   void apply_to_message(planned_fault& one, const event& of,
                         injected_fault& out);
   std::chrono::nanoseconds slow_time(planned_fault& one, const event& of);
