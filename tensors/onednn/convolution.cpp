@@ -15,7 +15,7 @@ struct convolution_layouts {
     dtype input, output, weights;
   };
 
-  convolution_layouts(const convolution& c, const data_types& types)
+  convolution_layouts(const conv_geometry& c, const data_types& types)
     : input{{c.n, c.ci, c.h, c.w}, data_type_of(types.input), tag::nhwc},
       output{{c.n, c.co, c.oh, c.ow}, data_type_of(types.output), tag::nhwc},
       weights{{c.co, c.ci, c.kh, c.kw}, data_type_of(types.weights), tag::any},
@@ -40,7 +40,8 @@ struct convolution_layouts {
 
 /// The forward pass whose gradient a primitive computes. oneDNN requires it as
 /// a hint.
-dnnl::convolution_forward::primitive_desc hint(const typed<convolution>& key) {
+dnnl::convolution_forward::primitive_desc
+hint(const typed<conv_geometry>& key) {
   const auto in = key.types.in;
   return convolution_layouts{key.what, {in, in, in}}.forward();
 }
@@ -61,7 +62,7 @@ prepared_convolution with_reorders(prepared_primitive main,
           prepare_reorder(own, d.flat_weights), own.get_size()};
 }
 
-prepared_convolution prepare_forward(const typed<convolution>& key) {
+prepared_convolution prepare_forward(const typed<conv_geometry>& key) {
   const auto [in, out] = key.types;
   const convolution_layouts d{key.what, {in, out, in}};
   const auto made = d.forward();
@@ -74,7 +75,7 @@ prepared_convolution prepare_forward(const typed<convolution>& key) {
   return with_reorders(std::move(main), d, made.weights_desc());
 }
 
-prepared_convolution prepare_backward_data(const typed<convolution>& key) {
+prepared_convolution prepare_backward_data(const typed<conv_geometry>& key) {
   const auto [in, out] = key.types;
   const convolution_layouts d{key.what, {out, in, in}};
   const dnnl::convolution_backward_data::primitive_desc made{
@@ -91,7 +92,7 @@ prepared_convolution prepare_backward_data(const typed<convolution>& key) {
   return with_reorders(std::move(main), d, made.weights_desc());
 }
 
-prepared_convolution prepare_backward_weights(const typed<convolution>& key) {
+prepared_convolution prepare_backward_weights(const typed<conv_geometry>& key) {
   const auto [in, out] = key.types;
   const convolution_layouts d{key.what, {in, in, out}};
   const dnnl::convolution_backward_weights::primitive_desc made{
@@ -114,14 +115,14 @@ void* own_weights(kernel_cache::primitive_cache& all,
 }
 
 template <class In, class Out>
-typed<convolution> key_of(const convolution& c) {
+typed<conv_geometry> key_of(const conv_geometry& c) {
   return {c, operand_types::of<In, Out>()};
 }
 
 } // namespace
 
 template <class In, class Out>
-void forward(const convolution& c, const In* x, const In* weights,
+void forward(const conv_geometry& c, const In* x, const In* weights,
              const In* bias, Out* y) {
   if (c.n == 0)
     return;
@@ -133,7 +134,7 @@ void forward(const convolution& c, const In* x, const In* weights,
 }
 
 template <class In, class Out>
-void backward_data(const convolution& c, const In* gy, const In* weights,
+void backward_data(const conv_geometry& c, const In* gy, const In* weights,
                    Out* gx) {
   if (c.n == 0)
     return;
@@ -146,7 +147,7 @@ void backward_data(const convolution& c, const In* gy, const In* weights,
 }
 
 template <class In, class Out>
-void backward_weights(const convolution& c, const In* x, const In* gy,
+void backward_weights(const conv_geometry& c, const In* x, const In* gy,
                       Out* gw) {
   if (c.n == 0) {
     std::fill_n(gw, c.kh * c.kw * c.ci * c.co, Out(0.0f));
@@ -160,23 +161,23 @@ void backward_weights(const convolution& c, const In* x, const In* gy,
   all.run(p.from_own, {own, gw});
 }
 
-template void forward(const convolution&, const float*, const float*,
+template void forward(const conv_geometry&, const float*, const float*,
                       const float*, float*);
-template void backward_data(const convolution&, const float*, const float*,
+template void backward_data(const conv_geometry&, const float*, const float*,
                             float*);
-template void backward_weights(const convolution&, const float*, const float*,
+template void backward_weights(const conv_geometry&, const float*, const float*,
                                float*);
-template void forward(const convolution&, const bfloat16*, const bfloat16*,
+template void forward(const conv_geometry&, const bfloat16*, const bfloat16*,
                       const bfloat16*, bfloat16*);
-template void forward(const convolution&, const bfloat16*, const bfloat16*,
+template void forward(const conv_geometry&, const bfloat16*, const bfloat16*,
                       const bfloat16*, float*);
-template void backward_data(const convolution&, const bfloat16*,
+template void backward_data(const conv_geometry&, const bfloat16*,
                             const bfloat16*, float*);
-template void backward_data(const convolution&, const bfloat16*,
+template void backward_data(const conv_geometry&, const bfloat16*,
                             const bfloat16*, bfloat16*);
-template void backward_weights(const convolution&, const bfloat16*,
+template void backward_weights(const conv_geometry&, const bfloat16*,
                                const bfloat16*, float*);
-template void backward_weights(const convolution&, const bfloat16*,
+template void backward_weights(const conv_geometry&, const bfloat16*,
                                const bfloat16*, bfloat16*);
 
 } // namespace troupe::onednn

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/tensors/base/bfloat16.hpp"
+#include "troupe/tensors/ops/conv_geometry.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,27 +37,19 @@ template <class T>
 void run(const matmul& what, const T* a, const T* b,
          const std::type_identity_t<T>* bias, T* c);
 
-/// A convolution of images [n, h, w, ci] and weights [kh, kw, ci, co]. Its
-/// result is [n, oh, ow, co].
-struct convolution {
-  std::int64_t n = 0, h = 0, w = 0, ci = 0, co = 0, kh = 0, kw = 0, oh = 0,
-               ow = 0;
-  std::int64_t stride_h = 1, stride_w = 1;
-  std::int64_t top = 0, bottom = 0, left = 0, right = 0; ///< Padding.
-  bool operator==(const convolution&) const = default;
-};
+/// Computes a convolution and adds the bias.
 /// @tparam In  float or bfloat16.
 /// @tparam Out `In`, or float.
 template <class In, class Out>
-void forward(const convolution& what, const In* x, const In* weights,
+void forward(const conv_geometry& what, const In* x, const In* weights,
              const In* bias, Out* y);
 template <class In, class Out>
-void backward_data(const convolution& what, const In* gy, const In* weights,
+void backward_data(const conv_geometry& what, const In* gy, const In* weights,
                    Out* gx);
 /// Computes the gradient of the weights only. The caller computes the gradient
 /// of the bias as a column sum, because oneDNN would take twice as long.
 template <class In, class Out>
-void backward_weights(const convolution& what, const In* x, const In* gy,
+void backward_weights(const conv_geometry& what, const In* x, const In* gy,
                       Out* gw);
 
 /// Sets the number of threads for ops of the calling thread.

@@ -130,8 +130,7 @@ struct kernel_cache::primitive_cache {
   using map_of =
     std::unordered_map<onednn::typed<What>, Prepared, onednn::hash_of<What>>;
   map_of<onednn::matmul, onednn::prepared_primitive> matmuls;
-  using convolutions =
-    map_of<onednn::convolution, onednn::prepared_convolution>;
+  using convolutions = map_of<conv_geometry, onednn::prepared_convolution>;
   convolutions forward, backward_data, backward_weights;
 
   void* scratch_of(const onednn::prepared_primitive& x) {

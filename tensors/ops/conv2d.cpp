@@ -12,8 +12,8 @@
 
 namespace troupe {
 
-onednn::convolution ops::geometry(const shape& x, const shape& w,
-                                  const conv2d_options& o) {
+conv_geometry ops::geometry(const shape& x, const shape& w,
+                            const conv2d_options& o) {
   const auto rows = ops::fit_window(x[1], w[0], o.stride_h, o.pad);
   const auto columns = ops::fit_window(x[2], w[1], o.stride_w, o.pad);
   return {.n = x[0],
@@ -35,7 +35,7 @@ onednn::convolution ops::geometry(const shape& x, const shape& w,
 
 namespace {
 
-onednn::convolution geometry(const op_call& c) {
+conv_geometry geometry(const op_call& c) {
   return ops::geometry(c.in[0].dims(), c.in[1].dims(),
                        c.options.as<conv2d_options>());
 }
@@ -140,7 +140,7 @@ void backward_bfloat16(op_call& c) {
 
 /// Calls `fn(i, j, k)` for every product x[i] * w[j] that is added to y[k].
 template <class F>
-void each_product(const onednn::convolution& g, F fn) {
+void each_product(const conv_geometry& g, F fn) {
   std::size_t y = 0;
   for (std::int64_t n = 0; n < g.n; ++n)
     for (std::int64_t i = 0; i < g.oh; ++i)

@@ -68,7 +68,7 @@ struct tiling {
     }
   }
 
-  onednn::convolution conv;
+  conv_geometry conv;
   pool_window pool{};
   std::int64_t images, tile_images = 0;
   /// Number of floats of one image.

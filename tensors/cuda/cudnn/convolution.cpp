@@ -202,7 +202,7 @@ void run(const convolution_operation& operation,
 
 /// Copies the operands whose addresses are not aligned, and computes the
 /// operation.
-void run_aligned(kind which, const onednn::convolution& g, image_layout layout,
+void run_aligned(kind which, const conv_geometry& g, image_layout layout,
                  convolution_tensors all) {
   const convolution_operation operation{
     which,
@@ -237,8 +237,7 @@ tensor like(const tensor& x) {
 }
 
 /// Returns weights [kh, kw, ci, co] in the order of cuDNN.
-tensor to_cudnn(const onednn::convolution& g, const tensor& w,
-                image_layout layout) {
+tensor to_cudnn(const conv_geometry& g, const tensor& w, image_layout layout) {
   auto out = like(w);
   transpose_matrices(w, out, 1, g.kh * g.kw * g.ci); // [co, kh, kw, ci]
   if (layout == image_layout::channels_last)
@@ -249,8 +248,8 @@ tensor to_cudnn(const onednn::convolution& g, const tensor& w,
 }
 
 /// Writes weights that are in the order of cuDNN as [kh, kw, ci, co].
-void from_cudnn(const onednn::convolution& g, const tensor& w,
-                image_layout layout, tensor& to) {
+void from_cudnn(const conv_geometry& g, const tensor& w, image_layout layout,
+                tensor& to) {
   auto rows = w;
   if (layout == image_layout::planes) {
     rows = like(w);
@@ -260,7 +259,7 @@ void from_cudnn(const onednn::convolution& g, const tensor& w,
 }
 
 /// Computes the gradient of the weights for images of one channel.
-void sum_one_channel(const onednn::convolution& what, const tensor& x,
+void sum_one_channel(const conv_geometry& what, const tensor& x,
                      const tensor& gy, tensor& gw) {
   const auto on = x.device();
   tensor scratch{{shape{static_cast<std::int64_t>(one_channel_scratch(what))}},
@@ -291,20 +290,20 @@ void from_planes(const tensor& planes, tensor& images) {
     transpose_matrices(planes, images, images.dims()[0], images.dims()[3]);
 }
 
-void convolve(const onednn::convolution& what, const tensor& x, const tensor& w,
+void convolve(const conv_geometry& what, const tensor& x, const tensor& w,
               tensor& y, image_layout layout) {
   if (what.n > 0)
     run_aligned(kind::forward, what, layout, {x, to_cudnn(what, w, layout), y});
 }
 
-void convolve_backward_data(const onednn::convolution& what, const tensor& gy,
+void convolve_backward_data(const conv_geometry& what, const tensor& gy,
                             const tensor& w, tensor& gx, image_layout layout) {
   if (what.n > 0)
     run_aligned(kind::backward_data, what, layout,
                 {gx, to_cudnn(what, w, layout), gy});
 }
 
-void convolve_backward_weights(const onednn::convolution& what, const tensor& x,
+void convolve_backward_weights(const conv_geometry& what, const tensor& x,
                                const tensor& gy, tensor& gw,
                                image_layout layout) {
   if (what.n == 0)

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/tensors/cuda/cudnn/convolution_plan.hpp"
-#include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/ops/conv_geometry.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 namespace troupe::cuda {
@@ -29,21 +29,21 @@ namespace troupe::cuda {
 /// @shape x  [n, h, w, ci]
 /// @shape w  [kh, kw, ci, co], of the dtype of x
 /// @shape y  [n, oh, ow, co]
-void convolve(const onednn::convolution& what, const tensor& x, const tensor& w,
+void convolve(const conv_geometry& what, const tensor& x, const tensor& w,
               tensor& y, image_layout layout = image_layout::channels_last);
 
 /// gx = gradient of x, which is zero where no window reads x.
 /// @shape gy  as y
 /// @shape gx  as x
-void convolve_backward_data(const onednn::convolution& what, const tensor& gy,
+void convolve_backward_data(const conv_geometry& what, const tensor& gy,
                             const tensor& w, tensor& gx,
                             image_layout layout = image_layout::channels_last);
 
 /// gw = gradient of w, which is zero for no images.
 /// @shape gw  as w
 void convolve_backward_weights(
-  const onednn::convolution& what, const tensor& x, const tensor& gy,
-  tensor& gw, image_layout layout = image_layout::channels_last);
+  const conv_geometry& what, const tensor& x, const tensor& gy, tensor& gw,
+  image_layout layout = image_layout::channels_last);
 
 /// Returns images [n, h, w, c] in planes, as a tensor of the same shape.
 tensor to_planes(const tensor& images);

@@ -37,7 +37,7 @@ descriptor tensor_of(tensor_id which, dtype type, image_layout layout,
   return out;
 }
 
-descriptor convolution_of(const onednn::convolution& g) {
+descriptor convolution_of(const conv_geometry& g) {
   descriptor out{CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR};
   out.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE,
           CUDNN_DATA_FLOAT);

@@ -2,7 +2,7 @@
 
 #include "troupe/tensors/base/dtype.hpp"
 #include "troupe/tensors/cuda/cudnn/descriptor.hpp"
-#include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/ops/conv_geometry.hpp"
 
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@ enum class image_layout : std::uint8_t {
 /// The operation of a plan. All addresses are multiples of 16.
 struct convolution_operation {
   convolution_kind kind{};
-  onednn::convolution what{};
+  conv_geometry what{};
   dtype operands{}, result{}; ///< float32 or bfloat16.
   bool tf32 = false;          ///< Operands in float32 may be rounded to TF32.
   image_layout layout = image_layout::channels_last;

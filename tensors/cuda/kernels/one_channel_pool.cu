@@ -17,7 +17,7 @@ constexpr unsigned max_blocks = 1024; ///< Of a group of 32 channels.
 constexpr std::size_t max_line = 240; ///< Floats of a line in shared memory.
 
 struct extents {
-  extents(const onednn::convolution& conv, const pool_window& pool)
+  extents(const conv_geometry& conv, const pool_window& pool)
     : rows{int(pool.count * pool.out_height)},
       h{int(conv.h)},
       w{int(conv.w)},
@@ -217,7 +217,7 @@ unsigned blocks_of(const pool_window& pool) {
 
 /// Adds the parts of the gradients.
 template <class T>
-cudaError_t add_gradient_parts(const onednn::convolution& conv,
+cudaError_t add_gradient_parts(const conv_geometry& conv,
                                const pool_window& pool, const float* parts,
                                T* gw, T* gb, cudaStream_t stream) {
   const auto channels = static_cast<std::size_t>(conv.co);
@@ -232,7 +232,7 @@ cudaError_t add_gradient_parts(const onednn::convolution& conv,
 
 /// Calls `start_kernel(k, grid, block, shared)` with k as a constant.
 template <class F>
-cudaError_t start(const onednn::convolution& conv, const pool_window& pool,
+cudaError_t start(const conv_geometry& conv, const pool_window& pool,
                   F start_kernel) {
   const dim3 grid{blocks_of(pool), (unsigned(conv.co) + lanes - 1) / lanes},
     block{lanes, warps};
@@ -250,7 +250,7 @@ cudaError_t start(const onednn::convolution& conv, const pool_window& pool,
 
 } // namespace
 
-bool has_one_channel_pool_kernel(const onednn::convolution& g,
+bool has_one_channel_pool_kernel(const conv_geometry& g,
                                  const pool_window& pool) {
   constexpr std::size_t max = std::size_t{1} << 30;
   return g.ci == 1 && g.kh == g.kw && (g.kh == 3 || g.kh == 5)
@@ -266,7 +266,7 @@ bool has_one_channel_pool_kernel(const onednn::convolution& g,
          && static_cast<std::size_t>(g.co) <= max_channels;
 }
 
-cudaError_t one_channel_max_pool(const onednn::convolution& conv,
+cudaError_t one_channel_max_pool(const conv_geometry& conv,
                                  const pool_window& pool, dtype type,
                                  const void* x, const void* w, const void* bias,
                                  bool relu, void* out, std::uint8_t* indices,
@@ -283,19 +283,16 @@ cudaError_t one_channel_max_pool(const onednn::convolution& conv,
   });
 }
 
-std::size_t one_channel_pool_scratch(const onednn::convolution& conv,
+std::size_t one_channel_pool_scratch(const conv_geometry& conv,
                                      const pool_window& pool) {
   return blocks_of(pool)
          * static_cast<std::size_t>((conv.kh * conv.kw + 1) * conv.co);
 }
 
-cudaError_t one_channel_pool_gradients(const onednn::convolution& conv,
-                                       const pool_window& pool, dtype type,
-                                       const void* x, const void* grad_out,
-                                       const void* relu_out,
-                                       const std::uint8_t* indices,
-                                       float* scratch, void* gw, void* gb,
-                                       cudaStream_t stream) {
+cudaError_t one_channel_pool_gradients(
+  const conv_geometry& conv, const pool_window& pool, dtype type, const void* x,
+  const void* grad_out, const void* relu_out, const std::uint8_t* indices,
+  float* scratch, void* gw, void* gb, cudaStream_t stream) {
   return with_float_or_bfloat16(type, [&]<class T>(T) {
     const auto error =
       start(conv, pool,

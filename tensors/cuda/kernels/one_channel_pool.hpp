@@ -2,7 +2,7 @@
 
 #include "troupe/tensors/base/dtype.hpp"
 #include "troupe/tensors/base/kernels.hpp"
-#include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/ops/conv_geometry.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace troupe::cuda {
 /// True for images of one channel whose rows are not too long, a step of 1, and
 /// weights of 3 x 3 or 5 x 5. The pooling must have disjoint windows of 2 x 2
 /// without padding.
-bool has_one_channel_pool_kernel(const onednn::convolution& conv,
+bool has_one_channel_pool_kernel(const conv_geometry& conv,
                                  const pool_window& pool);
 
 /// out = the maximum of `x * w + bias` in each window, then relu if `relu` is
@@ -32,14 +32,14 @@ bool has_one_channel_pool_kernel(const onednn::convolution& conv,
 /// @shape out      [n, out_height, out_width, co]
 /// @shape indices  as out
 /// @pre has_one_channel_pool_kernel(conv, pool)
-cudaError_t one_channel_max_pool(const onednn::convolution& conv,
+cudaError_t one_channel_max_pool(const conv_geometry& conv,
                                  const pool_window& pool, dtype type,
                                  const void* x, const void* w, const void* bias,
                                  bool relu, void* out, std::uint8_t* indices,
                                  cudaStream_t stream);
 
 /// Number of floats of the scratch of `one_channel_pool_gradients`.
-std::size_t one_channel_pool_scratch(const onednn::convolution& conv,
+std::size_t one_channel_pool_scratch(const conv_geometry& conv,
                                      const pool_window& pool);
 
 /// gw, gb = the gradients of w and of the bias. The terms are added in an order
@@ -49,12 +49,9 @@ std::size_t one_channel_pool_scratch(const onednn::convolution& conv,
 /// @pre has_one_channel_pool_kernel(conv, pool)
 /// @cost one pass over `grad_out`, `relu_out` and `indices`, and 4 k k
 ///       multiplications for each of their elements.
-cudaError_t one_channel_pool_gradients(const onednn::convolution& conv,
-                                       const pool_window& pool, dtype type,
-                                       const void* x, const void* grad_out,
-                                       const void* relu_out,
-                                       const std::uint8_t* indices,
-                                       float* scratch, void* gw, void* gb,
-                                       cudaStream_t stream);
+cudaError_t one_channel_pool_gradients(
+  const conv_geometry& conv, const pool_window& pool, dtype type, const void* x,
+  const void* grad_out, const void* relu_out, const std::uint8_t* indices,
+  float* scratch, void* gw, void* gb, cudaStream_t stream);
 
 } // namespace troupe::cuda

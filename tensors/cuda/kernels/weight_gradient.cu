@@ -14,7 +14,7 @@ namespace {
 constexpr unsigned lanes = 32, warps = 8;
 constexpr unsigned max_blocks = 512; ///< Of a group of 32 channels.
 
-unsigned blocks_of(const onednn::convolution& g) {
+unsigned blocks_of(const conv_geometry& g) {
   const auto rows = static_cast<std::size_t>(g.n * g.oh);
   return static_cast<unsigned>(std::clamp<std::size_t>(
     (rows + warps - 1) / warps, 1, std::size_t{max_blocks}));
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(lanes* warps)
 
 } // namespace
 
-bool has_one_channel_kernel(const onednn::convolution& g) {
+bool has_one_channel_kernel(const conv_geometry& g) {
   constexpr std::int64_t max = std::int64_t{1} << 30;
   return g.ci == 1 && g.kh == g.kw && (g.kh == 3 || g.kh == 5)
          && g.stride_h == 1 && g.stride_w == 1 && g.n > 0
@@ -88,11 +88,11 @@ bool has_one_channel_kernel(const onednn::convolution& g) {
          && g.h * g.w < max && g.ow < max;
 }
 
-std::size_t one_channel_scratch(const onednn::convolution& g) {
+std::size_t one_channel_scratch(const conv_geometry& g) {
   return blocks_of(g) * static_cast<std::size_t>(g.kh * g.kw * g.co);
 }
 
-cudaError_t one_channel_weight_gradient(const onednn::convolution& what,
+cudaError_t one_channel_weight_gradient(const conv_geometry& what,
                                         const float* x, const float* gy,
                                         float* scratch, float* gw,
                                         cudaStream_t stream) {

@@ -16,7 +16,7 @@ conv2d_options options_of(const op_call& c) {
   return c.options.as<conv2d_options>();
 }
 
-onednn::convolution geometry(const op_call& c) {
+conv_geometry geometry(const op_call& c) {
   return ops::geometry(c.in[0].dims(), c.in[1].dims(), options_of(c));
 }
 

@@ -27,7 +27,7 @@ struct geometry {
       pool{ops::geometry(between, options.pool)} {}
 
   conv_pool_options options;
-  onednn::convolution conv;
+  conv_geometry conv;
   shape between; ///< Shape of the result of the convolution.
   pool_window pool;
 };

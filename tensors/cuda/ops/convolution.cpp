@@ -17,7 +17,7 @@ static void write_gradient(op_call& call, std::size_t i, F kernel) {
   put_gradient(call, i, addend);
 }
 
-void write_convolution_gradients(op_call& call, const onednn::convolution& what,
+void write_convolution_gradients(op_call& call, const conv_geometry& what,
                                  const tensor& grad_y, image_layout layout) {
   const bool in_planes = layout == image_layout::planes;
   write_gradient(call, 1, [&](tensor& to) {

@@ -12,7 +12,7 @@ namespace troupe::cuda {
 /// @param grad_y gradient of the convolution's result, [n, oh, ow, co].
 /// @param layout of grad_y.
 void write_convolution_gradients(
-  op_call& call, const onednn::convolution& what, const tensor& grad_y,
+  op_call& call, const conv_geometry& what, const tensor& grad_y,
   image_layout layout = image_layout::channels_last);
 
 } // namespace troupe::cuda
