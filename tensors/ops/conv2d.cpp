@@ -6,6 +6,7 @@
 #include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/ops/bias_activation.hpp"
 #include "troupe/tensors/ops/check.hpp"
+#include "troupe/tensors/ops/conv2d_cases.hpp"
 #include "troupe/tensors/ops/geometry.hpp"
 
 #include <algorithm>
@@ -193,27 +194,6 @@ void reference_backward(op_call& c) {
   }
 }
 
-constexpr auto relu = activation::relu;
-constexpr auto none = activation::none;
-
-const std::array cases{
-  op_case{{{1, 1, 1, 1}, {1, 1, 1, 1}, {1}}, conv2d_options{}},
-  op_case{{{2, 5, 7, 3}, {3, 3, 3, 4}, {4}}, conv2d_options{}},
-  op_case{{{2, 5, 7, 3}, {3, 3, 3, 4}, {4}},
-          conv2d_options{1, 1, padding::same, relu}},
-  op_case{{{1, 9, 8, 2}, {5, 4, 2, 3}, {3}},
-          conv2d_options{2, 3, padding::same, relu}},
-  op_case{{{3, 9, 8, 2}, {2, 3, 2, 17}, {17}},
-          conv2d_options{2, 1, padding::valid, none}},
-  op_case{{{2, 14, 14, 1}, {5, 5, 1, 32}, {32}},
-          conv2d_options{1, 1, padding::same, relu}},
-  op_case{{{2, 7, 7, 32}, {5, 5, 32, 16}, {16}},
-          conv2d_options{1, 1, padding::same, relu},
-          -1,
-          1,
-          3e-5},
-};
-
 constexpr std::array float_kernels{
   op_kernels{dtype::float32, forward, backward},
   op_kernels{dtype::float64, reference_forward, reference_backward},
@@ -231,7 +211,7 @@ const op ops::conv2d{
   .infer = infer,
   .kernels = float_kernels,
   .saves_outputs = true,
-  .cases = cases,
+  .cases = conv2d_cases,
   .formula = "f(x * w + b)",
 };
 

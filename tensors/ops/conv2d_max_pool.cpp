@@ -5,6 +5,7 @@
 #include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/ops/bias_activation.hpp"
+#include "troupe/tensors/ops/conv2d_cases.hpp"
 #include "troupe/tensors/ops/geometry.hpp"
 #include "troupe/tensors/ops/pooling.hpp"
 
@@ -249,28 +250,6 @@ void reference_backward(op_call& c) {
   reference(ops::conv2d).backward(conv);
 }
 
-constexpr conv_pool_options with_relu{
-  .conv = {.pad = padding::same, .f = activation::relu}};
-
-const std::array cases{
-  op_case{{{1, 2, 2, 1}, {1, 1, 1, 1}, {1}}, conv_pool_options{}},
-  op_case{{{3, 6, 7, 3}, {3, 3, 3, 5}, {5}}, with_relu},
-  op_case{{{2, 9, 8, 2}, {2, 3, 2, 17}, {17}},
-          conv_pool_options{{2, 1, padding::valid, activation::relu},
-                            {3, 2, 2, 1, padding::same}},
-          -1,
-          1,
-          1e-5,
-          // The windows overlap. The sum of the gradients of an element is
-          // rounded, and so is the gradient that is computed from it.
-          2 * 0x1p-8},
-  op_case{{{0, 4, 4, 2}, {3, 3, 2, 2}, {2}}, with_relu},
-  // An image and its convolution output take 404 KiB, and a tile has 1 MiB for
-  // each thread. Therefore a tile has room for two images per thread. If ops
-  // use one thread, the five images make tiles of 2, 2 and 1 images.
-  op_case{{{5, 32, 32, 1}, {1, 1, 1, 100}, {100}}, with_relu, -1, 1, 3e-5},
-};
-
 constexpr std::array float_kernels{
   op_kernels{dtype::float32, forward, backward},
   op_kernels{dtype::float64, reference_forward, reference_backward},
@@ -288,7 +267,7 @@ const op ops::conv2d_max_pool{
   .infer = infer,
   .kernels = float_kernels,
   .saves_outputs = true,
-  .cases = cases,
+  .cases = conv2d_max_pool_cases,
   .formula = "max over each window of f(x * w + b)",
 };
 
