@@ -1,8 +1,8 @@
 #include "troupe/tensors/ops/embedding_lookup.hpp"
 
 #include "troupe/tensors/op_threads.hpp"
-#include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/ops/check.hpp"
+#include "troupe/tensors/ops/embedding_rows.hpp"
 
 #include <array>
 #include <cstring>
@@ -12,10 +12,6 @@
 namespace troupe {
 
 namespace {
-
-std::size_t row_size(const shape& table) {
-  return table.axes(1, table.rank()).elements();
-}
 
 op_outputs infer(std::span<const tensor_spec> in, const op_options&) {
   const auto& table = in[0].dims;
@@ -47,7 +43,7 @@ void forward(op_call& c) {
   const auto list = c.in[1].as(dtype::int64);
   const auto ids = list.data<std::int64_t>();
   check_ids(ids, table.dims().front());
-  const auto row = row_size(table.dims());
+  const auto row = ops::elements_of_row(table.dims());
   const auto bytes = row * size_of(table.type());
   const auto* const from = table.raw();
   auto* const to = c.out[0].raw();
@@ -60,35 +56,15 @@ void forward(op_call& c) {
     });
 }
 
-void backward(op_call& c) {
-  if (!c.wants_rows(0) && !c.wants(0))
-    return;
-  const auto& table = c.in[0].dims();
-  // The gradient outlives the ids, which the caller may change.
-  const auto ids =
-    c.in[1].type() == dtype::int64 ? c.in[1].clone() : c.in[1].as(dtype::int64);
-  const shape count{static_cast<std::int64_t>(ids.size())};
-  const sparse_rows rows{
-    table, ids.reshaped(count),
-    c.grad_out[0].reshaped(table.with_extent(0, count.front()))};
-  if (c.wants_rows(0)) {
-    c.grad_rows[0] = rows;
-    return;
-  }
-  if (!c.accumulates(0))
-    std::memset(c.grad_in[0].raw(), 0, c.grad_in[0].bytes());
-  rows.add_to(c.grad_in[0]);
-}
-
 const std::array inputs{
   op_input{.has_sparse_gradient = true},
   op_input{.dtypes = {dtype::int32, dtype::int64}, .differentiable = false},
 };
 
 constexpr std::array kernels{
-  op_kernels{dtype::float32, forward, backward},
-  op_kernels{dtype::float64, forward, backward},
-  op_kernels{dtype::bfloat16, forward, backward},
+  op_kernels{dtype::float32, forward, ops::embedding_lookup_backward},
+  op_kernels{dtype::float64, forward, ops::embedding_lookup_backward},
+  op_kernels{dtype::bfloat16, forward, ops::embedding_lookup_backward},
 };
 
 const std::array cases{

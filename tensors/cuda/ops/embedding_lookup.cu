@@ -2,9 +2,9 @@
 
 #include "troupe/tensors/cuda/elements.cuh"
 #include "troupe/tensors/cuda/invalid_value.cuh"
-#include "troupe/tensors/cuda/kernels/row_sums.hpp"
 #include "troupe/tensors/cuda/launch.cuh"
 #include "troupe/tensors/cuda/ops/kernels.hpp"
+#include "troupe/tensors/ops/embedding_rows.hpp"
 
 #include <limits>
 #include <type_traits>
@@ -14,10 +14,6 @@ namespace troupe::cuda {
 namespace {
 
 using kind = invalid_value::kind;
-
-std::size_t row_size(const shape& table) {
-  return table.axes(1, table.rank()).elements();
-}
 
 /// Returns a unit all of whose bytes are 0xFF. As floats of any dtype, they are
 /// NaN.
@@ -38,7 +34,8 @@ void copy_rows(op_call& c) {
   const auto* const table = elements<Unit>(c.in[0]);
   const auto* const ids = elements<Id>(c.in[1]);
   auto* const y = mutable_elements<Unit>(c.out[0]);
-  const auto row = row_size(c.in[0].dims()) * size_of(c.type) / sizeof(Unit);
+  const auto row =
+    ops::elements_of_row(c.in[0].dims()) * size_of(c.type) / sizeof(Unit);
   const auto rows = c.in[0].dims().front();
   auto* const invalid = invalid_value_of(c.on);
   run(c, c.in[1].size() * row, [=] __device__(std::size_t i) {
@@ -63,40 +60,20 @@ void copy_rows(op_call& c) {
 template <class T>
 void forward(op_call& c) {
   constexpr int lanes = 16 / sizeof(T);
-  if (row_size(c.in[0].dims()) % lanes == 0
+  if (ops::elements_of_row(c.in[0].dims()) % lanes == 0
       && are_aligned<lanes>(elements<T>(c.in[0]), elements<T>(c.out[0])))
     copy_rows<uint4>(c);
   else
     copy_rows<T>(c);
 }
 
-void backward(op_call& c) {
-  if (!c.wants_rows(0) && !c.wants(0))
-    return;
-  const auto& table = c.in[0].dims();
-  // The gradient outlives the ids, which the caller may change.
-  const auto ids =
-    c.in[1].type() == dtype::int64 ? c.in[1].clone() : c.in[1].as(dtype::int64);
-  const shape count{static_cast<std::int64_t>(ids.size())};
-  const sparse_rows rows{
-    table, ids.reshaped(count),
-    c.grad_out[0].reshaped(table.with_extent(0, count.front()))};
-  if (c.wants_rows(0)) {
-    c.grad_rows[0] = rows;
-    return;
-  }
-  if (!c.accumulates(0))
-    c.grad_in[0].set_zero();
-  add_rows(rows, c.grad_in[0]);
-}
-
 constexpr std::array rows{
-  op_kernels{dtype::float32, forward<std::uint32_t>, backward,
-             device_kind::cuda},
-  op_kernels{dtype::float64, forward<std::uint64_t>, backward,
-             device_kind::cuda},
-  op_kernels{dtype::bfloat16, forward<std::uint16_t>, backward,
-             device_kind::cuda},
+  op_kernels{dtype::float32, forward<std::uint32_t>,
+             ops::embedding_lookup_backward, device_kind::cuda},
+  op_kernels{dtype::float64, forward<std::uint64_t>,
+             ops::embedding_lookup_backward, device_kind::cuda},
+  op_kernels{dtype::bfloat16, forward<std::uint16_t>,
+             ops::embedding_lookup_backward, device_kind::cuda},
 };
 
 } // namespace
