@@ -17,6 +17,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <variant>
 
 // Encoding of a role's messages as payloads of frames (docs/wire.md).
 
@@ -173,6 +174,13 @@ struct element_of<std::vector<T>> {
 };
 
 template <class T>
+struct is_variant : std::false_type {};
+template <class... Ts>
+struct is_variant<std::variant<Ts...>> : std::true_type {
+  using alternatives = std::tuple<Ts&...>;
+};
+
+template <class T>
 void append_schema(std::string& schema) {
   if constexpr (is_atom<T>::value)
     schema += "'" + to_string(caf::atom_value{T{}}) + "'";
@@ -196,6 +204,11 @@ void append_schema(std::string& schema) {
     schema += "[";
     append_schema<typename element_of<T>::type>(schema);
     schema += "]";
+  } else if constexpr (is_variant<T>::value) {
+    using alternatives = typename is_variant<T>::alternatives;
+    schema += "{";
+    append_schemas(schema, static_cast<alternatives*>(nullptr));
+    schema += "}";
   } else {
     using fields = decltype(std::declval<T&>().fields());
     schema += "(";

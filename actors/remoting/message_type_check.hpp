@@ -3,6 +3,7 @@
 #include "troupe/actors/remoting/message_codec.hpp"
 
 #include <tuple>
+#include <variant>
 #include <vector>
 
 // A check of the types in a role's messages. It replaces errors within the
@@ -17,6 +18,11 @@ struct field_check {
 
 template <class T>
 struct field_check<std::vector<T>> : field_check<T> {};
+
+template <class... Ts>
+struct field_check<std::variant<Ts...>> {
+  static constexpr bool has_no_tensor = (field_check<Ts>::has_no_tensor && ...);
+};
 
 template <class Fields>
 struct fields_check;

@@ -57,8 +57,8 @@ role_fingerprint fingerprint_of_role() {
   // If a type is invalid, its check has reported the error already.
   static_assert(!has_valid_types || messages::is_serializable,
                 "every message of a remote role must consist of types that can "
-                "be sent to another process: numbers, texts, tensors, lists "
-                "and structs with `fields`");
+                "be sent to another process: numbers, texts, tensors, lists, "
+                "variants and structs with `fields`");
   return {wire::fingerprint_of(messages::schema()),
           wire::fingerprint_of(argument_schema<Args...>())};
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 namespace troupe::net {
@@ -42,6 +43,9 @@ template <>
 struct is_encodable<std::string> : std::true_type {};
 template <class T>
 struct is_encodable<std::vector<T>> : is_encodable<T> {};
+template <class... Ts>
+struct is_encodable<std::variant<Ts...>>
+  : std::conjunction<is_encodable<Ts>...> {};
 template <> // its elements are bits, which have no address
 struct is_encodable<std::vector<bool>> : std::false_type {};
 
@@ -49,7 +53,7 @@ struct is_encodable<std::vector<bool>> : std::false_type {};
 
 /// A type that can be sent: an integer, float, double, bool, enumeration or
 /// string, or a vector of such values. A struct can be sent if its listed
-/// fields can.
+/// fields can, and a variant if its alternatives can.
 template <class T>
 concept encodable = detail::is_encodable<T>::value;
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace troupe::net {
@@ -104,6 +105,20 @@ private:
           fail("an element of a list has no bytes");
       }
     }
+  }
+
+  template <class... Ts>
+  void get(std::variant<Ts...>& one) {
+    std::int32_t index = 0;
+    get_number(index);
+    if (failed())
+      return;
+    if (index < 0 || index >= std::int32_t{sizeof...(Ts)})
+      return fail_before(sizeof index, std::to_string(index) + " is none of "
+                                         + std::to_string(sizeof...(Ts))
+                                         + " alternatives");
+    std::int32_t i = 0;
+    ((i++ == index ? get(one.template emplace<Ts>()) : void()), ...);
   }
 
   void get(std::string& value);

@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 namespace troupe::net {
@@ -59,6 +60,12 @@ private:
     else
       for (const auto& x : xs)
         put(x);
+  }
+
+  template <class... Ts>
+  void put(const std::variant<Ts...>& one) {
+    put(static_cast<std::int32_t>(one.index()));
+    std::visit([this](const auto& x) { put(x); }, one);
   }
 
   void put(const std::string& text) {

@@ -16,12 +16,16 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <variant>
 
 using namespace troupe;
 
 namespace {
 
 std::mt19937_64 rng;
+
+template <class... Ts>
+void fill(std::variant<Ts...>& value);
 
 template <class T>
 void fill(T& value) {
@@ -49,6 +53,13 @@ void fill(T& value) {
   } else {
     std::apply([](auto&... xs) { (fill(xs), ...); }, value.fields());
   }
+}
+
+template <class... Ts>
+void fill(std::variant<Ts...>& value) {
+  const auto chosen = rng() % sizeof...(Ts);
+  std::size_t i = 0;
+  ((i++ == chosen ? fill(value.template emplace<Ts>()) : void()), ...);
 }
 
 template <class T>
@@ -142,12 +153,12 @@ TEST(MessageCodec, RoundTripsMessagesAndRecordsOfACoordinator) {
 }
 
 TEST(MessageCodec, RoundTripsMessagesOfAShard) {
-  expect_round_trips<new_part, part_table, new_optimizer, optimizer_pull,
-                     shard_status, parameter_server::table_image, shard_answer,
-                     removal, new_training, parameter_server::update_factors,
-                     shard_push, shard_pushed, shard_pull, shard_decision,
-                     shard_decision_query, shard_accepted, copy_record,
-                     copy_snapshot>();
+  expect_round_trips<
+    new_part, part_table, new_optimizer, change_list, optimizer_pull,
+    shard_status, parameter_server::table_image, shard_answer, removal,
+    new_training, parameter_server::update_factors, shard_push, shard_pushed,
+    shard_pull, shard_decision, shard_decision_query, shard_accepted,
+    copy_record, copy_snapshot>();
 }
 
 TEST(MessageCodec, RejectsAnUnknownErrorCode) {
@@ -270,6 +281,9 @@ TEST(MessageCodec, SignaturesOfDifferentBytesHaveDifferentFingerprints) {
   wire::append_schema<step_commit::failed>(text);
   EXPECT_EQ(text, "(u8u8u4u4(e1e1[u4][u4]u8u8u8u8u8ss[(bu4e1u4[u4])]u4[u4][u4]"
                   "[(u4u8u8u8(su8su8))]s))");
+  text.clear();
+  wire::append_schema<std::variant<bool, std::vector<std::string>>>(text);
+  EXPECT_EQ(text, "{b[s]}");
   static_assert(a::is_oneway && !e::is_oneway
                 && a::nonserializable_type().empty());
   static_assert(wire::signature<oneway<replica_task>>::nonserializable_type()

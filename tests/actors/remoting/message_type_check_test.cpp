@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <variant>
+
 // [doc:begin message_struct]
 #include <string>
 #include <tuple>
@@ -33,6 +35,8 @@ static_assert(holds_no_tensor<cache::entry> && holds_no_tensor<tensor>);
 static_assert(holds_no_tensor<tensors> && holds_no_tensor<atom::run>);
 static_assert(!holds_no_tensor<cache::entry_with_tensor>);
 static_assert(!holds_no_tensor<std::vector<cache::entry_with_tensor>>);
+static_assert(holds_no_tensor<std::variant<bool, cache::entry>>);
+static_assert(!holds_no_tensor<std::variant<bool, cache::entry_with_tensor>>);
 
 TEST(MessageTypeCheck, AcceptsAStructOfAnotherNamespace) {
   EXPECT_TRUE(message_type_check<cache::entry>::is_valid);

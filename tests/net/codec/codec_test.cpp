@@ -5,10 +5,12 @@
 #include <bit>
 #include <cereal/archives/portable_binary.hpp>
 #include <cereal/types/string.hpp>
+#include <cereal/types/variant.hpp>
 #include <cereal/types/vector.hpp>
 #include <limits>
 #include <random>
 #include <sstream>
+#include <variant>
 
 using namespace troupe::net;
 
@@ -35,9 +37,10 @@ struct outer {
   std::vector<inner> more;
   std::vector<std::string> texts;
   inner last;
+  std::vector<std::variant<std::uint8_t, inner>> mixed;
   auto fields() {
     return std::tie(flag, small, large, real, single, paint, text, numbers,
-                    more, texts, last);
+                    more, texts, last, mixed);
   }
   bool operator==(const outer&) const = default;
 };
@@ -67,7 +70,8 @@ wired::outer sample() {
           {1, 2, 65535},
           {{1, "a"}, {2, ""}},
           {"x", "", std::string(300, 'y')},
-          {9, "end"}};
+          {9, "end"},
+          {wired::inner{3, "b"}, std::uint8_t{4}}};
 }
 
 template <class T>
@@ -91,6 +95,7 @@ struct handle {};
 static_assert(encodable<wired::outer>);
 static_assert(!encodable<handle> && !encodable<void*>);
 static_assert(!encodable<std::vector<handle>>);
+static_assert(!encodable<std::variant<int, handle>>);
 
 TEST(Codec, DecodesWhatItEncoded) {
   auto x = sample();
@@ -179,6 +184,12 @@ TEST(Codec, NamesTheInvalidValue) {
               i == 0 || i == 3);
   EXPECT_EQ(error_of<wired::color>(bytes_of({1, 1})),
             "byte 1: 1 is not a value of wired::color");
+  using one = std::variant<bool, std::uint8_t>;
+  EXPECT_EQ(error_of<one>(bytes_of({1, 1, 0, 0, 0, 7})), "none");
+  EXPECT_EQ(error_of<one>(bytes_of({1, 2, 0, 0, 0, 7})),
+            "byte 1: 2 is none of 2 alternatives");
+  EXPECT_EQ(error_of<one>(bytes_of({1, 255, 255, 255, 255, 7})),
+            "byte 1: -1 is none of 2 alternatives");
   EXPECT_EQ(error_of<std::uint8_t>(bytes_of({1, 2, 3})),
             "byte 2: 1 bytes too many");
   EXPECT_EQ(error_of<std::uint32_t>(bytes_of({1, 2, 3})),
