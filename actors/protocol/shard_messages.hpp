@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 // Requests to a shard, which holds parts of variables, and its answers.
@@ -60,30 +61,61 @@ struct new_optimizer {
   auto fields() { return std::tie(optimizer, rule, names, numbers); }
 };
 
+/// Computes elements of a part from themselves and the operand
+/// (`part_change::changes_elements_by_operand`).
+struct element_assignment {
+  parameter_server::part_change::kind kind{};
+  auto fields() { return std::tie(kind); }
+};
+
+/// One step of an optimizer by a gradient.
+struct optimizer_step {
+  std::uint32_t optimizer = 0; ///< Number of the optimizer in the job.
+  parameter_server::update_factors factors{};
+  auto fields() { return std::tie(optimizer, factors); }
+};
+
+/// Keeps the gradient of one replica for a synchronous step.
+struct step_contribution {
+  std::uint64_t step = 0; ///< Number of the synchronous step.
+  std::uint32_t replica = 0;
+  auto fields() { return std::tie(step, replica); }
+};
+
+/// One step of an optimizer by the gradients that replicas have contributed.
+struct contributed_step {
+  optimizer_step by{};
+  std::uint64_t step = 0;                    ///< As in `step_contribution`.
+  std::vector<std::uint32_t> contributors{}; ///< Replicas, ascending.
+  auto fields() { return std::tie(by, step, contributors); }
+};
+
+/// Sets a slot of an optimizer, as in a checkpoint.
+struct checkpoint_slot {
+  std::uint32_t optimizer = 0; ///< Number of the optimizer in the job.
+  std::uint32_t slot = 0;      ///< Index.
+  auto fields() { return std::tie(optimizer, slot); }
+};
+
+/// Sets the number of steps of an optimizer, as in a checkpoint.
+struct checkpoint_steps {
+  std::uint32_t optimizer = 0; ///< Number of the optimizer in the job.
+  std::uint64_t steps = 0;
+  auto fields() { return std::tie(optimizer, steps); }
+};
+
+using change_content =
+  std::variant<element_assignment, optimizer_step, step_contribution,
+               contributed_step, checkpoint_slot, checkpoint_steps>;
+
 /// One change of a part. Its operands are the next tensors beside the message:
 /// one for all elements, or the rows, [m] int64, and one for them. A change
 /// without operands (`part_change::has_operand`) has none.
 struct change_header {
-  std::uint64_t part = 0;
-  parameter_server::part_change::kind what{};
+  std::uint64_t part = 0; ///< Number of the part in the job.
   bool has_rows = false;
-  // Of a gradient.
-  std::uint32_t optimizer = 0;
-  bool has_learning_rate = false; ///< False: that of the optimizer applies.
-  float learning_rate = 0;
-  float scale = 1; ///< Factor of the gradient.
-  // Of a synchronous step.
-  std::uint64_t step = 0;
-  std::uint32_t replica = 0;
-  std::vector<std::uint32_t> contributors{};
-  // Of a checkpoint.
-  std::uint32_t slot = 0;
-  std::uint64_t steps = 0;
-  auto fields() {
-    return std::tie(part, what, has_rows, optimizer, has_learning_rate,
-                    learning_rate, scale, step, replica, contributors, slot,
-                    steps);
-  }
+  change_content content{};
+  auto fields() { return std::tie(part, has_rows, content); }
 };
 
 /// Changes that take place together, in their order.
@@ -194,5 +226,10 @@ struct encoded_changes {
 };
 /// @cost shares the elements of the operands.
 encoded_changes encode(const std::vector<addressed_change>& changes);
+
+/// Returns a change without its operands and its rule.
+/// @errors throws std::invalid_argument if the kind of an assignment is that of
+///         another change.
+parameter_server::part_change change_of(const change_header& x);
 
 } // namespace troupe

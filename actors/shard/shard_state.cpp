@@ -292,16 +292,10 @@ std::vector<addressed_change> shard_state::decode(const change_list& x,
   for (const auto& one : x.changes) {
     const auto* const table = find_table(one.part);
     const auto* const part = table ? nullptr : &find(one.part);
-    part_change change{.what = one.what,
-                       .optimizer = one.optimizer,
-                       .step = one.step,
-                       .replica = one.replica,
-                       .contributors = one.contributors,
-                       .slot = one.slot,
-                       .steps = one.steps};
+    auto change = change_of(one);
     if (!change.has_operand()) {
       if (one.has_rows)
-        reject(std::string{to_string(one.what)} + " has rows");
+        reject(std::string{to_string(change.what)} + " has rows");
     } else if (one.has_rows) {
       const auto& rows = operand_at(operands, first++);
       change.rows = {table ? table->spec().dims : part->value().dims(), rows,
@@ -309,12 +303,8 @@ std::vector<addressed_change> shard_state::decode(const change_list& x,
     } else {
       change.all = operand_at(operands, first++);
     }
-    if (change.needs_rule()) {
-      change.rule = find_rule(one.optimizer);
-      if (one.has_learning_rate)
-        change.learning_rate = one.learning_rate;
-      change.scale = one.scale;
-    }
+    if (change.needs_rule())
+      change.rule = find_rule(change.optimizer);
     if (checks && table)
       table->check(change);
     else if (checks)

@@ -42,7 +42,7 @@ parameter_server::command command(std::uint64_t number,
 }
 
 change_list gradient_of_part() {
-  return {{{.part = 4, .what = change_kind::gradient, .optimizer = 2}}};
+  return {{{.part = 4, .content = optimizer_step{.optimizer = 2}}}};
 }
 
 /// A store with a part, an optimizer, a step of it, and the effects of a
@@ -183,13 +183,15 @@ shard_store store_before_removal() {
   auto out = used_store();
   out.apply(command(4),
             content(kind::new_part, new_part{6, "v", {2}}, {floats({3, 4})}));
-  out.apply(command(5), content(kind::store,
-                                execution_effects{
-                                  {10, 1, 1},
-                                  0,
-                                  {{{.part = 4, .what = change_kind::assign},
-                                    {.part = 6, .what = change_kind::add}}}},
-                                {floats({5, 5}), floats({1, 1})}));
+  out.apply(
+    command(5),
+    content(kind::store,
+            execution_effects{
+              {10, 1, 1},
+              0,
+              {{{.part = 4, .content = element_assignment{change_kind::assign}},
+                {.part = 6, .content = element_assignment{change_kind::add}}}}},
+            {floats({5, 5}), floats({1, 1})}));
   return out;
 }
 
@@ -214,10 +216,12 @@ TEST(ShardStore, RemovesPartsAndWhatWaitsForThem) {
   EXPECT_TRUE(same_bits(one.read(content(kind::pull, whole(6))).second.at(0),
                         floats({4, 5})));
   // Later changes of the part are refused, and its number stays unused.
-  one.apply(command(9),
-            content(kind::change,
-                    change_list{{{.part = 4, .what = change_kind::assign}}},
-                    {floats({1, 2})}));
+  one.apply(
+    command(9),
+    content(kind::change,
+            change_list{{{.part = 4,
+                          .content = element_assignment{change_kind::assign}}}},
+            {floats({1, 2})}));
   EXPECT_EQ(one.answer({7, 9}).outcome, shard_outcome::invalid);
 }
 
@@ -277,38 +281,30 @@ tensors rows_of_table(const std::vector<std::int64_t>& rows) {
   return {numbers(rows), values};
 }
 
-change_list change_of_table(change_kind what, std::uint64_t step = 0,
-                            std::uint32_t replica = 0) {
-  return {{{.part = 5,
-            .what = what,
-            .has_rows = true,
-            .optimizer = 2,
-            .step = step,
-            .replica = replica}}};
+change_list change_of_table(change_content what) {
+  return {{{.part = 5, .has_rows = true, .content = std::move(what)}}};
 }
 
 change_list apply_step(std::uint64_t step,
                        std::vector<std::uint32_t> contributors) {
   return {{{.part = 5,
-            .what = change_kind::apply_contributions,
-            .optimizer = 2,
-            .step = step,
-            .contributors = std::move(contributors)}}};
+            .content = contributed_step{
+              {.optimizer = 2}, step, std::move(contributors)}}}};
 }
 
 /// Commands that use all that a table keeps: rows, slots, gradients that are
 /// counted, the last changes of rows, contributions, and effects that wait.
 std::vector<shard_content> commands_of_table() {
-  const auto change = [](change_kind what, std::vector<std::int64_t> rows) {
+  const auto change = [](change_content what, std::vector<std::int64_t> rows) {
     return content(kind::change, change_of_table(what), rows_of_table(rows));
   };
   const auto gradient = [&](std::vector<std::int64_t> rows) {
-    return change(change_kind::gradient, std::move(rows));
+    return change(optimizer_step{.optimizer = 2}, std::move(rows));
   };
   const auto contribute = [](std::uint64_t step, std::uint32_t replica,
                              std::vector<std::int64_t> rows) {
     return content(kind::change,
-                   change_of_table(change_kind::contribute, step, replica),
+                   change_of_table(step_contribution{step, replica}),
                    rows_of_table(rows));
   };
   return {
@@ -319,12 +315,12 @@ std::vector<shard_content> commands_of_table() {
     gradient({3, 7}),
     contribute(4, 1, {3, 9}),
     gradient({7, 3, 7, 10}), // keeps rows 3 and 7
-    content(
-      kind::store,
-      execution_effects{{9, 1, 1}, 0, change_of_table(change_kind::gradient)},
-      rows_of_table({9, 11})),
+    content(kind::store,
+            execution_effects{
+              {9, 1, 1}, 0, change_of_table(optimizer_step{.optimizer = 2})},
+            rows_of_table({9, 11})),
     contribute(4, 0, {7, 12}),
-    change(change_kind::add, {15, 15}),
+    change(element_assignment{change_kind::add}, {15, 15}),
     content(kind::change, apply_step(4, {0, 1})),
     contribute(5, 1, {1}),
     content(kind::decide, coordinator::decision{{9, 1, 1}, 0}), // keeps row 9
@@ -517,7 +513,8 @@ TEST(ShardStore, ASnapshotWithWrongBytesIsRejectedOrUsed) {
     }
     ++used;
     made.apply(command(50),
-               content(kind::change, change_of_table(change_kind::gradient),
+               content(kind::change,
+                       change_of_table(optimizer_step{.optimizer = 2}),
                        rows_of_table({3, 9, 11})));
     made.apply(command(51), content(kind::change, apply_step(4, {0, 1})));
     made.read(content(kind::pull, part_pull{5, true, {}}, {numbers({3, 12})}));
@@ -538,9 +535,10 @@ TEST(ShardStore, SaysWhatWouldExceedALimit) {
             std::string::npos);
   EXPECT_EQ(store.limit_problem(part, 0), "");
   // `apply` rejects an unknown part.
-  const auto unknown =
-    content(kind::change, change_list{{{.part = 9, .what = change_kind::add}}},
-            {floats({1})});
+  const auto unknown = content(
+    kind::change,
+    change_list{{{.part = 9, .content = element_assignment{change_kind::add}}}},
+    {floats({1})});
   EXPECT_EQ(store.limit_problem(unknown, 1), "");
 }
 
