@@ -9,8 +9,10 @@
 
 namespace troupe {
 
-/// Maximum number of executions that a worker on a node has at once.
-inline constexpr std::uint32_t max_in_flight_on_node = 1024;
+/// Maximum number of executions with a place that a worker on a node has at
+/// once, and the maximum of all.
+inline constexpr std::uint32_t max_in_flight_on_node = 1024,
+                               max_executions_on_node = 4 * 1024;
 
 /// Maximum size of the inputs, or of the results, of a message. A closure that
 /// has more is alone in its message.

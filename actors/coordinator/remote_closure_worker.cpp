@@ -54,8 +54,8 @@ remote_closure_worker_state::poll(const remote_work& work,
 std::string
 remote_closure_worker_state::begin(const std::vector<remote_run>& runs,
                                    const tensors& inputs) {
-  if (unanswered() + runs.size() > max_in_flight_on_node)
-    return "a worker has at most " + std::to_string(max_in_flight_on_node)
+  if (unanswered() + runs.size() > max_executions_on_node)
+    return "a worker has at most " + std::to_string(max_executions_on_node)
            + " executions at once";
   std::size_t needed = 0;
   for (const auto& one : runs)

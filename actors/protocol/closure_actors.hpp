@@ -120,7 +120,7 @@ using remote_closure_worker_actor = caf::typed_actor<
   // that are fetched, it answers only when they are in `remote_work::fetched`.
   // The coordinator keeps a poll open while executions have not ended. Errors:
   //   refused    the worker cannot execute closures
-  //   protocol   more executions than `max_in_flight_on_node`, or another
+  //   protocol   more executions than `max_executions_on_node`, or another
   //   number
   //              of inputs than that of `runs`
   caf::replies_to<remote_work, tensors>::with<remote_ends, tensors>,

@@ -84,9 +84,30 @@ void state_machine::start(reaction& out, std::uint64_t worker,
 
 reaction state_machine::on_worker(std::uint64_t worker, std::uint32_t places) {
   reaction out;
-  if (workers_.try_emplace(worker, worker_load{places}).second)
-    start_waiting(out);
+  if (!workers_.try_emplace(worker, worker_load{places}).second)
+    return out;
+  start_waiting(out);
+  if (!error_)
+    balance(out, worker);
   return out;
+}
+
+/// Moves closures that wait for others to a worker that has joined.
+void state_machine::balance(reaction& out, std::uint64_t worker) {
+  for (;;) {
+    const auto most = std::ranges::max_element(
+      workers_, {}, [](const auto& x) { return x.second.without_place; });
+    if (most->second.without_place < workers_[worker].without_place + 2)
+      return;
+    // The last one, which is likely to have done the least.
+    const auto moved = std::ranges::find_if(
+      unfinished_.rbegin(), unfinished_.rend(), [&](const auto& x) {
+        return x.second.waits_for_others && x.second.worker == most->first;
+      });
+    out.emplace_back(send_cancel{most->first, {moved->second.execution}});
+    release(moved->second);
+    start(out, worker, moved->first);
+  }
 }
 
 reaction state_machine::on_worker_lost(std::uint64_t worker) {

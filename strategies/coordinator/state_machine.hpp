@@ -27,6 +27,8 @@
 ///            waits, as a new attempt. A worker has a number of places. A
 ///            closure that waits for others needs none, so that all of them are
 ///            executed at a time. It runs on the worker with the fewest ones
+///   on a worker that joins: it takes over closures that wait for others, until
+///            no worker has two more of them. They begin again
 ///   on ended  of the current attempt: it is the end of the closure. Record it,
 ///            then send the decision to the shards that have effects. When all
 ///            have answered, the closure is done, and its result is ready
@@ -208,6 +210,7 @@ private:
   void wait_for_worker(std::uint64_t ordinal, const closure& one);
   void start_waiting(reaction& out);
   void start(reaction& out, std::uint64_t worker, std::uint64_t ordinal);
+  void balance(reaction& out, std::uint64_t worker);
   void end(reaction& out, record_end recorded);
   void repeat_error(reaction& out);
   void finish_if_decided(reaction& out, std::uint64_t ordinal);

@@ -544,6 +544,14 @@ TEST_F(TrainServers, AKilledServerWithATableChangesNoBit) {
   EXPECT_EQ(found.value("copies_in_sync", 0), 1);
 }
 
+TEST_F(TrainServers, OneWorkerTrainsSeveralAsynchronousReplicas) {
+  const auto done = troupe("train --data digits:280 --batch 20 --epochs 2 "
+                           "--servers 1 --workers 1 --replicas 3 --summary "
+                           "s.json");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(nlohmann::json::parse(text_of("s.json")).value("steps", 0), 24);
+}
+
 TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
   const auto rejects = [&](const std::string& words,
                            std::initializer_list<const char*> texts) {
@@ -571,7 +579,6 @@ TEST_F(TrainServers, RejectsOptionsThatDoNotFit) {
           {"--table-consistency ssp:1", "--strategy parameter_server"});
   rejects("--consistency sync --table-consistency ssp:1",
           {"--table-consistency ssp:1", "the model mlp has no table"});
-  rejects("--servers 1 --replicas 2", {"--replicas 2", "async"});
   rejects("--servers 1 --devices cpu:0,cpu:1", {"--devices"});
   rejects("--servers 2 --replication 3",
           {"--replication 3", "there are 2", "--servers 3"});

@@ -325,12 +325,6 @@ void resolve_servers(const train_options& options, std::uint64_t replicas,
       "the workers of parameter servers compute on cpu:0; leave --devices "
       "out");
   out.devices = {"cpu:0"};
-  if (replicas > 0 && replicas != out.workers
-      && rule.kind == parameter_server::consistency_kind::asynchronous)
-    reject_option("--replicas", std::to_string(replicas),
-                  "with --consistency async each of "
-                    + std::to_string(out.workers)
-                    + " workers is a replica; leave it out");
   out.replicas =
     replicas > 0 ? static_cast<std::uint32_t>(replicas) : out.workers;
   if (rule.backup_workers >= out.replicas)

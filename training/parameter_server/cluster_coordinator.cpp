@@ -426,7 +426,7 @@ cluster_coordinator::add(const std::function<std::shared_ptr<closure>()>& make,
   // Its destructor must not run under the lock of the unfinished closures.
   const auto what = make();
   what->waits_for_others = options.waits_for_others;
-  impl_->unfinished->add([&] {
+  impl_->unfinished->add(!options.waits_for_others, [&] {
     what->listener = result;
     caf::anon_send(impl_->scheduler, what);
   });

@@ -51,7 +51,9 @@ private:
 /// Gets the reports of a closure, in their order, on a thread of the
 /// coordinator, until the closure is done. It must not wait, and must not
 /// throw. If the worker of a closure is lost, another execution of the closure
-/// reports from its own beginning.
+/// reports from its own beginning, and later reports of the lost one have no
+/// effect. A closure on a node fails if more than 4,096 of its worker's reports
+/// wait for the coordinator.
 using report_function = std::function<void(const tensors&)>;
 
 /// Options of one closure.
@@ -60,7 +62,10 @@ struct closure_options {
   report_function on_report{};
   /// The closure ends only if others are executed at the same time, such as the
   /// replicas of a training. Then a worker begins it at once, beside all others
-  /// that it executes: `in_flight` and `interleaved` do not count it.
+  /// that it executes: `in_flight`, `interleaved` and `max_unfinished` do not
+  /// count it. Closures of a worker share one thread, so it must wait by reads
+  /// of variables, and by nothing else. It begins again on a worker that joins,
+  /// if that has fewer of them.
   bool waits_for_others = false;
 };
 

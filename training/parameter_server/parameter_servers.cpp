@@ -635,11 +635,19 @@ std::uint64_t parameter_servers::begin_training(
   return number;
 }
 
-void parameter_servers::end_training(std::uint32_t optimizer) {
+void parameter_servers::end_training(std::uint32_t optimizer,
+                                     std::chrono::milliseconds timeout) {
   const auto number = take_training_number();
+  std::exception_ptr error;
   for (std::uint32_t i = 0; i < options_.servers; ++i)
-    ask_server<std::uint64_t>(i, options_.timeout, "", new_training{optimizer},
-                              parameter_server::training{number, 1, {}});
+    try {
+      ask_server<std::uint64_t>(i, timeout, "", new_training{optimizer},
+                                parameter_server::training{number, 1, {}});
+    } catch (const job_error&) {
+      error = std::current_exception();
+    }
+  if (error)
+    std::rethrow_exception(error);
 }
 
 std::uint64_t parameter_servers::take_training_number() {

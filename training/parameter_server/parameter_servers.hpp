@@ -107,10 +107,12 @@ public:
                  std::span<const parameter_server::consistency> rules,
                  std::uint32_t replicas, std::uint32_t optimizer);
 
-  /// Ends the training. Its replicas get errors with `ec::superseded`.
+  /// Ends the training at all servers that can be reached. Its replicas get
+  /// errors with `ec::superseded`.
   /// @param optimizer number of an optimizer.
+  /// @param timeout   of the request to each server.
   /// @errors throws `job_error`.
-  void end_training(std::uint32_t optimizer);
+  void end_training(std::uint32_t optimizer, std::chrono::milliseconds timeout);
 
   /// Adds a node that can have copies of servers.
   /// @errors as `parameter_server_strategy::add_server`.

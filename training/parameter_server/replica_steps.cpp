@@ -47,7 +47,7 @@ std::vector<step_metrics> replica_steps::run() {
 }
 
 void replica_steps::make_all_steps() {
-  const bool leaves_out = task_.is_synchronous && !task_.has_own_tables;
+  const bool leaves_out = task_.is_synchronous && !task_.has_table_consistency;
   auto step = find_first_step();
   auto values = pull(step);
   while (step < task_.last) {
@@ -66,7 +66,7 @@ std::uint64_t replica_steps::find_first_step() {
   if (self_.attempt() == 1 || !task_.is_synchronous)
     return task_.first;
   const auto found = replica_.find_step();
-  return std::max(task_.first, found - std::min<std::uint64_t>(found, 1));
+  return found - std::min<std::uint64_t>(found, 1);
 }
 
 /// Reads the parameters but tables. Empty: there is no such step.
@@ -119,9 +119,10 @@ tensor replica_steps::make_step(std::uint64_t step, const tensor& values) {
   }
 }
 
-/// Contributes to a step, and reads for the next one. Nothing reads the
-/// gradient after that, unless it is sent to backups later, or waits for a
-/// decision.
+/// Contributes to a step, and reads for the next one. When that read has
+/// returned, all servers have applied the step, so the buffer of the gradient
+/// can be used again. If there is no such read, or if backups can get the
+/// gradient later, it is copied.
 tensor replica_steps::contribute(std::uint64_t step, std::int64_t rows,
                                  server_network::replica_gradients&& found) {
   auto& [report, gradients] = found;

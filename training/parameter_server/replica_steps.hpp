@@ -19,13 +19,16 @@ namespace troupe {
 ///
 ///   synchronous  the read waits until the step before is decided. Each step is
 ///                reported. An execution that takes the place of another one
-///                begins with the first step that is not decided, since the
-///                chief may lack the report. A step that was decided without
-///                this replica is left out, unless it updates tables of its own
+///                begins with the last step to which the replica has
+///                contributed, because the chief may lack the report. If that
+///                step is decided, it begins with the next one. A replica
+///                leaves out a step that was decided without it, unless the
+///                tables have a consistency of their own
 ///   otherwise    an execution that takes the place of another one begins with
 ///                the first step of the task. The servers keep the
 ///                contributions of the first execution
-///   end          also when another training has begun
+///   end          after the last step of the task, or when another training has
+///                begun
 class replica_steps {
 public:
   /// @param on_step called with the number of each step of the model that

@@ -26,7 +26,9 @@ struct server_batches {
   /// @errors throws std::invalid_argument if this program has no such data.
   /// @cost the first call reads two batches.
   const std::string& description_of_fit(const server_network& network) const;
-  /// The same of an evaluation, which has no rule, seed and class weights.
+  /// Describes what the closures of an evaluation compute: the network, its
+  /// variables, its precision and loss, the metrics and the data.
+  /// @errors as `description_of_fit`
   const std::string&
   description_of_evaluation(const server_network& network) const;
 

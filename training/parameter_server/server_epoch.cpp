@@ -1,9 +1,9 @@
 #include "troupe/training/parameter_server/server_epoch.hpp"
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/log.hpp"
 #include "troupe/training/parameter_server/parameter_servers.hpp"
 #include "troupe/training/parameter_server/replica_steps.hpp"
-#include "troupe/training/parameter_server/staleness_warning.hpp"
 #include "troupe/training/parameter_server/training_chief.hpp"
 
 #include <algorithm>
@@ -25,10 +25,12 @@ constexpr auto try_this = " (try a smaller learning rate, or on_nan skip, in "
 constexpr std::chrono::milliseconds stop_interval{100};
 /// Time for which a fit that was told to stop waits for a worker.
 constexpr std::chrono::seconds worker_timeout{5};
+/// Maximum wait for each server when a fit ends with an error.
+constexpr std::chrono::milliseconds max_end_time{5000};
 /// Time that the steps of a closure should take. A fit that is told to stop
 /// waits for them.
-constexpr auto lease_time = 250ms;
-constexpr std::uint64_t max_lease_steps = 1024;
+constexpr auto share_time = 250ms;
+constexpr std::uint64_t max_share_steps = 1024;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
@@ -54,15 +56,17 @@ server_epoch::server_epoch(cluster_coordinator& coordinator,
                            std::shared_ptr<const server_batches> batches,
                            const server_fit_options& options,
                            const data::position& first,
-                           std::uint64_t first_step, progress* shown)
+                           std::uint64_t first_step, progress* shown,
+                           staleness_warning* staleness)
   : coordinator_{coordinator},
     network_{std::move(network)},
     batches_{std::move(batches)},
     options_{options},
-    table_rule_{options.table_consistency},
+    table_consistency_{options.table_consistency},
     first_{first},
     first_step_{first_step},
-    shown_{shown} {}
+    shown_{shown},
+    staleness_{staleness} {}
 
 epoch_totals server_epoch::train(std::uint32_t replicas,
                                  std::uint64_t max_steps, epoch_totals totals) {
@@ -71,11 +75,18 @@ epoch_totals server_epoch::train(std::uint32_t replicas,
   count_ = std::min(max_steps, size_ - std::min(size_, first_.index));
   replicas_ = replicas;
   const auto begin = std::chrono::steady_clock::now();
-  if (options_.consistency.kind == consistency_kind::synchronous)
-    train_synchronously();
-  else
-    train_with_clocks();
-  coordinator_.join();
+  begin_training();
+  try {
+    if (options_.consistency.kind == consistency_kind::synchronous)
+      train_synchronously();
+    else
+      train_with_clocks();
+    coordinator_.join();
+    end_training(network_->values().state()->servers->options().timeout);
+  } catch (...) {
+    end_after_error();
+    throw;
+  }
   totals_.seconds += seconds_since(begin);
   return totals_;
 }
@@ -96,34 +107,43 @@ epoch_totals server_epoch::score() {
 
 // -- steps of one replica each ------------------------------------------------
 
+/// Replicas that wait for others shall end, too.
+void server_epoch::end_after_error() const {
+  try {
+    const auto& servers = *network_->values().state()->servers;
+    end_training(std::min(max_end_time, servers.options().timeout));
+  } catch (const std::exception& e) {
+    log(log_level::debug, std::string{"after an error of a fit: "} + e.what());
+  }
+}
+
 void server_epoch::train_with_clocks() {
-  begin_training();
   metrics_.resize(count_);
   for (std::uint32_t r = 0; r < replicas_; ++r)
-    leases_.push_back({.steps = steps_of(r, replicas_, count_)});
+    shares_.push_back({.steps = steps_of(r, replicas_, count_)});
   for (;;) {
     if (is_stopped()) { // no batch before one that has begun is left out
-      const auto last = std::ranges::max(leases_, {}, &lease::end).end;
-      for (auto& one : leases_)
+      const auto last = std::ranges::max(shares_, {}, &step_share::end).end;
+      for (auto& one : shares_)
         one.steps = std::min(one.steps, last);
     }
     std::vector<result> running;
     for (std::uint32_t r = 0; r < replicas_; ++r) {
-      begin_lease(r);
-      if (leases_[r].running)
-        running.push_back(*leases_[r].running);
+      begin_share(r);
+      if (shares_[r].running)
+        running.push_back(*shares_[r].running);
     }
     if (running.empty())
       return;
-    wait_for_some(running, 1);
+    wait_for_some(running, 1, stop_interval);
     for (std::uint32_t r = 0; r < replicas_; ++r)
-      end_lease(r);
+      end_share(r);
     count_done();
   }
 }
 
-void server_epoch::begin_lease(std::uint32_t replica) {
-  auto& one = leases_[replica];
+void server_epoch::begin_share(std::uint32_t replica) {
+  auto& one = shares_[replica];
   if (one.running || one.end == one.steps)
     return;
   one.end += std::min(one.length, one.steps - one.end);
@@ -136,8 +156,8 @@ void server_epoch::begin_lease(std::uint32_t replica) {
   one.running = schedule(task, {.waits_for_others = is_bounded});
 }
 
-void server_epoch::end_lease(std::uint32_t replica) {
-  auto& one = leases_[replica];
+void server_epoch::end_share(std::uint32_t replica) {
+  auto& one = shares_[replica];
   if (!one.running || one.running->status() == remote_value_status::not_ready)
     return;
   // A closure is cancelled before the error of another one is known.
@@ -152,16 +172,16 @@ void server_epoch::end_lease(std::uint32_t replica) {
   one.done = one.end;
   one.running.reset();
   const auto taken = std::chrono::steady_clock::now() - one.begun;
-  if (taken < lease_time / 2)
-    one.length = std::min(2 * one.length, max_lease_steps);
-  else if (taken > lease_time)
+  if (taken < share_time / 2)
+    one.length = std::min(2 * one.length, max_share_steps);
+  else if (taken > share_time)
     one.length = std::max<std::uint64_t>(1, one.length / 2);
 }
 
 /// Counts the batches below the lowest clock of the replicas, in their order.
 void server_epoch::count_done() {
   const auto is_done = [&](std::uint64_t batch) {
-    return batch / replicas_ < leases_[batch % replicas_].done;
+    return batch / replicas_ < shares_[batch % replicas_].done;
   };
   for (; counted_ < count_ && is_done(counted_); ++counted_)
     count(metrics_[counted_], first_step_ + counted_);
@@ -170,49 +190,35 @@ void server_epoch::count_done() {
 // -- synchronous steps --------------------------------------------------------
 
 void server_epoch::train_synchronously() {
-  begin_training();
-  const auto& servers = network_->values().state()->servers;
-  const auto steps = std::make_shared<synchronous_steps>(rules_of_steps());
-  try {
-    const training_chief chief{
-      *servers, chief_of(steps),
-      [steps](const job_error& e) { steps->fail(std::make_exception_ptr(e)); }};
-    std::vector<result> replicas;
-    for (std::uint32_t r = 0; r < replicas_; ++r)
-      replicas.push_back(schedule_synchronous(r, steps));
-    wait_for_decisions(*steps);
-    if (steps_ < count_) // the replicas wait for a decision
-      servers->end_training(network_->optimizer().number());
-    wait_for_all(replicas);
-    count(steps->wait(0ms));
-  } catch (...) {
-    end_after_error(*servers);
-    throw;
-  }
+  const auto& servers = *network_->values().state()->servers;
+  const auto steps = std::make_shared<synchronous_steps>(options_of_steps());
+  const training_chief chief{
+    servers, chief_of(steps),
+    [steps](const job_error& e) { steps->fail(std::make_exception_ptr(e)); }};
+  std::vector<result> replicas;
+  for (std::uint32_t r = 0; r < replicas_; ++r)
+    replicas.push_back(schedule_synchronous(r, steps));
+  wait_for_decisions(*steps, replicas);
+  if (steps_ < count_) // the replicas wait for a decision
+    end_training(servers.options().timeout);
+  wait_for_all(replicas);
+  steps->list_missing();
+  count(steps->wait(0ms));
 }
 
-/// Replicas that wait for a decision shall end, too.
-void server_epoch::end_after_error(parameter_servers& servers) const {
-  try {
-    servers.end_training(network_->optimizer().number());
-  } catch (const std::exception& e) {
-    log(log_level::debug, std::string{"after an error of a fit: "} + e.what());
-  }
-}
-
-synchronous_steps::rules server_epoch::rules_of_steps() const {
-  // The functions outlive this object if the chief ends late.
-  const auto rate = [network = network_, schedule = options_.schedule,
-                     first = first_step_](std::uint64_t step) {
-    return schedule ? schedule->at(first + step)
-                    : network->optimizer().rule().learning_rate();
-  };
-  const auto on_not_finite = [stops = options_.on_nan == on_nan::stop,
-                              first = first_step_](std::uint64_t step) {
+/// What it returns can outlive this object, because the chief can end later.
+synchronous_steps::options server_epoch::options_of_steps() const {
+  synchronous_steps::options out;
+  out.replicas = replicas_;
+  out.has_table_consistency = table_consistency_.has_value();
+  for (std::uint64_t step = 0; step < count_; ++step)
+    out.learning_rates.push_back(learning_rate(first_step_ + step));
+  out.on_not_finite = [stops = options_.on_nan == on_nan::stop,
+                       first = first_step_](std::uint64_t step) {
     if (stops)
       throw std::runtime_error(not_finite_text(first + step) + try_this);
   };
-  return {replicas_, table_rule_.has_value(), rate, on_not_finite};
+  return out;
 }
 
 lead_training
@@ -255,17 +261,31 @@ server_epoch::result server_epoch::schedule_synchronous(
                   {.on_report = on_report, .waits_for_others = true});
 }
 
-/// Waits until all steps are decided, or all that have begun when the fit is
-/// told to stop.
-void server_epoch::wait_for_decisions(synchronous_steps& steps) {
-  for (bool is_closed = false; steps_ < count_;) {
+/// Waits until all steps are decided. If the fit is told to stop, no further
+/// step is decided, and it waits for those that are.
+void server_epoch::wait_for_decisions(synchronous_steps& steps,
+                                      const std::vector<result>& replicas) {
+  const auto timeout = network_->values().state()->servers->options().timeout;
+  bool is_closed = false;
+  std::optional<std::chrono::steady_clock::time_point> ended;
+  while (steps_ < count_) {
     if (is_stopped() && !std::exchange(is_closed, true))
       steps.close();
-    const bool is_last = is_closed && steps.is_quiet();
+    const bool is_last = is_closed && steps.is_complete();
+    const auto before = steps_;
     count(steps.wait(is_last ? 0ms : stop_interval));
-    static_cast<void>(coordinator_.done()); // throws the error of a closure
     if (is_last)
       return;
+    if (!wait_for_some(replicas, replicas.size(), 0ms))
+      continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (!ended || steps_ > before)
+      ended = now;
+    if (now - *ended > timeout)
+      throw job_error{ec::superseded,
+                      "the replicas have ended before their last "
+                      "step: another training has begun on the "
+                      "servers"};
   }
 }
 
@@ -292,10 +312,15 @@ void server_epoch::count(const synchronous_steps::news& x) {
 void server_epoch::begin_training() {
   const auto& variables = network_->variables();
   std::vector<consistency> rules(variables.size(), options_.consistency);
-  if (table_rule_)
-    std::fill(rules.begin() + 1, rules.end(), *table_rule_);
+  if (table_consistency_)
+    std::fill(rules.begin() + 1, rules.end(), *table_consistency_);
   training_ = network_->values().state()->servers->begin_training(
     *network_->training(), rules, replicas_, network_->optimizer().number());
+}
+
+void server_epoch::end_training(std::chrono::milliseconds timeout) const {
+  network_->values().state()->servers->end_training(
+    network_->optimizer().number(), timeout);
 }
 
 train_task server_epoch::task_of(std::uint32_t replica, std::uint64_t begin,
@@ -307,13 +332,13 @@ train_task server_epoch::task_of(std::uint32_t replica, std::uint64_t begin,
                  .last = end,
                  .is_synchronous =
                    options_.consistency.kind == consistency_kind::synchronous,
-                 .has_own_tables = table_rule_.has_value(),
+                 .has_table_consistency = table_consistency_.has_value(),
                  .epoch = first_.epoch,
                  .index = first_.index,
                  .batches = size_,
                  .model_step = first_step_};
   out.throws_on_nan = !out.is_synchronous && options_.on_nan == on_nan::stop;
-  if (!out.is_synchronous || out.has_own_tables)
+  if (!out.is_synchronous || out.has_table_consistency)
     for (auto step = begin; step < end; ++step)
       out.learning_rates.push_back(
         learning_rate(first_step_ + out.batch_of(step)));
@@ -366,18 +391,19 @@ void server_epoch::count(const step_metrics& report, std::uint64_t step) {
   if (report.sums[metric_list::skipped] != 0)
     return report_not_finite(not_finite_text(step), "its update was skipped");
   totals_.add(report);
-  if (++counted_steps_ <= staleness_warning::first_steps)
-    first_totals_.add(report);
+  if (staleness_)
+    staleness_->add(report);
   if (shown_)
     shown_->step(report.examples, report.sums);
 }
 
-/// Waits for some closures, at most until the fit has to look whether it was
-/// told to stop.
+/// Waits for some closures.
+/// @returns false after the timeout.
 /// @errors throws the error if a closure has thrown, or if none can be done.
 bool server_epoch::wait_for_some(std::span<const result> some,
-                                 std::size_t count) {
-  const bool is_over = coordinator_.wait_for_some(some, count, stop_interval);
+                                 std::size_t count,
+                                 std::chrono::milliseconds timeout) {
+  const bool is_over = coordinator_.wait_for_some(some, count, timeout);
   static_cast<void>(coordinator_.done());
   const bool lacks_worker =
     !is_over && is_stopped() && coordinator_.workers().empty();
@@ -388,7 +414,7 @@ bool server_epoch::wait_for_some(std::span<const result> some,
 }
 
 void server_epoch::wait_for_all(const std::vector<result>& all) {
-  while (!wait_for_some(all, all.size())) {
+  while (!wait_for_some(all, all.size(), stop_interval)) {
   }
 }
 

@@ -9,6 +9,7 @@
 #include "troupe/training/parameter_server/server_model.hpp"
 #include "troupe/training/parameter_server/server_network.hpp"
 #include "troupe/training/parameter_server/server_tasks.hpp"
+#include "troupe/training/parameter_server/staleness_warning.hpp"
 #include "troupe/training/parameter_server/synchronous_steps.hpp"
 
 #include <chrono>
@@ -22,8 +23,6 @@
 
 namespace troupe {
 
-class parameter_servers;
-
 /// A fit was told to stop, and its closures cannot end, as there is no worker.
 struct no_worker_left : std::runtime_error {
   no_worker_left()
@@ -35,23 +34,26 @@ struct no_worker_left : std::runtime_error {
 /// of the servers lasts from the first batch to the last one.
 ///
 ///   synchronous  one closure for each replica makes all of its steps. This
-///                process is the chief, which decides them
+///                process is the chief, which decides them. A fit that is told
+///                to stop decides no further step
 ///   otherwise    closures make some steps of a replica at a time, one closure
-///                after the other for each replica. So the fit can stop where
-///                no batch is left out
+///                after the other for each replica. A fit that is told to stop
+///                waits for these steps, and lets each replica make as many as
+///                the one that has got most. So no batch is left out
 class server_epoch {
 public:
   /// @param first      the first batch on which it trains.
   /// @param first_step number of the step of this batch.
-  /// @param shown Null: no progress is shown.
+  /// @param shown     Null: no progress is shown.
+  /// @param staleness gets the losses of the steps. Null: no effect.
   server_epoch(cluster_coordinator& coordinator,
                std::shared_ptr<const server_network> network,
                std::shared_ptr<const server_batches> batches,
                const server_fit_options& options, const data::position& first,
-               std::uint64_t first_step, progress* shown);
+               std::uint64_t first_step, progress* shown,
+               staleness_warning* staleness = nullptr);
 
-  /// Trains on the batches of the epoch, from the first one on. If it is told
-  /// to stop, it trains on all batches before the last one that has begun.
+  /// Trains on the batches of the epoch, from the first one on.
   /// @param replicas  above 0.
   /// @param max_steps above 0.
   /// @param totals    sums over the steps of the epoch before the first batch.
@@ -62,39 +64,39 @@ public:
   /// Evaluates all batches of the validation data.
   epoch_totals score();
 
-  /// Sums over the first `staleness_warning::first_steps` steps that count.
-  const epoch_totals& first_steps() const { return first_totals_; }
   /// Number of steps so far. After an error, no later step has begun.
   std::uint64_t steps() const { return steps_; }
 
 private:
   using result = remote_value<tensors>;
   /// The steps of one replica, without a chief.
-  struct lease {
-    std::uint64_t steps = 0; ///< That the replica has to make.
-    std::uint64_t done = 0;  ///< Steps whose metrics are known.
-    std::uint64_t end = 0;   ///< Its closures have got the steps below it.
-    std::uint64_t length = 1;
+  struct step_share {
+    std::uint64_t steps = 0;  ///< That the replica has to make.
+    std::uint64_t done = 0;   ///< Steps whose metrics are known.
+    std::uint64_t end = 0;    ///< Its closures have got the steps below it.
+    std::uint64_t length = 1; ///< Steps of the next closure.
     std::chrono::steady_clock::time_point begun{};
     std::optional<result> running{}; ///< The closure that makes them.
   };
 
+  void end_after_error() const;
   void train_with_clocks();
-  void begin_lease(std::uint32_t replica);
-  void end_lease(std::uint32_t replica);
+  void begin_share(std::uint32_t replica);
+  void end_share(std::uint32_t replica);
   void count_done();
 
   void train_synchronously();
-  void end_after_error(parameter_servers& servers) const;
-  synchronous_steps::rules rules_of_steps() const;
+  synchronous_steps::options options_of_steps() const;
   lead_training chief_of(const std::shared_ptr<synchronous_steps>& steps) const;
   result
   schedule_synchronous(std::uint32_t replica,
                        const std::shared_ptr<synchronous_steps>& steps) const;
-  void wait_for_decisions(synchronous_steps& steps);
+  void wait_for_decisions(synchronous_steps& steps,
+                          const std::vector<result>& replicas);
   void count(const synchronous_steps::news& x);
 
   void begin_training();
+  void end_training(std::chrono::milliseconds timeout) const;
   train_task task_of(std::uint32_t replica, std::uint64_t begin,
                      std::uint64_t end) const;
   result schedule(train_task what, closure_options options) const;
@@ -105,7 +107,8 @@ private:
   void count(const step_metrics& report, std::uint64_t step);
   void report_not_finite(const std::string& text,
                          const std::string& effect) const;
-  bool wait_for_some(std::span<const result> some, std::size_t count);
+  bool wait_for_some(std::span<const result> some, std::size_t count,
+                     std::chrono::milliseconds timeout);
   void wait_for_all(const std::vector<result>& all);
 
   cluster_coordinator& coordinator_;
@@ -113,23 +116,23 @@ private:
   const std::shared_ptr<const server_batches> batches_;
   const server_fit_options& options_;
   /// None: the tables have the consistency of the other parameters.
-  const std::optional<parameter_server::consistency> table_rule_;
+  const std::optional<parameter_server::consistency> table_consistency_;
   const data::position first_;
   const std::uint64_t first_step_;
   progress* const shown_;
+  staleness_warning* const staleness_;
   std::uint64_t size_ = 0;  ///< Batches of the epoch.
   std::uint64_t count_ = 0; ///< Batches on which it trains.
   std::uint64_t steps_ = 0;
   std::uint64_t training_ = 0; ///< Number of the training.
   std::uint32_t replicas_ = 1;
-  std::vector<lease> leases_; ///< By replica.
+  std::vector<step_share> shares_; ///< By replica.
   /// Metrics by batch, and how many were counted. Unused by synchronous steps.
   std::vector<step_metrics> metrics_;
   std::uint64_t counted_ = 0;
   /// Time without a worker since the fit was told to stop.
   std::chrono::milliseconds without_worker_{0};
-  epoch_totals totals_, first_totals_;
-  std::uint64_t counted_steps_ = 0;
+  epoch_totals totals_;
 };
 
 } // namespace troupe

@@ -292,10 +292,12 @@ void add_rates(rate_warning& to, const server_fit_options& options,
 }
 
 /// Returns what measures the staleness of the gradients of a fit. Empty: none
-/// is stale.
+/// is stale, or the loss may have fallen before this fit.
 std::function<parameter_server::gradient_staleness()>
-staleness_of(const server_fit_options& options, const server_network& network) {
-  if (options.consistency.kind == consistency_kind::synchronous)
+staleness_of(const server_fit_options& options, const server_network& network,
+             std::uint64_t earlier_steps) {
+  if (options.consistency.kind == consistency_kind::synchronous
+      || earlier_steps > 0)
     return {};
   return [servers = network.values().state()->servers] {
     parameter_server::gradient_staleness sum;
@@ -381,8 +383,7 @@ history server_model::fit(cluster_coordinator& coordinator,
   };
   bool begins_epoch = true;
   rate_warning rates;
-  staleness_warning staleness{staleness_of(options, network)};
-  std::optional<double> first_loss;
+  staleness_warning staleness{staleness_of(options, network, self.steps)};
   const auto first_step = self.steps;
   while (end == fit_end::done && at.epochs_done() < options.epochs) {
     if (std::exchange(begins_epoch, false))
@@ -393,7 +394,7 @@ history server_model::fit(cluster_coordinator& coordinator,
                    .examples = at.totals.examples},
                   metrics, at.totals.sums);
     server_epoch run{coordinator,   self.network, source, options,
-                     at.next_batch, self.steps,   &shown};
+                     at.next_batch, self.steps,   &shown, &staleness};
     const auto add_steps = [&] { // their numbers are not used again
       self.steps += run.steps();
       if (run.steps() > 0)
@@ -408,8 +409,6 @@ history server_model::fit(cluster_coordinator& coordinator,
       throw;
     }
     add_steps();
-    if (!first_loss)
-      first_loss = run.first_steps().mean_loss();
     at.next_batch.index += run.steps();
     steps_left -= run.steps();
     add_rates(rates, options, network, run.steps(), self.steps);
@@ -433,7 +432,7 @@ history server_model::fit(cluster_coordinator& coordinator,
         record.validation_accuracy = accuracy_in(record.validation_metrics);
       }
       warn_if_without_update(record);
-      staleness.warn(*first_loss, record);
+      staleness.warn(self.steps);
       at.next_batch = {at.next_batch.epoch + 1, 0};
       at.totals = {};
       at.epochs.push_back(record);

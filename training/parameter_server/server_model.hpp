@@ -59,9 +59,10 @@ struct server_fit_options {
   /// function may call `copy_to`; a fit with `resume` can continue from that
   /// state.
   std::function<void()> on_pause{};
-  /// When it is true, no further step begins, but for those that a replica has
-  /// got, about a quarter of a second of them, and those of other replicas
-  /// before. The fit ends with `fit_end::interrupted` when they are done.
+  /// When it is true, the fit ends with `fit_end::interrupted`. With
+  /// synchronous consistency no further step is decided. Otherwise a replica
+  /// makes the steps that it has got, those of about a quarter of a second, and
+  /// all replicas make as many as the one that has got most.
   const std::atomic<bool>* stop = nullptr;
   /// True: continues the interrupted fit of this model, or of the model of
   /// which it has a copy (`copy_from`), with the batch after its last one. A

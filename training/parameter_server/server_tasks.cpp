@@ -80,8 +80,8 @@ score_task decode_score_task(const tensors& from) {
 tensors encode(const train_task& x) {
   return {
     to_tensor_of_numbers(x.training, x.replica, x.replicas, x.first, x.last,
-                         x.is_synchronous, x.has_own_tables, x.epoch, x.index,
-                         x.batches, x.model_step, x.throws_on_nan),
+                         x.is_synchronous, x.has_table_consistency, x.epoch,
+                         x.index, x.batches, x.model_step, x.throws_on_nan),
     tensor::of<float>({static_cast<std::int64_t>(x.learning_rates.size())},
                       x.learning_rates),
     to_tensor(x.description)};
@@ -110,7 +110,7 @@ train_task decode_train_task(const tensors& from) {
           .first = unsigned_of(n[3]),
           .last = unsigned_of(n[4]),
           .is_synchronous = n[5] != 0,
-          .has_own_tables = n[6] != 0,
+          .has_table_consistency = n[6] != 0,
           .epoch = unsigned_of(n[7]),
           .index = unsigned_of(n[8]),
           .batches = unsigned_of(n[9]),

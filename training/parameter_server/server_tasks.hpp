@@ -36,7 +36,7 @@ struct train_task {
   /// training in step c. False: batch c R + r is step c of replica r.
   bool is_synchronous = false;
   /// The tables get their updates from the replica, not by synchronous steps.
-  bool has_own_tables = false;
+  bool has_table_consistency = false;
   std::uint64_t epoch = 0;   ///< Of the dataset.
   std::uint64_t index = 0;   ///< Of batch 0 of the training in the epoch.
   std::uint64_t batches = 0; ///< In an epoch of the dataset.
@@ -48,7 +48,8 @@ struct train_task {
   /// Of the steps. Empty: the chief chooses them, because all parameters are
   /// updated by synchronous steps.
   std::vector<float> learning_rates{};
-  /// As in `score_task`; `server_batches::description_of_fit`.
+  /// `server_batches::description_of_fit` of the coordinator's program. Empty:
+  /// it is not compared, as the worker is a thread of that program.
   std::string description{};
 
   /// Returns the number in the training of the batch of a step.

@@ -6,11 +6,19 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <utility>
 
 namespace troupe {
+
+namespace {
+
+/// A training ends with its epoch.
+constexpr std::chrono::minutes max_training_time{60 * 24 * 365};
+
+} // namespace
 
 training_chief::training_chief(const parameter_servers& servers,
                                lead_training what,
@@ -21,7 +29,7 @@ training_chief::training_chief(const parameter_servers& servers,
   servers.system().spawn(
     [sent, router = router_, what = std::move(what),
      on_end = std::move(on_end)](caf::event_based_actor* self) {
-      self->request(router, caf::infinite, what)
+      self->request(router, max_training_time, what)
         .then([](std::uint64_t) {},
               [self, on_end](const caf::error& e) {
                 const auto found = wire::to_wire(e, self->system());

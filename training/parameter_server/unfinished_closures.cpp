@@ -8,11 +8,13 @@
 
 namespace troupe {
 
-void unfinished_closures::add(const std::function<void()>& send) {
+void unfinished_closures::add(bool is_limited,
+                              const std::function<void()>& send) {
   lock hold{lock_};
   ++adding_;
-  changed_.wait(hold,
-                [&] { return has_error() || unfinished_ < max_unfinished_; });
+  changed_.wait(hold, [&] {
+    return has_error() || !is_limited || unfinished_ < max_unfinished_;
+  });
   --adding_;
   throw_error();
   ++unfinished_;

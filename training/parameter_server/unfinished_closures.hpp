@@ -30,8 +30,9 @@ public:
     : max_unfinished_{max_unfinished} {}
 
   /// Adds a closure and calls `send`, one after the other for all threads.
+  /// @param is_limited false: it does not wait while there are too many.
   /// @errors as `throw_error`, and then the closure is not added.
-  void add(const std::function<void()>& send);
+  void add(bool is_limited, const std::function<void()>& send);
   /// Waits until no closure is left. Nullopt: without a limit.
   /// @returns false after the timeout.
   /// @errors as `throw_error`.

@@ -50,7 +50,8 @@ private:
 peer_connection&
 peer_connections::add(const view_change::process_id& process,
                       std::shared_ptr<net::connection> connection) {
-  const auto& [task, incarnation] = process;
+  const auto task = process.task;
+  const auto incarnation = process.incarnation;
   auto& one = peers_[task];
   if (one.connection)
     one.connection->close("the process has connected again");

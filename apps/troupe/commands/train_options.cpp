@@ -32,8 +32,8 @@ constexpr auto train_examples =
   "not given).\n"
   "\n"
   "On Ctrl-C, the steps that replicas were granted already are completed (at\n"
-  "most 8, or 32 with --workers; with parameter servers those before the last\n"
-  "one that has begun), and the evaluation if an epoch ends with them. Then\n"
+  "most 8, or 32 with --workers; with parameter servers those of about a\n"
+  "quarter of a second), and the evaluation if an epoch ends with them. Then\n"
   "the run is saved, however long that takes, and the command to continue is\n"
   "printed (exit code 130). A second Ctrl-C ends the program immediately, and\n"
   "so does one before training begins: then nothing is saved (exit code 3).\n";

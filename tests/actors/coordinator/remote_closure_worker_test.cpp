@@ -296,22 +296,22 @@ TEST(RemoteClosureWorker, LimitsItsExecutions) {
   remote_fixture f;
   f.set_up();
   std::vector<remote_run> many;
-  for (std::uint64_t i = 0; i < max_in_flight_on_node; ++i)
+  for (std::uint64_t i = 0; i < max_executions_on_node; ++i)
     many.push_back(known(i));
   auto all = f.poll(many);
   EXPECT_FALSE(f.read(all));
   f.end(0, {tensor::zeros({std::int64_t(max_batch_bytes) / 4})}); // is kept
   ASSERT_TRUE(f.read(all));
-  auto one_more = f.poll({known(max_in_flight_on_node)});
+  auto one_more = f.poll({known(max_executions_on_node)});
   const auto rejected = f.read(one_more);
   ASSERT_TRUE(rejected);
   EXPECT_EQ(rejected->error,
-            "protocol(\"a worker has at most 1024 executions at once\")");
+            "protocol(\"a worker has at most 4096 executions at once\")");
   f.end(1, {});
   f.end(2, {});
   auto next = f.poll({});
   ASSERT_TRUE(f.read(next));
-  auto fits = f.poll({known(max_in_flight_on_node)});
+  auto fits = f.poll({known(max_executions_on_node)});
   EXPECT_FALSE(f.read(fits));
 }
 

@@ -38,7 +38,11 @@ payload text(const char* x) {
   return std::make_shared<const std::string>(x);
 }
 
-constexpr std::uint64_t w0 = 100, w1 = 101;
+constexpr std::uint64_t w0 = 100, w1 = 101, w2 = 102;
+
+stopped stopped_by(std::uint64_t ordinal) {
+  return {{ordinal, 1}};
+}
 
 TEST(Coordinator, RunsClosuresInOrderOnFreePlaces) {
   state_machine machine{3};
@@ -69,19 +73,47 @@ TEST(Coordinator, RunsClosuresThatWaitForOthersWithoutAPlace) {
     EXPECT_EQ(next[0].run.execution.ordinal, ordinal);
     EXPECT_TRUE(next[0].run.waits_for_others);
   }
+  // A worker that joins gets closure 1, and takes over closure 3.
+  EXPECT_EQ(all<send_run>(machine.on_worker(w1, 1)).size(), 2u);
   // The worker with the fewest of them gets the next one.
-  machine.on_worker(w1, 1); // has closure 1
+  EXPECT_EQ(all<send_run>(machine.schedule(nullptr, true)).at(0).worker, w0);
   EXPECT_EQ(all<send_run>(machine.schedule(nullptr, true)).at(0).worker, w1);
   // Those of a lost worker begin again on the others, with the lowest first.
   const auto moved = all<send_run>(machine.on_worker_lost(w0));
   ASSERT_EQ(moved.size(), 2u);
   EXPECT_EQ(moved[0].run.execution, (execution{2, 2}));
-  EXPECT_EQ(moved[1].run.execution, (execution{3, 2}));
+  EXPECT_EQ(moved[1].run.execution, (execution{4, 2}));
   // The end of one frees no place.
   EXPECT_TRUE(
     all<send_run>(machine.on(w1, ended{{2, 2}, {}}, nullptr)).empty());
   EXPECT_EQ(all<send_run>(machine.on(w1, ended{{1, 1}, {}}, nullptr)).size(),
             1u);
+}
+
+TEST(Coordinator, GivesAWorkerThatJoinsClosuresThatWaitForOthers) {
+  state_machine machine{3};
+  machine.on_worker(w0, 1);
+  for (int i = 0; i < 4; ++i)
+    machine.schedule(nullptr, true);
+  const auto joined = machine.on_worker(w1, 1);
+  const auto stopped = all<send_cancel>(joined);
+  ASSERT_EQ(stopped.size(), 2u);
+  EXPECT_EQ(stopped[0].worker, w0);
+  EXPECT_EQ(stopped[0].cancel.execution, (execution{3, 1}));
+  EXPECT_EQ(stopped[1].cancel.execution, (execution{2, 1}));
+  const auto begun = all<send_run>(joined);
+  ASSERT_EQ(begun.size(), 2u);
+  for (const auto& one : begun) {
+    EXPECT_EQ(one.worker, w1);
+    EXPECT_EQ(one.run.execution.attempt, 2u);
+  }
+  // What becomes of the first attempts has no effect.
+  EXPECT_TRUE(machine.on(w0, stopped_by(3)).empty());
+  EXPECT_TRUE(machine.on(w0, ended{{3, 1}, {}}, nullptr).empty());
+  EXPECT_EQ(
+    all<result_ready>(machine.on(w1, ended{{3, 2}, {}}, nullptr)).size(), 1u);
+  // w0 has two of them, and w1 one.
+  EXPECT_EQ(all<send_cancel>(machine.on_worker(w2, 1)).at(0).worker, w0);
 }
 
 /// A worker with fewer closures beside its places is preferred.

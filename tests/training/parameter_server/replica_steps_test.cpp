@@ -19,6 +19,8 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <vector>
 
 // A replica whose worker is lost: another worker goes on with its steps.
@@ -37,8 +39,8 @@ models::model_description single_unit() {
     .name = "unit", .input = {2}, .layers = models::stack(models::dense{1})};
 }
 
-struct fixture {
-  explicit fixture(const consistency& rule) {
+struct moved_replica {
+  explicit moved_replica(const consistency& rule) {
     training = on.servers()->begin_training(*network->training(),
                                             std::vector<consistency>{rule}, 1,
                                             network->optimizer().number());
@@ -82,6 +84,9 @@ struct fixture {
         return then(self);
       });
     coordinator.remove_worker(worker.get());
+    const std::vector all{done};
+    if (!coordinator.wait_for_some(std::span{all}, 1, patience / 3))
+      throw std::runtime_error{"the second worker does not end"};
     return done.get();
   }
 
@@ -105,10 +110,10 @@ struct fixture {
 
 /// The first worker has pushed a step, and its report is lost with it.
 TEST(ReplicaSteps, RepeatASynchronousStepWhoseReportMayBeLost) {
-  fixture f{{consistency_kind::synchronous, 0, 0}};
+  moved_replica f{{consistency_kind::synchronous, 0, 0}};
   const auto known =
-    std::make_shared<synchronous_steps>(synchronous_steps::rules{
-      1, false, [](std::uint64_t) { return 0.5F; }, [](std::uint64_t) {}});
+    std::make_shared<synchronous_steps>(synchronous_steps::options{
+      1, false, std::vector<float>(steps, 0.5F), [](std::uint64_t) {}});
   lead_training what{.training = f.training};
   std::promise<void> all_decided;
   what.factors = [known](std::uint64_t step,
@@ -153,13 +158,13 @@ TEST(ReplicaSteps, RepeatASynchronousStepWhoseReportMayBeLost) {
 /// The second worker makes all steps of its task, so that it has their metrics.
 /// The servers keep what the first one has contributed to two of them.
 TEST(ReplicaSteps, MakeAllStepsWithoutAChiefAgain) {
-  fixture f{{consistency_kind::asynchronous, 0, 0}};
+  moved_replica f{{consistency_kind::asynchronous, 0, 0}};
   const auto metrics = f.move(
     {},
     [&](closure_context& self, const auto& waits) {
       f.make(f.task(0, 2, false), self);
       waits();
-      f.wait_for_end(100); // waits for steps that nobody makes
+      f.wait_for_end(100); // waits for steps that are never made
     },
     [&](closure_context& self) {
       return f.make(f.task(0, steps, false), self);

@@ -6,6 +6,7 @@
 #include "troupe/tests/support/timeouts.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/parameter_server/server_model.hpp"
+#include "troupe/training/parameter_server/staleness_warning.hpp"
 
 #include <gtest/gtest.h>
 
@@ -147,13 +148,10 @@ TEST(ServerFitEnd, AnEpochWithoutAnUpdateIsWarnedAbout) {
 TEST(ServerFitEnd, ALossThatDoesNotFallIsWarnedAboutWithTheStaleness) {
   std::promise<void> has_stepped;
   auto is_free = has_stepped.get_future().share();
-  const data::dataset batches{6, 0, [](std::uint64_t i) {
-                                batch out{.inputs = tensor::full({2, 2}, 1),
-                                          .labels = tensor::full({2, 1}, 9),
-                                          .global_rows = 2};
-                                out.inputs.mutable_data<float>()[0] = float(i);
-                                return out;
-                              }};
+  constexpr auto rows = 4 * std::int64_t{staleness_warning::steps};
+  const auto batches =
+    data::dataset{tensor::full({rows, 2}, 1), tensor::full({rows, 1}, 9)}.batch(
+      2);
   std::atomic<bool> is_open = false;
   const models::metric holding{
     .name = "holding",
@@ -164,11 +162,12 @@ TEST(ServerFitEnd, ALossThatDoesNotFallIsWarnedAboutWithTheStaleness) {
       else if (number == 3 && !is_open.exchange(true))
         has_stepped.set_value();
     }};
-  const auto text_of_fit = [&](const parameter_server::consistency& kind) {
+  const auto text_of_fit = [&](const parameter_server::consistency& kind,
+                               float rate) {
     runtime actors;
     const parameter_server_strategy on{actors, {.workers = 2}};
     cluster_coordinator coordinator{on};
-    server_model trained{on, "net", one_unit(), sgd{.learning_rate = 1e-9F},
+    server_model trained{on, "net", one_unit(), sgd{.learning_rate = rate},
                          squares};
     return said_by([&] {
       trained.fit(
@@ -176,12 +175,16 @@ TEST(ServerFitEnd, ALossThatDoesNotFallIsWarnedAboutWithTheStaleness) {
         {.epochs = 2, .metrics = std::vector{holding}, .consistency = kind});
     });
   };
-  const auto text = text_of_fit({});
+  const auto text = text_of_fit({}, 1e-9F);
   EXPECT_NE(text.find("the loss has not fallen: it was "), text.npos) << text;
-  EXPECT_NE(text.find(" in epoch 1. Between the read of a replica"), text.npos);
-  EXPECT_EQ(text.find(" in epoch 2. "), text.npos) << "only once";
-  EXPECT_EQ(text_of_fit({parameter_server::consistency_kind::synchronous}),
-            "no error");
+  EXPECT_NE(text.find(" in the 50 steps up to step 99. Between the read of a "
+                      "replica and its update, others have made "),
+            text.npos);
+  EXPECT_EQ(text.find("up to step 199"), text.npos) << "only once";
+  EXPECT_EQ(text_of_fit({}, 0.01F), "no error") << "it falls";
+  EXPECT_EQ(
+    text_of_fit({parameter_server::consistency_kind::synchronous}, 1e-9F),
+    "no error");
 }
 
 TEST(ServerFitEnd, AScheduleThatOverflowsIsRefusedBefore) {

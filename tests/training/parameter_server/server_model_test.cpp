@@ -787,6 +787,67 @@ TEST(ServerModel, LeavesNoBatchOutWhenItIsToldToStop) {
     EXPECT_EQ(reads.count(i), 1u) << "batch " << i;
 }
 
+/// The fit is told to stop when a replica has begun step 5 or a later one.
+TEST(ServerModel, StopsASynchronousFitBetweenTwoSteps) {
+  constexpr std::uint64_t batches = 300, last = 5;
+  const one_device_strategy local{"cpu:0", {.replicas = 2}};
+  const auto scope = local.scope();
+  model alone{with_dropout(), sgd{}};
+  alone.fit(numbered(batches, [](std::uint64_t) {}));
+  std::atomic<bool> stop = false;
+  const auto data = numbered(batches, [&](std::uint64_t i) {
+    stop = stop || (i >= last && i + 1 < batches);
+  });
+  runtime actors;
+  const parameter_server_strategy on{actors, {.servers = 2, .workers = 2}};
+  cluster_coordinator coordinator{on};
+  server_model trained{on, "small", with_dropout(), sgd{}};
+  server_fit_options options{
+    .stop = &stop,
+    .consistency = {.kind = consistency_kind::synchronous},
+    .replicas = 2};
+  EXPECT_EQ(trained.fit(coordinator, data, options).end, fit_end::interrupted);
+  EXPECT_TRUE(coordinator.done());
+  EXPECT_GE(trained.steps(), last);
+  options.resume = true;
+  options.stop = nullptr;
+  EXPECT_EQ(trained.fit(coordinator, data, options).end, fit_end::done);
+  EXPECT_EQ(trained.steps(), batches);
+  EXPECT_EQ(trained.weights_sha256(), alone.weights_sha256());
+}
+
+TEST(ServerModel, NeedsNoMoreThanOneUnfinishedClosure) {
+  runtime actors;
+  const parameter_server_strategy on{actors, {.workers = 1}};
+  cluster_coordinator coordinator{on, {.max_unfinished = 1}};
+  server_model trained{on, "small", with_dropout(), sgd{}};
+  trained.fit(
+    coordinator, digits(64).batch(16),
+    {.consistency = {.kind = consistency_kind::synchronous}, .replicas = 3});
+  EXPECT_EQ(trained.steps(), 4u);
+}
+
+/// Replica 0 waits for steps of replica 1 that no closure makes any more.
+TEST(ServerModel, EndsABoundedFitWhoseScheduleThrows) {
+  runtime actors;
+  const parameter_server_strategy on{actors, {.servers = 2, .workers = 2}};
+  cluster_coordinator coordinator{on};
+  server_model trained{on, "small", with_dropout(), sgd{}};
+  const auto data = digits(64 * 8).batch(8);
+  server_fit_options options{
+    .schedule = function_schedule{[](std::uint64_t step) -> float {
+      if (step == 41)
+        throw std::domain_error("no rate");
+      return 0.01F;
+    }},
+    .consistency = {.kind = consistency_kind::bounded},
+    .replicas = 2};
+  EXPECT_THROW(trained.fit(coordinator, data, options), std::domain_error);
+  EXPECT_TRUE(coordinator.done());
+  options.schedule.reset();
+  EXPECT_EQ(trained.fit(coordinator, data, options).end, fit_end::done);
+}
+
 TEST(ServerModel, CountsEachBatchOnceIfAnAsynchronousFitIsInterrupted) {
   constexpr std::uint64_t batches = 40;
   std::atomic<bool> stop = false;

@@ -27,7 +27,7 @@ TEST(ServerTasks, OfATrainingAreDecodedAsTheyWereEncoded) {
                         .first = 3,
                         .last = 5,
                         .is_synchronous = true,
-                        .has_own_tables = true,
+                        .has_table_consistency = true,
                         .epoch = 3,
                         .index = 1'000'000'000'000,
                         .batches = 1'000'000'000'001,
@@ -42,7 +42,7 @@ TEST(ServerTasks, OfATrainingAreDecodedAsTheyWereEncoded) {
   EXPECT_EQ(found.first, task.first);
   EXPECT_EQ(found.last, task.last);
   EXPECT_TRUE(found.is_synchronous);
-  EXPECT_TRUE(found.has_own_tables);
+  EXPECT_TRUE(found.has_table_consistency);
   EXPECT_EQ(found.epoch, task.epoch);
   EXPECT_EQ(found.index, task.index);
   EXPECT_EQ(found.batches, task.batches);

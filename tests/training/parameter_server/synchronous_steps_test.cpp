@@ -28,9 +28,8 @@ replica_report report(std::uint64_t step, std::uint64_t examples,
   return {step, batch_rows, {examples, sums}};
 }
 
-synchronous_steps::rules rules(bool has_own_tables = false) {
-  return {3, has_own_tables, [](std::uint64_t step) { return float(step + 1); },
-          [](std::uint64_t) {}};
+synchronous_steps::options options(bool has_table_consistency = false) {
+  return {3, has_table_consistency, {1, 2, 3}, [](std::uint64_t) {}};
 }
 
 void report_all(synchronous_steps& steps, std::uint64_t step) {
@@ -40,17 +39,17 @@ void report_all(synchronous_steps& steps, std::uint64_t step) {
 }
 
 TEST(SynchronousSteps, CountWhenAllServersHaveThem) {
-  synchronous_steps steps{rules()};
+  synchronous_steps steps{options()};
   report_all(steps, 0);
   const auto factors = steps.decide(0, {0, 1, 2});
   EXPECT_TRUE(factors.has_learning_rate);
   EXPECT_EQ(factors.learning_rate, 1);
   EXPECT_EQ(factors.scale, 1 / 8.F);
   EXPECT_FALSE(factors.is_skipped);
-  EXPECT_FALSE(steps.is_quiet());
+  EXPECT_FALSE(steps.is_complete());
   EXPECT_TRUE(steps.wait(0ms).decided.empty());
   steps.on_decided(1);
-  EXPECT_TRUE(steps.is_quiet());
+  EXPECT_TRUE(steps.is_complete());
   const auto news = steps.wait(0ms);
   ASSERT_EQ(news.decided.size(), 1u);
   EXPECT_EQ(news.decided[0].examples, 8u);
@@ -67,7 +66,7 @@ TEST(SynchronousSteps, CountWhenAllServersHaveThem) {
 
 /// A moved replica makes a step again, and its report replaces the first one.
 TEST(SynchronousSteps, CountAReplicaOnce) {
-  synchronous_steps steps{rules()};
+  synchronous_steps steps{options()};
   report_all(steps, 0);
   steps.on_report(2, report(0, 1));
   steps.decide(0, {0, 1, 2});
@@ -82,7 +81,7 @@ TEST(SynchronousSteps, CountAReplicaOnce) {
 }
 
 TEST(SynchronousSteps, DropTheContributionsThatAreNotNamed) {
-  synchronous_steps steps{rules()};
+  synchronous_steps steps{options()};
   steps.on_report(1, report(0, 3));
   steps.on_report(2, report(0, 2));
   EXPECT_EQ(steps.decide(0, {1, 2}).scale, 1 / 5.F);
@@ -99,7 +98,7 @@ TEST(SynchronousSteps, DropTheContributionsThatAreNotNamed) {
 
 /// Replicas that update tables are listed when they have reported.
 TEST(SynchronousSteps, WaitForTheReportsOfReplicasThatUpdateTables) {
-  synchronous_steps steps{rules(true)};
+  synchronous_steps steps{options(true)};
   steps.on_report(1, report(0, 3));
   steps.on_report(2, report(0, 2));
   steps.decide(0, {1, 2});
@@ -117,8 +116,54 @@ TEST(SynchronousSteps, WaitForTheReportsOfReplicasThatUpdateTables) {
   EXPECT_EQ(steps.wait(0ms).dropped.at(0).replica, 1u);
 }
 
+/// A late replica has reported step 2 to another worker, and steps 0 and 1 to
+/// none.
+TEST(SynchronousSteps, ListContributionsWhoseReportsWereLost) {
+  synchronous_steps steps{options(true)};
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    steps.on_report(0, report(step, 3));
+    steps.on_report(2, report(step, 2));
+    steps.decide(step, {0, 2});
+  }
+  steps.on_decided(3);
+  EXPECT_EQ(steps.wait(0ms).decided.size(), 3u);
+  EXPECT_FALSE(steps.is_complete());
+  steps.on_report(1, report(2, 3));
+  EXPECT_TRUE(steps.is_complete());
+  const auto news = steps.wait(0ms);
+  ASSERT_EQ(news.dropped.size(), 3u);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    EXPECT_EQ(news.dropped[step].step, step);
+    EXPECT_EQ(news.dropped[step].examples, 3u);
+    EXPECT_EQ(news.dropped[step].metrics.has_value(), step == 2);
+  }
+}
+
+/// The fit ends while the report of a late replica is missing.
+TEST(SynchronousSteps, ListContributionsWithoutAReportAtTheEnd) {
+  synchronous_steps steps{options(true)};
+  steps.on_report(0, report(0, 3));
+  steps.on_report(2, report(0, 2));
+  steps.decide(0, {0, 2});
+  steps.on_decided(1);
+  EXPECT_FALSE(steps.is_complete());
+  EXPECT_TRUE(steps.wait(0ms).dropped.empty());
+  steps.list_missing();
+  const auto news = steps.wait(0ms);
+  ASSERT_EQ(news.dropped.size(), 1u);
+  EXPECT_EQ(news.dropped[0].replica, 1u);
+  EXPECT_EQ(news.dropped[0].examples, 3u);
+  EXPECT_FALSE(news.dropped[0].metrics);
+  // Without tables of their own, such a replica is not waited for.
+  synchronous_steps others{options()};
+  others.on_report(0, report(0, 3));
+  others.decide(0, {0});
+  others.on_decided(1);
+  EXPECT_TRUE(others.is_complete());
+}
+
 TEST(SynchronousSteps, AreSkippedIfAContributionIsNotFinite) {
-  synchronous_steps steps{rules()};
+  synchronous_steps steps{options()};
   report_all(steps, 0);
   steps.on_report(1, report(0, 3, false));
   EXPECT_TRUE(steps.decide(0, {0, 1, 2}).is_skipped);
@@ -131,7 +176,7 @@ TEST(SynchronousSteps, AreSkippedIfAContributionIsNotFinite) {
 
 /// All examples are in the contributions that are dropped.
 TEST(SynchronousSteps, WithoutExamplesChangeNothing) {
-  synchronous_steps steps{rules()};
+  synchronous_steps steps{options()};
   for (std::uint32_t r = 0; r < 3; ++r)
     steps.on_report(r, report(0, 0));
   const auto factors = steps.decide(0, {0, 1, 2});
@@ -140,7 +185,7 @@ TEST(SynchronousSteps, WithoutExamplesChangeNothing) {
 }
 
 TEST(SynchronousSteps, EndWithAnErrorAfterTheNews) {
-  auto how = rules();
+  auto how = options();
   how.on_not_finite = [](std::uint64_t step) {
     if (step == 1)
       throw std::domain_error("not finite");
@@ -151,7 +196,7 @@ TEST(SynchronousSteps, EndWithAnErrorAfterTheNews) {
   report_all(steps, 1);
   steps.on_report(2, report(1, 2, false));
   EXPECT_THROW(steps.decide(1, {0, 1, 2}), std::domain_error);
-  EXPECT_TRUE(steps.is_quiet()); // the first step is everywhere
+  EXPECT_TRUE(steps.is_complete()); // the first step is everywhere
   steps.fail(std::make_exception_ptr(std::domain_error("not finite")));
   steps.fail(
     std::make_exception_ptr(std::runtime_error("the chief has ended")));
@@ -160,18 +205,28 @@ TEST(SynchronousSteps, EndWithAnErrorAfterTheNews) {
 }
 
 TEST(SynchronousSteps, AreNotDecidedAfterTheEnd) {
-  synchronous_steps steps{rules()};
+  synchronous_steps steps{options()};
   report_all(steps, 0);
   steps.decide(0, {0, 1, 2});
   steps.close();
-  EXPECT_FALSE(steps.is_quiet());
+  EXPECT_FALSE(steps.is_complete());
   report_all(steps, 1);
   EXPECT_THROW(steps.decide(1, {0, 1, 2}), std::runtime_error);
-  EXPECT_TRUE(steps.is_quiet());
+  EXPECT_TRUE(steps.is_complete());
   steps.fail(
     std::make_exception_ptr(std::runtime_error("the chief has ended")));
   EXPECT_EQ(steps.wait(0ms).decided.size(), 1u);
   EXPECT_TRUE(steps.wait(0ms).decided.empty());
+}
+
+/// The chief ends while the last decision is on its way.
+TEST(SynchronousSteps, EndWithAnErrorOfTheChiefAlsoAfterTheEnd) {
+  synchronous_steps steps{options()};
+  report_all(steps, 0);
+  steps.decide(0, {0, 1, 2});
+  steps.close();
+  steps.fail(std::make_exception_ptr(std::domain_error("a server is stalled")));
+  EXPECT_THROW(steps.wait(1h), std::domain_error);
 }
 
 } // namespace

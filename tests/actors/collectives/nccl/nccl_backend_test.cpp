@@ -401,12 +401,13 @@ TEST(NcclBackend, EndsAGroupInWhichACallHasFailed) {
 TEST(NcclBackend, KeepsNoMemoryOfASumWhoseDeviceIsLost) {
   constexpr device gpu{device_kind::cuda, 0};
   test::simulated_devices devices;
-  fake_ranks job{one_each, 1};
+  fake_ranks job{
+    placement::contiguous({1, 1, 1}), 1, {.error_report_delay = 0ms}};
   job.begin(1, 0);
   job.nccl->lose_device_at_next_sum();
   for (std::uint32_t r = 0; r < 3; ++r)
-    job.backends[r]->contribute(
-      large, contribution_of(r, 0, large).to(gpu), by_tree, separate);
+    job.backends[r]->contribute(large, contribution_of(r, 0, large).to(gpu),
+                                by_tree, separate);
   EXPECT_TRUE(job.run_until([&] {
     return std::ranges::any_of(job.backends, [](const auto& x) {
       return x->last_failure().has_value();
