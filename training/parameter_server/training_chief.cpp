@@ -37,7 +37,10 @@ training_chief::training_chief(const parameter_servers& servers,
               });
       sent->set_value();
     });
-  sent->get_future().wait(); // `stop` must not come before the request
+  // `stop` must not come before the request.
+  if (sent->get_future().wait_for(servers.options().timeout)
+      != std::future_status::ready)
+    throw job_error{ec::stalled, "the chief of a training does not begin"};
 }
 
 training_chief::~training_chief() {

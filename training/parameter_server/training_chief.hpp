@@ -17,6 +17,7 @@ class parameter_servers;
 class training_chief {
 public:
   /// @param on_end called once, on any thread, if the chief ends by an error.
+  /// @errors throws `job_error` if it does not begin in time.
   training_chief(const parameter_servers& servers, lead_training what,
                  std::function<void(const job_error&)> on_end);
   ~training_chief();
